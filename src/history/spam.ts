@@ -69,7 +69,7 @@ const POINTS = {
   zero: MAX_POINTS,
   claimed: 60,
   /** games burn and move what they gave, without being asked */
-  claimedAfterItCame: 30,
+  claimedAfterItCame: 15,
   alike: 70,
 } as const
 

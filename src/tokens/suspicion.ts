@@ -34,16 +34,16 @@ const POINTS = {
   disguised: 80,
   twin: 60,
   /** the symbol alone: symbols are nobody's */
-  namesake: 30,
+  namesake: 25,
   sameName: 20,
   scheme: 70,
   path: 60,
   /** protocols are named by their sites, too: yearn.finance, Curve.fi */
-  site: 40,
+  site: 20,
   call: 50,
-  lure: 25,
-  anotherLure: 20,
-  money: 25,
+  lure: 30,
+  anotherLure: 15,
+  money: 30,
   mixed: 40,
 } as const
 
@@ -71,16 +71,17 @@ export function suspectToken(token: ToldToken, known: KnownTokens): TokenSuspici
   const words = `${token.symbol} ${token.name}`
   const text = asDrawn(words).toLowerCase().replace(/\s*(?:\[\.\]|\(\.\)|\(dot\)|\[dot\]|[。｡․﹒．])\s*/g, '.') // prettier-ignore
   add('link_in_name', SCHEME.test(text) ? POINTS.scheme : PATH.test(text) ? POINTS.path : ANY_SITE.test(text) ? POINTS.site : 0) // prettier-ignore
-  add('lure_in_name', lureOf(text))
+  add('lure_in_name', lureOf(text, ANY_SITE.test(text)))
   add('mixed_scripts', hasMixedScripts(words) ? POINTS.mixed : 0)
   return suspicion
 }
 
-function lureOf(text: string): number {
+/** An amount of money alone is in the names of options and pools; beside a site or a promise it is bait. */
+function lureOf(text: string, hasSite: boolean): number {
   if (CALL.test(text)) return POINTS.call
   const lures = new Set(text.match(LURES)).size
-  if (lures === 0) return 0
-  return POINTS.lure + (lures > 1 ? POINTS.anotherLure : 0) + (MONEY.test(text) ? POINTS.money : 0)
+  const promises = lures === 0 ? 0 : POINTS.lure + (lures > 1 ? POINTS.anotherLure : 0)
+  return promises + ((lures > 0 || hasSite) && MONEY.test(text) ? POINTS.money : 0)
 }
 
 function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens): { disguised: number; same: number } {
@@ -97,7 +98,8 @@ function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens)
     if (speltKey(symbol) !== speltKey(model.symbol) || speltKey(symbol) === '')
       return speltKey(name) !== '' && speltKey(name) === speltKey(model.name) ? POINTS.sameName : 0
     const [own, theirs] = [speltKey(name), speltKey(model.name)]
-    const isTwin = own === '' || own.includes(speltKey(model.symbol)) || (theirs !== '' && own.includes(theirs))
+    const words = name.split(/[^\p{L}\p{N}]+/u).map(speltKey)
+    const isTwin = own === '' || words.includes(speltKey(model.symbol)) || (theirs !== '' && own.includes(theirs))
     return isTwin ? POINTS.twin : POINTS.namesake
   })
   return { disguised: 0, same: Math.max(0, ...same) }
