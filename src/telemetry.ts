@@ -88,7 +88,7 @@ export function openTelemetry(name: string, level: string): Telemetry {
     }),
     spamTransfers: new Counter({
       name: 'spam_transfers_total',
-      help: 'Transfers that were judged as spam when somebody read a history, by reason; one may have several',
+      help: 'Transfers that were judged as spam when a history was read, by reason; one may have several',
       labelNames: ['reason'],
       registers,
     }),

@@ -27,12 +27,13 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   return {
     readBalances: async (owner, chainId) => {
       const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: MAX_HELD })
-      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress }) => ({
+      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress, spam }) => ({
         value: BigInt(balance),
         decimals: Number(decimals),
         symbol,
         name,
         token: tokenAddress as Hex | null,
+        isSpam: spam !== undefined,
       }))
     },
     readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),

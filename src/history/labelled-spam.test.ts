@@ -12,7 +12,7 @@ import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf } from '../../test/scripted-chain.ts'
 import { CASES_FILE, casesText, makeCases } from '../../test/spam/make-cases.ts'
-import { NETWORKS, type CaseMovement, type SpamCase } from '../../test/spam/story.ts'
+import { NETWORKS, type CaseTransfer, type SpamCase } from '../../test/spam/story.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
 import { readParameters } from './query.ts'
@@ -37,7 +37,7 @@ test('the cases are what their script makes, at least 500 of them, each told onc
       assert.ok(cases.filter((one) => one.half === half && one.isSpam === isSpam).length >= 100)
 })
 
-suite('labelled movements, each in the history of a person of its own', () => {
+suite('labelled transfers, each in the history of a person of its own', () => {
   let database: TestDatabase
   const verdicts = new Map<number, Spam | null>()
 
@@ -94,13 +94,22 @@ const accountOf = ({ id }: SpamCase) => `00000000-0000-8000-8000-${String(id).pa
 const personOf = ({ id }: SpamCase) => addressOf(0xbeef_0000 + id)
 
 async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
-  const account = (id: string, name: string, address: Hex) => ({ account_id: id, user_id: name, address: fromHex(address) })
+  const account = (id: string, name: string, address: Hex) => ({
+    account_id: id,
+    user_id: name,
+    address: fromHex(address),
+  })
   await db.insertInto('accounts').values(account(SPONSOR_ID, 'SPONSOR-HOUSE', addressOf(0x59))).execute() // prettier-ignore
   const networks = Object.values(NETWORKS)
   await db.insertInto('sponsors').values(networks.map(({ chainId }) => ({ account_id: SPONSOR_ID, chain_id: chainId, name: 'HOUSE' }))).execute() // prettier-ignore
   await db
     .insertInto('accounts')
-    .values(all.map((one) => ({ ...account(accountOf(one), `DEV-${one.id}`, personOf(one)), imported_at: one.isElsewhere ? new Date() : null }))) // prettier-ignore
+    .values(
+      all.map((one) => ({
+        ...account(accountOf(one), `DEV-${one.id}`, personOf(one)),
+        imported_at: one.isElsewhere ? new Date() : null,
+      })),
+    ) // prettier-ignore
     .execute()
   for (const [network, { chainId, known }] of Object.entries(NETWORKS)) {
     const mine = all.filter((one) => one.network === network)
@@ -117,7 +126,14 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
       const id = `tx_${network}_${nonce}`
       return {
         transaction: {
-          ...{ id, account_id: accountId, client_id: 'demo', chain_id: chainId, sender: fromHex(ROUTER), nonce: nonce++ },
+          ...{
+            id,
+            account_id: accountId,
+            client_id: 'demo',
+            chain_id: chainId,
+            sender: fromHex(ROUTER),
+            nonce: nonce++,
+          },
           ...{ target: fromHex(target), value: toWord(0n), data: Buffer.alloc(0), gas_limit: 1, max_fee: toWord(1n) },
           ...{ max_priority_fee: null, abi: '', state: 'FINALIZED' as const, transitions: '[]' },
         },
@@ -126,7 +142,7 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
     }
     const stories = mine.flatMap((one) => {
       const isKnown = (token: string) => known.some(({ address }) => address === token)
-      const places: [CaseMovement, number][] = [...one.before.map((moved, index) => [moved, index + 1] as [CaseMovement, number]), [one.judged, JUDGED_BLOCK]] // prettier-ignore
+      const places: [CaseTransfer, number][] = [...one.before.map((moved, index) => [moved, index + 1] as [CaseTransfer, number]), [one.judged, JUDGED_BLOCK]] // prettier-ignore
       return places.map(([moved, block]) => {
         const row = rowOf(one, moved, { block, tokenType: types.get(moved.token as Hex)! })
         // What is exchanged goes through a router, what is paid through the token.
@@ -145,7 +161,11 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
   }
 }
 
-function rowOf(one: SpamCase, moved: CaseMovement, { block, tokenType }: { block: number; tokenType: number }): TransferRow {
+function rowOf(
+  one: SpamCase,
+  moved: CaseTransfer,
+  { block, tokenType }: { block: number; tokenType: number },
+): TransferRow {
   const { token, direction, other, value, by } = moved
   const person = personOf(one)
   return {

@@ -6,17 +6,17 @@ import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import type { HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 import { selectTransfers, type StoredTransfer } from './select.ts'
-import { judgeMovements, type JudgedFor, type PlacedMovement } from './spam-facts.ts'
+import { judgeTransfers, type JudgedFor, type PlacedTransfer } from './spam-facts.ts'
 import type { Spam } from './spam.ts'
 
 /** rows that are looked at for one page at the most, however many of them are spam */
-export const MAX_LOOKED_AT = 1_000
+const MAX_LOOKED_AT = 1_000
 
 /** A row on a page; `spam` is null for what is none. */
-export type ShownTransfer = { row: StoredTransfer; spam: Spam | null }
+export type JudgedRow = { row: StoredTransfer; spam: Spam | null }
 
 type Page = {
-  shown: ShownTransfer[]
+  shown: JudgedRow[]
   /** behind which place the next page begins; null: there is none */
   next: HistoryPosition | null
   indexedTo: number
@@ -36,7 +36,7 @@ export async function selectPage(
   const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
   for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
     const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, limit: size }) // prettier-ignore
-    const verdicts = await judgeMovements(app.db, of, rows.map(movementOf))
+    const verdicts = await judgeTransfers(app.db, of, rows.map(transferOf))
     const all = rows.map((row, index) => ({ row, spam: verdicts[index]! }))
     const left = filters.includesSpam ? all : all.filter(({ spam }) => spam === null)
     if (left.length <= limit && rows.length === size && size < MAX_LOOKED_AT) continue
@@ -53,7 +53,7 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-function movementOf(row: StoredTransfer): PlacedMovement {
+function transferOf(row: StoredTransfer): PlacedTransfer {
   return {
     token: toHex(row.token),
     tokenType: nameOf(TOKEN_TYPE_NUMBERS, row.token_type),

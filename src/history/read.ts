@@ -14,7 +14,7 @@ import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
-import { nameOf, selectPage, type ShownTransfer } from './page.ts'
+import { nameOf, selectPage, type JudgedRow } from './page.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
 import type { StoredTransfer } from './select.ts'
@@ -116,7 +116,7 @@ async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: 
 
 /** An entry as the API has it: the fields that every client knows, then those that were added. */
 function entryOf(
-  { row, spam }: ShownTransfer,
+  { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
   const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)

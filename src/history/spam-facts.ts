@@ -4,25 +4,25 @@ import { byteaArray, byteaElement } from '../store/bytea-array.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
-import { isOwnHash, isTarget, isUsed } from '../tokens/used.ts'
+import { isOwnHash, isTarget, isThere, isUsed } from '../tokens/used.ts'
 import type { KnownTokens } from '../tokens/suspicion.ts'
 import { DIRECTION } from './rows.ts'
 import {
   ALIKE_DIGITS,
   isTrusted,
-  judgeMovement,
+  judgeTransfer,
   looksAlike,
   mayBeClaim,
   mayBeImitated,
   suspicionOf,
   type AlikeAddress,
-  type JudgedMovement,
-  type MovementFacts,
+  type JudgedTransfer,
+  type TransferFacts,
   type Spam,
 } from './spam.ts'
 
-/** A movement and its place. */
-export type PlacedMovement = JudgedMovement & { hash: Hex; blockNumber: number; logIndex: number }
+/** A transfer and its place. */
+export type PlacedTransfer = JudgedTransfer & { hash: Hex; blockNumber: number; logIndex: number }
 
 export type JudgedFor = {
   accountId: string
@@ -42,31 +42,40 @@ const OUT_KINDS = Object.values(TOKEN_TYPE_NUMBERS).map((type) => type * 8 + DIR
 const COIN_KINDS = [DIRECTION.IN, DIRECTION.OUT].map((direction) => TOKEN_TYPE_NUMBERS.ERC20 * 8 + direction * 2)
 
 /**
- * Judges what stands on a page: one statement, and one more where an address looks like another. Each look goes into an index, for
+ * Judges the transfers of a page: one statement, and one more where an address looks like another. Each look goes into an index, for
  * at most so many rows, however many the account has.
  * Indexes: attempts, accounts by their primary keys, transactions_target, transfers_token, transfers_counterparty.
- * @returns in the order of the movements; null for what is no spam
+ * @returns in the order of the transfers; null for what is no spam
  */
-export async function judgeMovements(db: Db, of: JudgedFor, movements: readonly PlacedMovement[]): Promise<(Spam | null)[]> {
-  if (movements.length === 0) return []
-  const facts = await findFacts(db, of, movements)
-  return movements.map((one, index) => judgeMovement(one, facts[index]!, of.known))
+export async function judgeTransfers(
+  db: Db,
+  of: JudgedFor,
+  transfers: readonly PlacedTransfer[],
+): Promise<(Spam | null)[]> {
+  if (transfers.length === 0) return []
+  const facts = await findFacts(db, of, transfers)
+  return transfers.map((one, index) => judgeTransfer(one, facts[index]!, of.known))
 }
 
-type Fact = { fact: 'own' | 'used' | 'held' | 'elsewhere' | 'alike'; a: Uint8Array | null; b: Uint8Array | null; n: number | null }
+type Fact = {
+  fact: 'own' | 'used' | 'held' | 'elsewhere' | 'alike'
+  a: Uint8Array | null
+  b: Uint8Array | null
+  n: number | null
+}
 
-async function findFacts(db: Db, of: JudgedFor, movements: readonly PlacedMovement[]): Promise<MovementFacts[]> {
+async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
   const { accountId, chainId, known, isCovered } = of
-  const claims = movements.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
-  const doubtful = movements.filter((one) => mayBeClaim(one, known) || suspicionOf(one, known).points > 0)
+  const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
+  const doubtful = transfers.filter((one) => mayBeClaim(one, known) || suspicionOf(one, known).points > 0)
   const tokens = distinct(doubtful.flatMap(({ token }) => (token === null ? [] : [token])))
-  const others = distinct(movements.filter((one) => mayBeImitated(one, known)).map(({ other }) => other)).filter(
+  const others = distinct(transfers.filter((one) => mayBeImitated(one, known)).map(({ other }) => other)).filter(
     (address) => !address.startsWith(`0x${'0'.repeat(ALIKE_DIGITS)}`),
   )
   const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const { rows } = await sql<Fact>`
     select 'own' as fact, one.hash as a, null::bytea as b, null::int as n
-    from unnest(${byteaArray(distinct(movements.map(({ hash }) => hash)))}) as one (hash)
+    from unnest(${byteaArray(distinct(transfers.map(({ hash }) => hash)))}) as one (hash)
     where ${isOwnHash(of, sql`one.hash`)}
     union all
     select 'used', one.token, null, null
@@ -79,10 +88,14 @@ async function findFacts(db: Db, of: JudgedFor, movements: readonly PlacedMoveme
       ${list(claims.map(({ tokenType }) => (tokenType === 'NATIVE' ? 0 : TOKEN_TYPE_NUMBERS[tokenType])))}::int[],
       ${list(claims.map(({ blockNumber }) => blockNumber))}::bigint[], ${list(claims.map(({ logIndex }) => logIndex))}::int[]
     ) as claim (n, token, token_type, block_number, log_index)
-    where exists (
-      select from transfers where ${own} and token = claim.token and ${KIND} = claim.token_type * 8
-        and (transfers.block_number, transfers.log_index) < (claim.block_number, claim.log_index)
-    )
+    cross join lateral (
+      -- The one before it among those that came in: of the same token, or there was none.
+      select token, ${KIND} as kind from transfers
+      where ${own} and (token, ${KIND}, block_number, log_index) < (claim.token, claim.token_type * 8, claim.block_number, claim.log_index)
+      order by token desc, ${KIND} desc, block_number desc, log_index desc
+      limit 1
+    ) as last
+    where last.token = claim.token and last.kind = claim.token_type * 8
     union all
     select 'elsewhere', null, null, null from accounts
     where account_id = ${accountId}::uuid and (exported_at is not null or imported_at is not null)
@@ -105,8 +118,8 @@ async function findFacts(db: Db, of: JudgedFor, movements: readonly PlacedMoveme
   const pairs = found('alike')
     .map(({ a, b }) => ({ other: toHex(a!), address: toHex(b!) }))
     .filter(({ other, address }) => looksAlike(other, address))
-  const dealings = await findDealings(db, of, pairs, movements)
-  return movements.map((one, index) => ({
+  const dealings = await findDealings(db, of, pairs, transfers)
+  return transfers.map((one, index) => ({
     isOwn: ownHashes.has(one.hash),
     isTokenUsed: one.token !== null && used.has(one.token),
     wasHeld: held.has(index),
@@ -130,34 +143,33 @@ function nearby({ table, column, own }: Record<'table' | 'column' | 'own', RawBu
 }
 
 type Pair = { other: Hex; address: Hex }
-type Dealings = Pick<MovementFacts, 'isOtherPaid' | 'alike'>
+type Dealings = Pick<TransferFacts, 'isOtherPaid' | 'alike'>
 
 /** What the person had to do with addresses that look alike: mostly there are none, and nothing is asked. */
 async function findDealings(
   db: Db,
   { accountId, chainId, known }: JudgedFor,
   pairs: Pair[],
-  movements: readonly PlacedMovement[],
-): Promise<(one: JudgedMovement) => Dealings> {
+  transfers: readonly PlacedTransfer[],
+): Promise<(one: JudgedTransfer) => Dealings> {
   if (pairs.length === 0) return () => ({ isOtherPaid: false, alike: [] })
   const holder = { accountId, chainId }
   const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const addresses = distinct(pairs.flatMap(({ other, address }) => [other, address]))
-  const trusted = distinct(movements.flatMap((one) => (one.token !== null && isTrusted(one, known) ? [one.token] : [])))
+  const trusted = distinct(transfers.flatMap((one) => (one.token !== null && isTrusted(one, known) ? [one.token] : [])))
   const newest = (kinds: number[], address: RawBuilder<unknown>) => sql`
     unnest(${list(kinds)}::int[]) as kind (n) cross join lateral (
       select hash, token, value from transfers
-      where ${own} and ${COUNTERPARTY} = ${address} and ${KIND} = kind.n
-      order by block_number desc, log_index desc, batch_index desc
+      where ${own} and ${COUNTERPARTY} >= ${address} and ${COUNTERPARTY} <= ${address} and ${KIND} >= kind.n and ${KIND} <= kind.n
+      order by ${COUNTERPARTY} desc, ${KIND} desc, block_number desc, log_index desc, batch_index desc
       limit ${sql.lit(NEWEST)}
     ) as moved`
   const { rows } = await sql<{ address: Uint8Array; token: Uint8Array | null; value: Uint8Array | null }>`
     select one.address, null::bytea as token, null::bytea as value
     from unnest(${byteaArray(addresses)}) as one (address)
-    where ${isTarget(holder, sql`one.address`)} or exists (
-      select from ${newest(OUT_KINDS, sql`one.address`)}
-      where ${isOwnHash(holder, sql`moved.hash`)} or moved.token = any(${byteaArray([...known.byAddress.keys()])})
-    )
+    where ${isTarget(holder, sql`one.address`)} or ${isThere(sql`
+      from ${newest(OUT_KINDS, sql`one.address`)}
+      where ${isOwnHash(holder, sql`moved.hash`)} or moved.token = any(${byteaArray([...known.byAddress.keys()])})`)}
     union all
     select one.address, moved.token, moved.value
     from unnest(${byteaArray(addresses)}) as one (address) cross join ${newest(COIN_KINDS, sql`one.address`)}
@@ -177,7 +189,8 @@ async function findDealings(
 }
 
 /** The first or last address that begins with the same digits. */
-const endOfRange = (address: Hex, digit: '0' | 'f'): Hex => `${address.slice(0, 2 + ALIKE_DIGITS).padEnd(42, digit)}` as Hex
+const endOfRange = (address: Hex, digit: '0' | 'f'): Hex =>
+  `${address.slice(0, 2 + ALIKE_DIGITS).padEnd(42, digit)}` as Hex
 const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]
 const list = (values: readonly number[]): string => `{${values.join()}}`
 const bytes = (values: readonly Hex[]): string => `{${values.map(byteaElement).join()}}`

@@ -13,16 +13,17 @@ import type { TokenType } from '../tokens/record.ts'
 export const SPAM_REASONS = {
   zero_value: 'it moved nothing, and the user did not initiate it',
   claimed_transfer: 'the token says that the user sent it, who never used it',
-  look_alike_address: 'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
+  look_alike_address:
+    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
   ...TOKEN_REASONS,
 } as const
-export type SpamReason = keyof typeof SPAM_REASONS
+type SpamReason = keyof typeof SPAM_REASONS
 
 /** Why an entry is hidden: `score` from 50 to 100. */
 export type Spam = { score: number; reasons: SpamReason[] }
 
-/** A movement as it is judged, wherever it was found. `token` is null for the network's own currency. */
-export type JudgedMovement = {
+/** A transfer as it is judged, wherever it was found. `token` is null for the network's own currency. */
+export type JudgedTransfer = {
   token: Hex | null
   tokenType: TokenType | 'NATIVE'
   symbol: string
@@ -37,8 +38,8 @@ export type JudgedMovement = {
   isZero: boolean
 }
 
-/** What is known around a movement. Nothing known: {@link NO_FACTS}. */
-export type MovementFacts = {
+/** What is known around a transfer. */
+export type TransferFacts = {
   /** its transaction is the person's, or a sponsor's for them, by our own record */
   isOwn: boolean
   /** the person has called the token, or moved it by a transaction of their own */
@@ -56,15 +57,6 @@ export type MovementFacts = {
 /** `moved`: the most that went between the person and it of the same token, where that is known; null: nothing. */
 export type AlikeAddress = { address: Hex; isPaid: boolean; moved: bigint | null }
 
-export const NO_FACTS: MovementFacts = {
-  isOwn: false,
-  isTokenUsed: false,
-  wasHeld: false,
-  isPastWhole: false,
-  isOtherPaid: false,
-  alike: [],
-}
-
 const POINTS = {
   zero: MAX_POINTS,
   claimed: 60,
@@ -77,8 +69,8 @@ const POINTS = {
 const DUST_PART = 100n
 const DUST_DIGITS = 3
 
-/** What speaks against a movement; null where that is too little. A pure function of its arguments. */
-export function judgeMovement(one: JudgedMovement, facts: MovementFacts, known: KnownTokens): Spam | null {
+/** What speaks against a transfer; null where that is too little. A pure function of its arguments. */
+export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: KnownTokens): Spam | null {
   if (facts.isOwn) return null
   const told = suspicionOf(one, known)
   const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : told
@@ -94,29 +86,33 @@ export function judgeMovement(one: JudgedMovement, facts: MovementFacts, known: 
 }
 
 /** What the token's own words say; nothing of the network's own currency. */
-export function suspicionOf({ token, tokenType, symbol, name }: JudgedMovement, known: KnownTokens): TokenSuspicion {
+export function suspicionOf({ token, tokenType, symbol, name }: JudgedTransfer, known: KnownTokens): TokenSuspicion {
   if (token === null || tokenType === 'NATIVE') return { points: 0, reasons: [] as TokenReason[] }
   return suspectToken({ address: token, tokenType, symbol, name }, known)
 }
 
 /** Whether a token's word is taken: that of a known one, and what the chain itself says of its currency. */
-export const isTrusted = ({ token }: Pick<JudgedMovement, 'token'>, known: KnownTokens): boolean =>
+export const isTrusted = ({ token }: Pick<JudgedTransfer, 'token'>, known: KnownTokens): boolean =>
   token === null || known.byAddress.has(token)
 
 /** Whether it may be a claim, if the person never used the token. */
-export const mayBeClaim = (one: JudgedMovement, known: KnownTokens): boolean =>
+export const mayBeClaim = (one: JudgedTransfer, known: KnownTokens): boolean =>
   one.direction === 'OUT' && one.value > 0n && !isTrusted(one, known)
 
-function claimOf(one: JudgedMovement, { isTokenUsed, isPastWhole, wasHeld }: MovementFacts, known: KnownTokens): number {
+function claimOf(
+  one: JudgedTransfer,
+  { isTokenUsed, isPastWhole, wasHeld }: TransferFacts,
+  known: KnownTokens,
+): number {
   if (!mayBeClaim(one, known) || isTokenUsed || !isPastWhole) return 0
   return wasHeld ? POINTS.claimedAfterItCame : POINTS.claimed
 }
 
 /** Whether the other side may be an imitator: of what a trusted token or the chain says left, it is not. */
-export const mayBeImitated = (one: JudgedMovement, known: KnownTokens): boolean =>
+export const mayBeImitated = (one: JudgedTransfer, known: KnownTokens): boolean =>
   one.direction === 'IN' || (one.direction === 'OUT' && !isTrusted(one, known))
 
-function isFromImitator(one: JudgedMovement, { alike, isOtherPaid }: MovementFacts, known: KnownTokens): boolean {
+function isFromImitator(one: JudgedTransfer, { alike, isOtherPaid }: TransferFacts, known: KnownTokens): boolean {
   if (isOtherPaid || !mayBeImitated(one, known)) return false
   return alike.some(({ address, isPaid, moved }) => {
     if (!looksAlike(one.other, address)) return false
@@ -136,12 +132,13 @@ export function looksAlike(a: Hex, b: Hex): boolean {
   const [one, other] = [a.slice(2).toLowerCase(), b.slice(2).toLowerCase()]
   if (one.startsWith('0'.repeat(ALIKE_DIGITS))) return false
   const front = sameDigits(one, other)
-  const back = sameDigits([...one].toReversed().join(''), [...other].toReversed().join(''))
+  const back = sameDigits(one, other, (index) => -1 - index)
   return front >= ALIKE_DIGITS && back >= ALIKE_DIGITS && front + back >= ALIKE_BOTH
 }
 
-function sameDigits(a: string, b: string): number {
+/** How many digits of two texts of one length agree, counted from the front or from the end. */
+function sameDigits(a: string, b: string, at: (index: number) => number = (index) => index): number {
   let count = 0
-  while (count < a.length && a[count] === b[count]) count++
+  while (count < a.length && a.at(at(count)) === b.at(at(count))) count++
   return count
 }

@@ -1,8 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { MAX_POINTS, SPAM_POINTS } from '../tokens/suspicion.ts'
 import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
-import { SPAM_REASONS, type SpamReason } from './spam.ts'
+import { spamVerdict } from '../tokens/spam-tokens.ts'
+import { SPAM_REASONS } from './spam.ts'
 
 const Text = Type.String()
 
@@ -47,17 +47,9 @@ const RECEIVED = {
   explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
 }
 
-const SpamVerdict = Type.Object(
-  {
-    score: Type.Integer({ minimum: SPAM_POINTS, maximum: MAX_POINTS }),
-    // Text and no closed list: reasons may be added.
-    reasons: Type.Array(Type.Unsafe<SpamReason>(Type.String({ examples: ['look_alike_address'] })), {
-      description: Object.entries(SPAM_REASONS)
-        .map(([code, text]) => `\`${code}\`: ${text}`)
-        .join('; '),
-    }),
-  },
-  { description: 'Present only with `includeSpam=true`, in entries that are hidden without it: why' },
+const SpamVerdict = spamVerdict(
+  SPAM_REASONS,
+  'Present only with `includeSpam=true`, in entries that are hidden without it: why',
 )
 
 const Entry = Type.Object(
@@ -134,10 +126,13 @@ const Query = Type.Object(
     fromBlock: parameter('From this block', Block),
     toBlock: parameter('Up to this block', Block),
     finality: parameter('`finalized`: only transfers that can no longer be reorganised', { enum: ['finalized'] }),
-    includeSpam: parameter('`true` shows spam too: zero-value transfers that the user did not initiate, and what `spam` gives reasons for', {
-      enum: ['true', 'false'],
-      ...shownAs({ type: 'boolean', default: false }),
-    }),
+    includeSpam: parameter(
+      '`true` shows spam too: zero-value transfers that the user did not initiate, and what `spam` gives reasons for',
+      {
+        enum: ['true', 'false'],
+        ...shownAs({ type: 'boolean', default: false }),
+      },
+    ),
   },
   { additionalProperties: false },
 )

@@ -38,10 +38,12 @@ export function readKnownTokens(file: string): ListedTokens {
     if (tokens.has(name)) refuse('is listed twice')
     const fields = isObject(token) ? token : {}
     for (const field of Object.keys(fields)) if (!FIELDS.includes(field)) refuse(`unknown field ${cleanText(field)}`)
-    if (typeof fields.symbol !== 'string' || fields.symbol === '') refuse('symbol must be a text')
-    if (fields.name !== undefined && typeof fields.name !== 'string') refuse('name must be a text')
+    const { symbol, name: called = '' } = fields
+    if (typeof symbol !== 'string' || symbol === '') refuse('symbol must be a text')
+    if (typeof called !== 'string') refuse('name must be a text')
     if (fields.decimals !== undefined && !Number.isInteger(fields.decimals)) refuse('decimals must be a whole number')
-    tokens.set(name, { symbol: cleanText(String(fields.symbol)), name: cleanText(String(fields.name ?? '')) })
+    if (typeof symbol === 'string' && typeof called === 'string')
+      tokens.set(name, { symbol: cleanText(symbol), name: cleanText(called) })
   }
   if (problems.length > 0)
     throw new Error(`KNOWN_TOKENS_FILE cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}`)
@@ -51,8 +53,8 @@ export function readKnownTokens(file: string): ListedTokens {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const lists = slot('tokens that the operator knows', (_chain: Chain): { last: Listed | null } => ({ last: null }))
-type Listed = { of: ListedTokens | undefined; known: KnownTokens }
+const lists = slot('tokens that the operator knows', (_chain: Chain): { last: KnownAt | null } => ({ last: null }))
+type KnownAt = { of: ListedTokens | undefined; known: KnownTokens }
 
 /** What is known of a network: the operator's tokens there, and its own currency, always. */
 export function knownTokensOf({ knownTokens }: Pick<App, 'knownTokens'>, chain: Chain): KnownTokens {

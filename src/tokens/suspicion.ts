@@ -6,7 +6,8 @@ import type { TokenType } from './record.ts'
 export type TokenSuspicion = { points: number; reasons: TokenReason[] }
 
 export const TOKEN_REASONS = {
-  look_alike_symbol: 'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
+  look_alike_symbol:
+    'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
   same_symbol: 'a known token or the native currency has this symbol, at another address',
   link_in_name: 'the symbol or name holds the address of a site',
   lure_in_name: 'the symbol or name promises something, or asks to claim, visit or redeem',
@@ -89,7 +90,9 @@ function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens)
   const texts = [symbol, name].filter((text) => text !== '')
   const isDrawnLike = (model: string, text: string) => drawnKey(model) === drawnKey(text) && speltKey(model) !== speltKey(text) // prettier-ignore
   const isImitation =
-    models.some((model) => texts.some((text) => [model.symbol, model.name].some((one) => one !== '' && isDrawnLike(one, text)))) || // prettier-ignore
+    models.some((model) =>
+      texts.some((text) => [model.symbol, model.name].some((one) => one !== '' && isDrawnLike(one, text))),
+    ) || // prettier-ignore
     IMITATED.some((one) => texts.some((text) => isDisguised(text) && isDrawnLike(one, text)))
   if (isImitation) return { disguised: POINTS.disguised, same: 0 }
   // A collection by the symbol of a currency is not taken for it.
@@ -99,7 +102,11 @@ function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens)
       return speltKey(name) !== '' && speltKey(name) === speltKey(model.name) ? POINTS.sameName : 0
     const [own, theirs] = [speltKey(name), speltKey(model.name)]
     const words = name.split(/[^\p{L}\p{N}]+/u).map(speltKey)
-    const isTwin = own === '' || words.includes(speltKey(model.symbol)) || (theirs !== '' && own.includes(theirs))
+    const isTwin =
+      own === '' ||
+      words.includes(speltKey(model.symbol)) ||
+      (theirs !== '' && own.includes(theirs)) ||
+      (own.length > 2 && theirs.startsWith(own))
     return isTwin ? POINTS.twin : POINTS.namesake
   })
   return { disguised: 0, same: Math.max(0, ...same) }

@@ -1,6 +1,6 @@
 import type { Hex } from '../../src/ids.ts'
 import { randomOf } from '../random.ts'
-import { NETWORKS, type CaseMovement, type CaseToken, type SpamCase } from './story.ts'
+import { NETWORKS, type CaseTransfer, type CaseToken, type SpamCase } from './story.ts'
 
 /** What a pattern is written with: chances that are the same in every run. */
 export type Pen = {
@@ -22,13 +22,13 @@ export type Volume = 'tune' | 'seen' | 'judge'
 
 /** A case as a pattern writes it: what is left out is nobody, nothing, and Ethereum. */
 export type Draft = Pick<SpamCase, 'pattern' | 'why'> &
-  Partial<Omit<SpamCase, 'tokens'>> & { judged: CaseMovement; tokens?: CaseToken[] }
+  Partial<Omit<SpamCase, 'tokens'>> & { judged: CaseTransfer; tokens?: CaseToken[] }
 
 export const moved = (
   token: CaseToken,
-  direction: CaseMovement['direction'],
-  { other, value, by = 'others' }: { other: Hex; value: bigint | string; by?: CaseMovement['by'] },
-): CaseMovement => ({ token: token.address, direction, other, value: String(value), by })
+  direction: CaseTransfer['direction'],
+  { other, value, by = 'others' }: { other: Hex; value: bigint | string; by?: CaseTransfer['by'] },
+): CaseTransfer => ({ token: token.address, direction, other, value: String(value), by })
 
 export function openPen(seed: number): Pen {
   const random = randomOf(seed)
@@ -39,7 +39,7 @@ export function openPen(seed: number): Pen {
     address,
     alike: (of, front, back) => {
       const other = address()
-      const middle = [...other.slice(2 + front, 42 - back)]
+      const middle = Array.from(other.slice(2 + front, 42 - back))
       const unlike = (digit: string) => ((parseInt(digit, 16) + 1) % 16).toString(16)
       middle[0] = unlike(of[2 + front]!)
       middle[middle.length - 1] = unlike(of[41 - back]!)

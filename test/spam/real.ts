@@ -1,7 +1,8 @@
 import { moved, type Draft, type Pen, type Volume } from './pen.ts'
 
 const ZERO = `0x${'0'.repeat(40)}` as const
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index))
+const times = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))
 
 const AIRDROPS = {
   tune: ['ARB/Arbitrum', 'OP/Optimism', 'ENS/Ethereum Name Service', 'DYDX/dYdX', 'BLUR/Blur', 'EIGEN/Eigen', 'APE/ApeCoin', 'LOOKS/LooksRare Token', 'STRK/Starknet Token', 'PENDLE/Pendle', 'COW/CoW Protocol Token', 'SAFE/Safe Token'],
@@ -53,12 +54,13 @@ const REBASING = {
   judge: ['wAMPL/Wrapped Ample', 'FEI/Fei USD', 'TIME/Wonderland', 'FEE/Fee on Transfer', 'yETH/yETH'],
 } // prettier-ignore
 
-/** Movements that people have to see, as they are on public chains. */
+/** Transfers that people have to see, as they are on public chains. */
 export function real(pen: Pen, volume: Volume): Draft[] {
   const { random, address, alike, known, coin, collection } = pen
   const words = (list: Record<Volume, string[]>) =>
     list[volume].map((one) => [one.slice(0, one.indexOf('/')), one.slice(one.indexOf('/') + 1)] as const)
-  const of = <T extends string | Parameters<Pen['coin']>>(tune: T, seen: T, judge: T): T => ({ tune, seen, judge })[volume]
+  const of = <T extends string | Parameters<Pen['coin']>>(tune: T, seen: T, judge: T): T =>
+    ({ tune, seen, judge })[volume]
   const dollars = (low: number, high: number) => BigInt(low + random(high - low)) * 1_000_000n
   const stable = () => known(random(2) === 0 ? 'USDC' : 'USDT')
   const coins = (most: number) => BigInt(1 + random(most)) * 10n ** 18n
@@ -67,8 +69,12 @@ export function real(pen: Pen, volume: Volume): Draft[] {
     ...times(14, (index): Draft => ({
       pattern: 'first-payment',
       why: 'somebody pays for the first time, much or little',
-      before: index % 2 === 0 ? [moved(stable(), 'OUT', { other: address(), value: dollars(5, 500), by: 'person' })] : [],
-      judged: moved(stable(), 'IN', { other: address(), value: index % 3 === 0 ? BigInt(1 + random(900_000)) : dollars(1, 9_000) }),
+      before:
+        index % 2 === 0 ? [moved(stable(), 'OUT', { other: address(), value: dollars(5, 500), by: 'person' })] : [],
+      judged: moved(stable(), 'IN', {
+        other: address(),
+        value: index % 3 === 0 ? BigInt(1 + random(900_000)) : dollars(1, 9_000),
+      }),
     })),
     ...times(8, (): Draft => {
       const exchange = address()
@@ -112,7 +118,10 @@ export function real(pen: Pen, volume: Volume): Draft[] {
       why: 'a known token says that it left: it is believed, whoever approved it, by a permit too',
       network: index % 2 === 0 ? 'polygon' : 'ethereum',
       before: [],
-      judged: moved(index % 2 === 0 ? known('USDC', 'polygon') : stable(), 'OUT', { other: address(), value: dollars(3, 900) }),
+      judged: moved(index % 2 === 0 ? known('USDC', 'polygon') : stable(), 'OUT', {
+        other: address(),
+        value: dollars(3, 900),
+      }),
     })),
     ...times(6, (index): Draft => {
       const token = index % 2 === 0 ? known(of('USDC', 'DAI', 'USDT')) : coin(...of(['USDC.e', 'USD Coin (Bridged)', 6], ['USDC.e', 'Bridged USDC (Stargate)', 6], ['axlUSDC', 'Axelar Wrapped USDC', 6])) // prettier-ignore
@@ -125,11 +134,18 @@ export function real(pen: Pen, volume: Volume): Draft[] {
         why: index % 2 === 0 ? 'minted by the person' : 'a gift of somebody',
         tokens: [token],
         writes: index % 2 === 0 ? [token.address] : [],
-        judged: moved(token, 'IN', { other: index % 2 === 0 ? ZERO : address(), value: 1n, by: index % 2 === 0 ? 'person' : 'others' }),
+        judged: moved(token, 'IN', {
+          other: index % 2 === 0 ? ZERO : address(),
+          value: 1n,
+          by: index % 2 === 0 ? 'person' : 'others',
+        }),
       }
     }),
     ...times(8, (index): Draft => {
-      const token = index % 2 === 0 ? stable() : coin(...of(['GASL', 'Gasless'], ['RELAY', 'Relayed'], ['META', 'Meta Transaction']))
+      const token =
+        index % 2 === 0
+          ? stable()
+          : coin(...of(['GASL', 'Gasless'], ['RELAY', 'Relayed'], ['META', 'Meta Transaction']))
       return {
         pattern: 'sponsored',
         why: 'initiated by the person, sent by a sponsor: the record tells, not the sender',
@@ -151,7 +167,10 @@ export function real(pen: Pen, volume: Volume): Draft[] {
       pattern: 'multisend',
       why: 'a contract pays many people at once, wages or cashback of cents',
       before: [moved(stable(), 'OUT', { other: address(), value: dollars(50, 9_000), by: 'person' })],
-      judged: moved(stable(), 'IN', { other: address(), value: index % 2 === 0 ? dollars(1_000, 9_000) : BigInt(1 + random(4_000)) }),
+      judged: moved(stable(), 'IN', {
+        other: address(),
+        value: index % 2 === 0 ? dollars(1_000, 9_000) : BigInt(1 + random(4_000)),
+      }),
     })),
     ...words(ITEMS).map(([symbol, name], index): Draft => {
       const token = collection(symbol, name, 'ERC1155')
@@ -245,9 +264,7 @@ export function real(pen: Pen, volume: Volume): Draft[] {
       return {
         pattern: 'alike-and-real',
         why: 'one of two addresses that somebody made to look the same, and both are paid',
-        before: [
-          moved(known('USDC'), 'OUT', { other: friend, value: dollars(500, 900), by: 'person' }),
-        ],
+        before: [moved(known('USDC'), 'OUT', { other: friend, value: dollars(500, 900), by: 'person' })],
         judged: moved(known('USDC'), 'IN', { other: alike(friend, 4, 4), value: dollars(400, 450) }),
       }
     }),

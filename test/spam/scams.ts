@@ -1,7 +1,8 @@
 import { moved, type Draft, type Pen, type Volume } from './pen.ts'
 
 const ZERO = `0x${'0'.repeat(40)}` as const
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index))
+const times = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))
 
 /** Fake tokens that send dust in the name of a real one: symbol, name. */
 const TWINS = {
@@ -62,12 +63,27 @@ const NONSENSE = {
 
 /** Tokens of attackers that say that the victim sent the same amount once more: symbol, name. */
 const FAKES = {
-  tune: [['USDT', 'USDT'], ['USDC', 'USD Coin'], ['ERC20', ''], ['', '']],
-  seen: [['USDT', 'Tether USD'], ['', 'Token'], ['T', 'T'], ['USDC', 'USDC']],
-  judge: [['USDC', 'USDC'], ['TOKEN', 'TOKEN'], ['USDT', 'Tether'], ['USD', 'Dollar']],
+  tune: [
+    ['USDT', 'USDT'],
+    ['USDC', 'USD Coin'],
+    ['ERC20', ''],
+    ['', ''],
+  ],
+  seen: [
+    ['USDT', 'Tether USD'],
+    ['', 'Token'],
+    ['T', 'T'],
+    ['USDC', 'USDC'],
+  ],
+  judge: [
+    ['USDC', 'USDC'],
+    ['TOKEN', 'TOKEN'],
+    ['USDT', 'Tether'],
+    ['USD', 'Dollar'],
+  ],
 } as const
 
-/** Movements that nobody in their right mind wants to see, as they are on public chains. */
+/** Transfers that nobody in their right mind wants to see, as they are on public chains. */
 export function scams(pen: Pen, volume: Volume): Draft[] {
   const { random, address, alike, known, coin } = pen
   const words = (list: Record<Volume, string[]>) =>
@@ -164,7 +180,10 @@ export function scams(pen: Pen, volume: Volume): Draft[] {
         pattern: 'claimed',
         why: 'says that the person sent what they never had, to advertise itself as bought by them',
         tokens: [token],
-        judged: moved(token, 'OUT', { other: address(), value: index % 4 === 3 ? 1n : BigInt(1 + random(999)) * 10n ** 18n }),
+        judged: moved(token, 'OUT', {
+          other: address(),
+          value: index % 4 === 3 ? 1n : BigInt(1 + random(999)) * 10n ** 18n,
+        }),
       }
     }),
     ...words(NATIVE_TWINS).map(([symbol, name]): Draft => {

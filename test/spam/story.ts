@@ -5,10 +5,10 @@ import type { TokenType } from '../../src/tokens/record.ts'
 export type CaseToken = { address: Hex; type: TokenType; symbol: string; name: string; decimals: number }
 
 /**
- * A movement as a case tells it. `by`: who initiated its transaction by our own record: the person, a sponsor for them, or
+ * A transfer as a case tells it. `by`: who initiated its transaction by our own record: the person, a sponsor for them, or
  * somebody else, of whom there is no record. `value` in the smallest unit, decimal.
  */
-export type CaseMovement = {
+export type CaseTransfer = {
   token: string
   direction: 'IN' | 'OUT' | 'SELF'
   other: Hex
@@ -16,7 +16,7 @@ export type CaseMovement = {
   by: 'person' | 'sponsor' | 'others'
 }
 
-/** One movement with what came before it, and what people say that it is. */
+/** One transfer with what came before it, and what people say that it is. */
 export type SpamCase = {
   id: number
   /** rules are tuned by the first half and judged by the second */
@@ -32,8 +32,8 @@ export type SpamCase = {
   tokens: CaseToken[]
   /** addresses that the person's own writes went to, without a transfer: approvals, calls */
   writes: Hex[]
-  before: CaseMovement[]
-  judged: CaseMovement
+  before: CaseTransfer[]
+  judged: CaseTransfer
 }
 
 const coin = (address: Hex, symbol: string, name: string, decimals: number): CaseToken => ({
