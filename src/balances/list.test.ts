@@ -189,6 +189,11 @@ test('a token that looks like a known one is listed and marked, left out where t
   const dora = await here.person('dora')
   const fake = `0x${'fa4e'.padStart(40, '0')}`
   await rpc('anvil_setCode', fake, await rpc<string>('eth_getCode', facts.contracts.erc20, 'latest'))
+  // Its name and symbol are in the first slots.
+  for (const slot of [0, 1, 2, 3, 4, 5, 6, 7]) {
+    const value = await rpc<string>('eth_getStorageAt', facts.contracts.erc20, `0x${slot.toString(16)}`, 'latest')
+    await rpc('anvil_setStorageAt', fake, `0x${slot.toString(16).padStart(64, '0')}`, value)
+  }
   // Carol makes it, and sends it to someone who never asked for it.
   await carol.write({ address: fake, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] })
   await carol.write({ address: facts.contracts.erc20!, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] }) // prettier-ignore

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { answers, BigNumber, Limit, NoQuery, shownAs, UserIdParam } from '../http/wire.ts'
-import { TokenSpamVerdict } from '../tokens/spam-tokens.ts'
+import { TokenSpamVerdict } from '../tokens/spam-wire.ts'
 
 const entry = {
   balance: Type.String({ description: 'Integer amount in the smallest unit', examples: ['25000000000000000'] }),

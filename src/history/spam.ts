@@ -1,23 +1,8 @@
 import type { Hex } from '../ids.ts'
-import {
-  MAX_POINTS,
-  SPAM_POINTS,
-  suspectToken,
-  TOKEN_REASONS,
-  type KnownTokens,
-  type TokenReason,
-  type TokenSuspicion,
-} from '../tokens/suspicion.ts'
+import { MAX_POINTS, SPAM_POINTS } from '../tokens/spam-wire.ts'
+import { suspectToken, type KnownTokens, type TokenSuspicion } from '../tokens/suspicion.ts'
 import type { TokenType } from '../tokens/record.ts'
-
-export const SPAM_REASONS = {
-  zero_value: 'it moved nothing, and the user did not initiate it',
-  claimed_transfer: 'the token says that the user sent it, who never used it',
-  look_alike_address:
-    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
-  ...TOKEN_REASONS,
-} as const
-type SpamReason = keyof typeof SPAM_REASONS
+import type { SpamReason } from './wire.ts'
 
 /** Why an entry is hidden: `score` from 50 to 100. */
 export type Spam = { score: number; reasons: SpamReason[] }
@@ -87,7 +72,7 @@ export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: 
 
 /** What the token's own words say; nothing of the network's own currency. */
 export function suspicionOf({ token, tokenType, symbol, name }: JudgedTransfer, known: KnownTokens): TokenSuspicion {
-  if (token === null || tokenType === 'NATIVE') return { points: 0, reasons: [] as TokenReason[] }
+  if (token === null || tokenType === 'NATIVE') return { points: 0, reasons: [] }
   return suspectToken({ address: token, tokenType, symbol, name }, known)
 }
 

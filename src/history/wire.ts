@@ -1,8 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
-import { spamVerdict } from '../tokens/spam-tokens.ts'
-import { SPAM_REASONS } from './spam.ts'
+import { spamVerdict, TOKEN_REASONS } from '../tokens/spam-wire.ts'
 
 const Text = Type.String()
 
@@ -46,6 +45,15 @@ const RECEIVED = {
   logIndex: 12,
   explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
 }
+
+const SPAM_REASONS = {
+  zero_value: 'it moved nothing, and the user did not initiate it',
+  claimed_transfer: 'the token says that the user sent it, who never used it',
+  look_alike_address:
+    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
+  ...TOKEN_REASONS,
+} as const
+export type SpamReason = keyof typeof SPAM_REASONS
 
 const SpamVerdict = spamVerdict(
   SPAM_REASONS,

@@ -1,10 +1,10 @@
-import Type from 'typebox'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { knownTokensOf } from './known.ts'
-import { MAX_POINTS, SPAM_POINTS, suspectToken, TOKEN_REASONS, type ToldToken, type TokenReason } from './suspicion.ts'
+import { SPAM_POINTS, type TokenReason } from './spam-wire.ts'
+import { suspectToken, type ToldToken } from './suspicion.ts'
 import { selectUsed } from './used.ts'
 
 /** Why a token is taken for spam: `score` from 50 to 100. */
@@ -28,24 +28,3 @@ export async function findSpamTokens(
   const used = await retrying(() => selectUsed(app.db, holder, suspected.map(([address]) => address))) // prettier-ignore
   return new Map(suspected.filter(([address]) => !used.has(address)))
 }
-
-/** A verdict on the wire, with what each reason means. */
-export function spamVerdict<Reason extends string>(reasons: Readonly<Record<Reason, string>>, description: string) {
-  return Type.Object(
-    {
-      score: Type.Integer({ minimum: SPAM_POINTS, maximum: MAX_POINTS }),
-      // Text and no closed list: reasons may be added.
-      reasons: Type.Array(Type.Unsafe<Reason>(Type.String({ examples: ['look_alike_symbol'] })), {
-        description: Object.entries(reasons)
-          .map(([code, text]) => `\`${code}\`: ${String(text)}`)
-          .join('; '),
-      }),
-    },
-    { title: 'Spam', description },
-  )
-}
-
-export const TokenSpamVerdict = spamVerdict(
-  TOKEN_REASONS,
-  'Present only where the token calls itself something that spam does, and the user has never used it: why',
-)

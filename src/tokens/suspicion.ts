@@ -1,23 +1,10 @@
 import type { Hex } from '../ids.ts'
 import { asDrawn, drawnKey, hasMixedScripts, isDisguised, speltKey } from './look-alike.ts'
 import type { TokenType } from './record.ts'
+import { MAX_POINTS, type TokenReason } from './spam-wire.ts'
 
 /** What speaks against a token by its own words, and by how much: 50 points or more are spam. */
 export type TokenSuspicion = { points: number; reasons: TokenReason[] }
-
-export const TOKEN_REASONS = {
-  look_alike_symbol:
-    'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
-  same_symbol: 'a known token or the native currency has this symbol, at another address',
-  link_in_name: 'the symbol or name holds the address of a site',
-  lure_in_name: 'the symbol or name promises something, or asks to claim, visit or redeem',
-  mixed_scripts: 'words in the symbol or name mix letters of several scripts',
-} as const
-export type TokenReason = keyof typeof TOKEN_REASONS
-
-/** From so many points on it is spam. */
-export const SPAM_POINTS = 50
-export const MAX_POINTS = 100
 
 /** What an operator knows of a network: its tokens by lower-case address, and its own currency. */
 export type KnownTokens = {
