@@ -10,6 +10,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { lookedAt } from '../../test/looked-at.ts'
 import { addressOf } from '../../test/scripted-chain.ts'
+import { knownTokensOf } from '../tokens/known.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
 import { readParameters, type HistoryParameters, type HistoryPosition } from './query.ts'
@@ -110,6 +111,24 @@ suite('a page of a history without spam', () => {
     assert.deepEqual((await page(one, { includeSpam: 'true' })).shown.map(({ spam }) => spam?.reasons), [['look_alike_address']]) // prettier-ignore
     await write(one, IMITATOR, null)
     assert.deepEqual(await blocks(one), [5])
+  })
+
+  test('rows of the network’s own currency are judged as such: dust of an imitator is spam, a payment of its own is not', async () => {
+    const one = newAccount()
+    const native = (blockNumber: number, value: bigint, sender = IMITATOR) =>
+      rowOf(one, { blockNumber, tokenType: 1, token: addressOf(0), sender, value: `0x${wordDigits(value)}` })
+    await write(one, FRIEND, null)
+    const rows = [native(5, 10n ** 12n), native(6, 10n ** 18n), native(7, 10n ** 12n, addressOf(0x58))]
+    await store(rows)
+    const judged = await judgeTransfers(
+      app.db,
+      { accountId: one, chainId: CHAIN_ID, known: knownTokensOf(app, chain as Chain), isCovered: true },
+      rows.map(({ sender, value, hash, blockNumber, logIndex }): PlacedTransfer => ({
+        ...{ token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18, direction: 'IN' },
+        ...{ other: sender, value: BigInt(value), isZero: false, hash, blockNumber, logIndex },
+      })),
+    )
+    assert.deepEqual(judged, [{ score: 70, reasons: ['look_alike_address'] }, null, null])
   })
 
   test('addresses beside the one that was paid hide it no less, however many rows each has', async () => {

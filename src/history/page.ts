@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { knownTokensOf } from '../tokens/known.ts'
-import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
+import { typeOf } from '../tokens/refresh.ts'
 import type { HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 import { selectTransfers, type StoredTransfer } from './select.ts'
@@ -36,7 +36,11 @@ export async function selectPage(
   const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
   for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
     const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, limit: size }) // prettier-ignore
-    const verdicts = await judgeTransfers(app.db, of, rows.map(transferOf))
+    const verdicts = await judgeTransfers(
+      app.db,
+      of,
+      rows.map((row) => transferOf(row, chain)),
+    )
     const all = rows.map((row, index) => ({ row, spam: verdicts[index]! }))
     const left = filters.includesSpam ? all : all.filter(({ spam }) => spam === null)
     if (left.length <= limit && rows.length === size && size < MAX_LOOKED_AT) continue
@@ -53,13 +57,16 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-function transferOf(row: StoredTransfer): PlacedTransfer {
+/** What is of no type of token is the network's own currency. */
+function transferOf(row: StoredTransfer, { symbol, coin, decimals }: Chain): PlacedTransfer {
+  const tokenType = typeOf(row.token_type) ?? 'NATIVE'
+  const isNative = tokenType === 'NATIVE'
   return {
-    token: toHex(row.token),
-    tokenType: nameOf(TOKEN_TYPE_NUMBERS, row.token_type),
-    symbol: row.symbol ?? '',
-    name: row.name ?? '',
-    decimals: row.decimals ?? 0,
+    tokenType,
+    token: isNative ? null : toHex(row.token),
+    ...(isNative
+      ? { symbol, name: coin, decimals }
+      : { symbol: row.symbol ?? '', name: row.name ?? '', decimals: row.decimals ?? 0 }),
     direction: nameOf(DIRECTION, row.direction),
     other: toHex(row.direction === DIRECTION.IN ? row.sender : row.recipient),
     value: fromWord(row.value),

@@ -55,10 +55,10 @@ const SPAM_REASONS = {
 } as const
 export type SpamReason = keyof typeof SPAM_REASONS
 
-const SpamVerdict = spamVerdict(
-  SPAM_REASONS,
-  'Present only with `includeSpam=true`, in entries that are hidden without it: why',
-)
+const SpamVerdict = spamVerdict(SPAM_REASONS, {
+  title: 'TransferSpam',
+  description: 'Present only with `includeSpam=true`, in entries that are hidden without it: why',
+})
 
 const Entry = Type.Object(
   {

@@ -15,7 +15,10 @@ export const SPAM_POINTS = 50
 export const MAX_POINTS = 100
 
 /** A verdict on the wire, with what each reason means. */
-export function spamVerdict<Reason extends string>(reasons: Readonly<Record<Reason, string>>, description: string) {
+export function spamVerdict<Reason extends string>(
+  reasons: Readonly<Record<Reason, string>>,
+  { title, description }: { title: string; description: string },
+) {
   return Type.Object(
     {
       score: Type.Integer({ minimum: SPAM_POINTS, maximum: MAX_POINTS }),
@@ -26,11 +29,12 @@ export function spamVerdict<Reason extends string>(reasons: Readonly<Record<Reas
           .join('; '),
       }),
     },
-    { title: 'Spam', description },
+    { title, description },
   )
 }
 
-export const TokenSpamVerdict = spamVerdict(
-  TOKEN_REASONS,
-  'Present only where the token calls itself something that spam does, and the user has never used it: why',
-)
+export const TokenSpamVerdict = spamVerdict(TOKEN_REASONS, {
+  title: 'TokenSpam',
+  description:
+    'Present only where the token calls itself something that spam does, and the user has never used it: why',
+})
