@@ -11,6 +11,7 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { lookedAt } from '../../test/looked-at.ts'
 import { addressOf } from '../../test/scripted-chain.ts'
 import { knownTokensOf } from '../tokens/known.ts'
+import { knownTokens } from '../tokens/suspicion.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
 import { readParameters, type HistoryParameters, type HistoryPosition } from './query.ts'
@@ -47,8 +48,8 @@ suite('a page of a history without spam', () => {
   let app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>
   before(async () => {
     database = await testDatabase()
-    const knownTokens = new Map([[`${CHAIN_ID}:${USDC}`, { symbol: 'USDC', name: 'USD Coin' }]])
-    app = { db: database.db, knownTokens, telemetry: openTelemetry('test', 'silent') }
+    const listed = new Map([[`${CHAIN_ID}:${USDC}`, { symbol: 'USDC', name: 'USD Coin' }]])
+    app = { db: database.db, knownTokens: listed, telemetry: openTelemetry('test', 'silent') }
     const token = (address: Hex, symbol: string, name: string) => ({
       ...{ chain_id: CHAIN_ID, address: fromHex(address), token_type: 20, symbol, name, decimals: 6 },
       ...{ state: 'KNOWN' as const, attempts: 1, retry_at: null },
@@ -251,7 +252,7 @@ suite('a page of a history without spam', () => {
         direction: row.direction === 0 ? 'IN' : 'OUT',
         other: toHex(row.direction === 0 ? row.sender : row.recipient),
       }))
-      const known = { byAddress: new Map(), native: { symbol: 'ETH', name: 'Ether' } }
+      const known = knownTokens(new Map(), { symbol: 'ETH', name: 'Ether' })
       const facts = await lookedAt(app.db, (db) =>
         judgeTransfers(db, { accountId: one, chainId: CHAIN_ID, known, isCovered: true }, transfers),
       )

@@ -67,7 +67,10 @@ type Fact = {
 async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
   const { accountId, chainId, known, isCovered } = of
   const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
-  const doubtful = transfers.filter((one) => mayBeClaim(one, known) || suspicionOf(one, known).points > 0)
+  // A page has few tokens and many transfers of them.
+  const toldOf = new Map(transfers.map((one) => [one.token, one]))
+  const told = new Map([...toldOf].map(([token, one]) => [token, suspicionOf(one, known)]))
+  const doubtful = transfers.filter((one) => mayBeClaim(one, known) || told.get(one.token)!.points > 0)
   const tokens = distinct(doubtful.flatMap(({ token }) => (token === null ? [] : [token])))
   const others = distinct(transfers.filter((one) => mayBeImitated(one, known)).map(({ other }) => other)).filter(
     (address) => !address.startsWith(`0x${'0'.repeat(ALIKE_DIGITS)}`),
@@ -121,6 +124,7 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
   const dealings = await findDealings(db, of, pairs, transfers)
   return transfers.map((one, index) => ({
     isOwn: ownHashes.has(one.hash),
+    told: told.get(one.token)!,
     isTokenUsed: one.token !== null && used.has(one.token),
     wasHeld: held.has(index),
     isPastWhole,

@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Hex } from '../ids.ts'
-import { judgeTransfer, looksAlike, type JudgedTransfer, type TransferFacts } from './spam.ts'
+import { knownTokens } from '../tokens/suspicion.ts'
+import { judgeTransfer, looksAlike, suspicionOf, type JudgedTransfer, type TransferFacts } from './spam.ts'
 
 const USDC: Hex = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48'
 const TOKEN: Hex = '0x7070707070707070707070707070707070707070'
 const FRIEND: Hex = '0xabc4567890123456789012345678901234567def'
 const IMITATOR: Hex = '0xabc4999999999999999999999999999999997def'
-const known = {
-  byAddress: new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]),
-  native: { symbol: 'ETH', name: 'Ether' },
-}
-const nothing: TransferFacts = { isOwn: false, isTokenUsed: false, wasHeld: false, isPastWhole: true, isOtherPaid: false, alike: [] } // prettier-ignore
+const known = knownTokens(new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]), { symbol: 'ETH', name: 'Ether' })
+const nothing: Omit<TransferFacts, 'told'> = { isOwn: false, isTokenUsed: false, wasHeld: false, isPastWhole: true, isOtherPaid: false, alike: [] } // prettier-ignore
 const plain: JudgedTransfer = {
   ...{ token: TOKEN, tokenType: 'ERC20', symbol: 'ABC', name: 'Abc', decimals: 18, direction: 'IN' },
   ...{ other: IMITATOR, value: 1n, isZero: false },
 }
 const usdc: JudgedTransfer = { ...plain, token: USDC, symbol: 'USDC', name: 'USD Coin', decimals: 6 }
-const judge = (one: Partial<JudgedTransfer>, facts: Partial<TransferFacts> = {}) => judgeTransfer({ ...plain, ...one }, { ...nothing, ...facts }, known) // prettier-ignore
+const judge = (changes: Partial<JudgedTransfer>, facts: Partial<TransferFacts> = {}) => {
+  const one = { ...plain, ...changes }
+  return judgeTransfer(one, { ...nothing, told: suspicionOf(one, known), ...facts }, known)
+}
 const reasons = (...given: Parameters<typeof judge>) => judge(...given)?.reasons ?? []
 const friend = { address: FRIEND, isPaid: true, moved: null }
 

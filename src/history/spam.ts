@@ -27,6 +27,8 @@ export type JudgedTransfer = {
 export type TransferFacts = {
   /** its transaction is the person's, or a sponsor's for them, by our own record */
   isOwn: boolean
+  /** what the token's own words say of it: `suspicionOf` */
+  told: TokenSuspicion
   /** the person has called the token, or moved it by a transaction of their own */
   isTokenUsed: boolean
   /** the token came in before */
@@ -57,8 +59,7 @@ const DUST_DIGITS = 3
 /** What speaks against a transfer; null where that is too little. A pure function of its arguments. */
 export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: KnownTokens): Spam | null {
   if (facts.isOwn) return null
-  const told = suspicionOf(one, known)
-  const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : told
+  const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : facts.told
   const found: [SpamReason, number][] = [
     ['zero_value', one.isZero ? POINTS.zero : 0],
     ['claimed_transfer', claimOf(one, facts, known)],

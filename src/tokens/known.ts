@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
-import type { KnownTokens } from './suspicion.ts'
+import { knownTokens as knownOf, type KnownTokens } from './suspicion.ts'
 
 /** Tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`. */
 export type ListedTokens = NonNullable<App['knownTokens']>
@@ -65,7 +65,7 @@ export function knownTokensOf({ knownTokens }: Pick<App, 'knownTokens'>, chain: 
       key.startsWith(prefix) ? [[key.slice(prefix.length) as Hex, token] as const] : [],
     )
     const native = { symbol: chain.symbol, name: chain.coin }
-    remembered.last = { of: knownTokens, known: { byAddress: new Map(own), native } }
+    remembered.last = { of: knownTokens, known: knownOf(new Map(own), native) }
   }
   return remembered.last.known
 }

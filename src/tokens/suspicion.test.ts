@@ -8,13 +8,10 @@ import type { Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { drawnKey, hasMixedScripts, isDisguised } from './look-alike.ts'
 import { knownTokensOf, readKnownTokens } from './known.ts'
-import { suspectToken, type ToldToken } from './suspicion.ts'
+import { knownTokens, suspectToken, type ToldToken } from './suspicion.ts'
 
 const USDC: Hex = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48'
-const known = {
-  byAddress: new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]),
-  native: { symbol: 'ETH', name: 'Ether' },
-}
+const known = knownTokens(new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]), { symbol: 'ETH', name: 'Ether' })
 const suspect = (symbol: string, name: string, given: Partial<ToldToken> = {}) =>
   suspectToken(
     { address: '0x7070707070707070707070707070707070707070', tokenType: 'ERC20', symbol, name, ...given },
@@ -97,9 +94,9 @@ suite('KNOWN_TOKENS_FILE', () => {
     const checksummed = '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48'
     const listed = read({ [`1:${checksummed}`]: token, [`137:${USDC}`]: { symbol: 'X' } })
     const chain: Pick<Chain, 'chainId' | 'symbol' | 'coin' | 'state'> = { chainId: 1, symbol: 'ETH', coin: 'Ether', state: openState() } // prettier-ignore
-    const of = (knownTokens?: typeof listed) => knownTokensOf(knownTokens === undefined ? {} : { knownTokens }, chain as Chain) // prettier-ignore
+    const of = (list?: typeof listed) => knownTokensOf(list === undefined ? {} : { knownTokens: list }, chain as Chain) // prettier-ignore
     assert.deepEqual(of(listed), known)
-    assert.deepEqual(of(), { byAddress: new Map(), native: known.native })
+    assert.deepEqual(of(), knownTokens(new Map(), known.native))
   })
 
   const WRONG: [content: unknown, problem: RegExp][] = [

@@ -6,17 +6,33 @@ import { MAX_POINTS, type TokenReason } from './spam-wire.ts'
 /** What speaks against a token by its own words, and by how much: 50 points or more are spam. */
 export type TokenSuspicion = { points: number; reasons: TokenReason[] }
 
-/** What an operator knows of a network: its tokens by lower-case address, and its own currency. */
+/** What an operator knows of a network: its tokens by lower-case address, and its own currency. Made by `knownTokens`. */
 export type KnownTokens = {
-  byAddress: ReadonlyMap<Hex, { symbol: string; name: string }>
-  native: { symbol: string; name: string }
+  byAddress: ReadonlyMap<Hex, CalledToken>
+  native: CalledToken
+  /** of all of them, what is compared */
+  models: readonly ModelKeys[]
 }
+
+/** What a token or the network's own currency is called. */
+export type CalledToken = { symbol: string; name: string }
+
+type ModelKeys = { symbol: TextKeys; name: TextKeys }
+type TextKeys = { drawn: string; spelt: string }
+
+const keysOf = (text: string): TextKeys => ({ drawn: drawnKey(text), spelt: speltKey(text) })
+
+export const knownTokens = (byAddress: ReadonlyMap<Hex, CalledToken>, native: CalledToken): KnownTokens => ({
+  byAddress,
+  native,
+  models: [...byAddress.values(), native].map(({ symbol, name }) => ({ symbol: keysOf(symbol), name: keysOf(name) })),
+})
 
 /** A token by its own words, which are hostile, and cleaned. */
 export type ToldToken = { address: Hex; tokenType: TokenType; symbol: string; name: string }
 
 /** Symbols that are imitated everywhere, also where an operator lists nothing: in disguise only, for anyone may have the plain one. */
-const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB WBNB POL MATIC AVAX WAVAX USDT USDC DAI BUSD TUSD USDE SUSDE PYUSD FDUSD FRAX USDS GHO EURC XAUT PAXG LINK UNI AAVE ARB OP CRV LDO MKR SHIB PEPE APE GRT ENS SUSHI COMP'.split(' ') // prettier-ignore
+const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB WBNB POL MATIC AVAX WAVAX USDT USDC DAI BUSD TUSD USDE SUSDE PYUSD FDUSD FRAX USDS GHO EURC XAUT PAXG LINK UNI AAVE ARB OP CRV LDO MKR SHIB PEPE APE GRT ENS SUSHI COMP'.split(' ').map(keysOf) // prettier-ignore
 
 const POINTS = {
   disguised: 80,
@@ -72,29 +88,30 @@ function lureOf(text: string, hasSite: boolean): number {
   return promises + ((lures > 0 || hasSite) && MONEY.test(text) ? POINTS.money : 0)
 }
 
-function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens): { disguised: number; same: number } {
-  const models = [...known.byAddress.values(), known.native]
-  const texts = [symbol, name].filter((text) => text !== '')
-  const isDrawnLike = (model: string, text: string) => drawnKey(model) === drawnKey(text) && speltKey(model) !== speltKey(text) // prettier-ignore
+function imitationOf(
+  { symbol, name, tokenType }: ToldToken,
+  { models }: KnownTokens,
+): { disguised: number; same: number } {
+  const [own, called] = [keysOf(symbol), keysOf(name)]
+  const isDrawnLike = (model: TextKeys, text: TextKeys) => model.spelt !== '' && model.drawn === text.drawn && model.spelt !== text.spelt // prettier-ignore
+  const isImitated = (model: TextKeys) =>
+    (isDrawnLike(model, own) && isDisguised(symbol)) || (isDrawnLike(model, called) && isDisguised(name))
   const isImitation =
     models.some((model) =>
-      texts.some((text) => [model.symbol, model.name].some((one) => one !== '' && isDrawnLike(one, text))),
+      [own, called].some((text) => isDrawnLike(model.symbol, text) || isDrawnLike(model.name, text)),
     ) || // prettier-ignore
-    IMITATED.some((one) => texts.some((text) => isDisguised(text) && isDrawnLike(one, text)))
+    IMITATED.some(isImitated)
   if (isImitation) return { disguised: POINTS.disguised, same: 0 }
   // A collection by the symbol of a currency is not taken for it.
   if (tokenType !== 'ERC20') return { disguised: 0, same: 0 }
+  const words = name.split(/[^\p{L}\p{N}]+/u).map(speltKey)
   const same = models.map((model) => {
-    if (speltKey(symbol) !== speltKey(model.symbol) || speltKey(symbol) === '')
-      return speltKey(name) !== '' && speltKey(name) === speltKey(model.name) ? POINTS.sameName : 0
-    const [own, theirs] = [speltKey(name), speltKey(model.name)]
-    const words = name.split(/[^\p{L}\p{N}]+/u).map(speltKey)
-    const isTwin =
-      own === '' ||
-      words.includes(speltKey(model.symbol)) ||
-      (theirs !== '' && own.includes(theirs)) ||
-      (own.length > 2 && theirs.startsWith(own))
-    return isTwin ? POINTS.twin : POINTS.namesake
+    const theirs = model.name.spelt
+    if (own.spelt !== model.symbol.spelt || own.spelt === '')
+      return called.spelt !== '' && called.spelt === theirs ? POINTS.sameName : 0
+    const saysTheirs = theirs !== '' && called.spelt.includes(theirs)
+    const isBeginning = called.spelt.length > 2 && theirs.startsWith(called.spelt)
+    return called.spelt === '' || words.includes(own.spelt) || saysTheirs || isBeginning ? POINTS.twin : POINTS.namesake
   })
   return { disguised: 0, same: Math.max(0, ...same) }
 }
