@@ -37,10 +37,11 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
       }))
     },
     readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),
-    readTransfers: async (owner, chainId, { limit, cursor, direction }) => {
+    readTransfers: async (owner, chainId, { limit, cursor, direction, includesSpam = false }) => {
       const { entries, nextCursor } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
         limit: String(limit),
         direction,
+        includeSpam: String(includesSpam),
         ...(cursor === undefined ? {} : { cursor }),
       })
       return {

@@ -9,7 +9,7 @@ export type AccountSlices = {
   readTransfers(
     owner: AccountOwner,
     chainId: number,
-    page: PageAsked & { direction: Direction },
+    page: PageAsked & { direction: Direction; includesSpam?: boolean },
   ): Promise<Listed<ShownTransfer>>
   readNativeTransfers(
     owner: AccountOwner,
