@@ -14,7 +14,7 @@ import { knownTokensOf } from '../tokens/known.ts'
 import { knownTokens } from '../tokens/suspicion.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
-import { readParameters, type HistoryParameters, type HistoryPosition } from './query.ts'
+import { readParameters, type HistoryPosition } from './query.ts'
 import type { TransferRow } from './rows.ts'
 import { judgeTransfers, type PlacedTransfer } from './spam-facts.ts'
 
