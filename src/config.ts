@@ -101,6 +101,7 @@ const keys = {
   AUTH_ORIGIN: { kind: 'url', part: 'server', help: 'with AUTH_SOCKET: https origin of the sign-in, consent and account pages and of the operator API, on another host than PUBLIC_ORIGIN' },
   API_URL: { kind: 'url', part: 'server', default: 'http://127.0.0.1:4000', help: 'with `chatelaine auth run`: where the API listens, for what the account page shows and sends' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
+  KNOWN_TOKENS_FILE: { kind: 'path', part: 'server', help: 'JSON object of the tokens that people here use, by `CHAIN_ID:ADDRESS`, each with `symbol` and `name`, as `tokens` of a policy: others that look like one of them are spam in histories (docs/guides/spam.md); read at startup' },
   BRAND_NAME: { kind: 'text', default: 'Chatelaine', part: 'server', help: 'name of the installation, on every page for people, 1 to 40 characters' },
   BRAND_LOGO_FILE: { kind: 'path', part: 'server', help: 'logo beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at startup' },
   BRAND_COLOR: { kind: 'text', part: 'server', help: 'colour of buttons and links as #rrggbb, dark enough for light pages (contrast 4.5, WCAG 2.2); dark pages use a lighter shade' },

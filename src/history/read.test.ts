@@ -373,4 +373,26 @@ suite('GET /v1/users/:userId/history', () => {
     assert.deepEqual(places(await entries()), ['2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'])
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-to-block'], '7')
   })
+
+  test('spam is left out, and given with its score and reasons when it is asked for; other entries have no such field', async () => {
+    const lure = addressOf(0xc1a1)
+    const path = '/v1/users/DEV-bob/history'
+    const bob = as('DEV-bob', BOB_ID, BOB)
+    const before = await get(path, bob)
+    script.mine({ from: STRANGER, transfers: [coins(STRANGER, BOB, 9n, lure), coins(STRANGER, BOB, 0n)] })
+    await follow()
+    await app.db
+      .updateTable('tokens')
+      .set({ symbol: 'GIFT', name: 'Claim your gift at gift.example.org', state: 'KNOWN', retry_at: null })
+      .where('address', '=', fromHex(lure))
+      .execute()
+    const shown = await get(path, bob)
+    assert.equal(shown.body.length, before.body.length)
+    assert.ok(shown.body.every((one: Entry) => one.spam === undefined))
+    const all = await get(`${path}?includeSpam=true`, bob)
+    assert.deepEqual(
+      all.body.slice(0, 3).map(({ spam }: Entry) => spam),
+      [{ score: 100, reasons: ['zero_value'] }, { score: 70, reasons: ['link_in_name', 'lure_in_name'] }, undefined],
+    )
+  })
 })

@@ -14,9 +14,10 @@ import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
-import { placeCursor, readParameters, readPlace, type HistoryParameters, type HistoryPosition } from './query.ts'
+import { nameOf, selectPage, type JudgedRow } from './page.ts'
+import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import { selectTransfers, type StoredTransfer } from './select.ts'
+import type { StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
@@ -56,34 +57,26 @@ export async function readHistory(
     const { BACKFILL, BACKFILL_FROM_BLOCK: first } = app.config
     if (BACKFILL === 'on' && (indexedFrom === null || indexedFrom > first)) wishForPast(chain, accountId)
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
-    const { rows, ...now } = await selectTransfers(app.db, {
-      accountId,
-      chainId: chain.chainId,
-      filters,
-      after,
-      bounds,
-      limit: limit + 1,
+    const { shown, next, ...now } = await selectPage(app, chain, {
+      ...{ accountId, filters, after, bounds, limit },
+      isCovered: indexedFrom !== null && indexedFrom <= first,
     })
     const both = Math.min(bounds.indexedTo, now.indexedTo)
     const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)
     const highest = filters.isFinalOnly ? finalizedTo : both
-    const found = rows.slice(0, limit)
-    const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(found.at(-1)!)) : null
-    const page = found.filter(({ block_number }) => block_number <= highest)
-    const parties = await findParties(app, page)
-    const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo }))
+    const nextCursor = next === null ? null : placeCursor(scope, next)
+    const page = shown.filter(({ row }) => row.block_number <= highest)
+    const parties = await findParties(
+      app,
+      page.map(({ row }) => row),
+    )
+    const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
     return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo) }
   })
 }
 
 /** A cursor below zero is before the first block. */
 const known = (number: number): number | null => (number < 0 ? null : number)
-
-const placeOf = (row: StoredTransfer): HistoryPosition => ({
-  block: row.block_number,
-  logIndex: row.log_index,
-  batchIndex: row.batch_index,
-})
 
 /** Everyone on a page, by address: users of this installation under the name of the identity their account was made for, where the address is theirs. */
 async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
@@ -123,7 +116,7 @@ async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: 
 
 /** An entry as the API has it: the fields that every client knows, then those that were added. */
 function entryOf(
-  row: StoredTransfer,
+  { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
   const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)
@@ -159,12 +152,6 @@ function entryOf(
     logIndex: row.log_index,
     explorerUrl: chain.explorer.tx(hash),
     ...(row.omitted === 0 ? {} : { omitted: row.omitted }),
+    ...(spam === null ? {} : { spam }),
   }
-}
-
-/** The name that a table's small number stands for. */
-function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
-  const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
-  if (name === undefined) throw new Error(`the table has the unknown value ${number}`)
-  return name
 }

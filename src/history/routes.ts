@@ -1,6 +1,7 @@
 /**
  * history: past transfers of tokens, from the blocks that the follower reads.
- * Owns: finding transfers in logs, storing and retracting them, filters and pages, backfill and audit.
+ * Owns: finding transfers in logs, storing and retracting them, filters and pages, what is
+ *   spam, backfill and audit.
  * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
  *   (`transactions/`).
  * Start with `index-transfers.ts` for writing, `read.ts` for reading.

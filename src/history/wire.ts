@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
+import { spamVerdict, TOKEN_REASONS } from '../tokens/spam-wire.ts'
 
 const Text = Type.String()
 
@@ -45,6 +46,20 @@ const RECEIVED = {
   explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
 }
 
+const SPAM_REASONS = {
+  zero_value: 'it moved nothing, and the user did not initiate it',
+  claimed_transfer: 'the token says that the user sent it, who never used it',
+  look_alike_address:
+    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
+  ...TOKEN_REASONS,
+} as const
+export type SpamReason = keyof typeof SPAM_REASONS
+
+const SpamVerdict = spamVerdict(SPAM_REASONS, {
+  title: 'TransferSpam',
+  description: 'Present only with `includeSpam=true`, in entries that are hidden without it: why',
+})
+
 const Entry = Type.Object(
   {
     type: Type.Literal('TRANSFER'),
@@ -82,6 +97,7 @@ const Entry = Type.Object(
           'Present only if a token moved more than 1,000 times for this user in one block and direction: the number of further transfers that are not listed',
       }),
     ),
+    spam: Type.Optional(SpamVerdict),
   },
   { title: 'Transfer', examples: [RECEIVED] },
 )
@@ -118,10 +134,13 @@ const Query = Type.Object(
     fromBlock: parameter('From this block', Block),
     toBlock: parameter('Up to this block', Block),
     finality: parameter('`finalized`: only transfers that can no longer be reorganised', { enum: ['finalized'] }),
-    includeSpam: parameter('`true` shows zero-value transfers that the user did not initiate', {
-      enum: ['true', 'false'],
-      ...shownAs({ type: 'boolean', default: false }),
-    }),
+    includeSpam: parameter(
+      '`true` shows spam too: zero-value transfers that the user did not initiate, and what `spam` gives reasons for',
+      {
+        enum: ['true', 'false'],
+        ...shownAs({ type: 'boolean', default: false }),
+      },
+    ),
   },
   { additionalProperties: false },
 )
@@ -133,7 +152,7 @@ export const history = {
   ...sends('X-Indexed-From-Block', 'X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses.',
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; a page with a next one may hold fewer entries than `limit`, where many that were looked at are spam; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),
