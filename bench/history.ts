@@ -15,9 +15,11 @@ import { indexTransfers } from '../src/history/index-transfers.ts'
 import { readHistory } from '../src/history/read.ts'
 import type { Caller } from '../src/http/bearer.ts'
 import type { Hex } from '../src/ids.ts'
+import { openState } from '../src/state.ts'
 import { openEmbedded, type RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
+import { attestingSigner } from '../test/attesting.ts'
 import { addressOf } from '../test/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
 import { openedHead } from '../test/opened.ts'
@@ -29,6 +31,8 @@ const { migratedSnapshot, testCluster, testDatabase } = await import('../test/da
 
 const BLOCKS = Number(process.argv[2] ?? 2_000)
 const TRANSFERS = 100
+/** of the one user whose pages are asked for */
+const PAGES = (process.env.PAGE_ROWS ?? '1000,100000,1000000').split(',').map(Number)
 const OURS = 10_000
 const FIRST = 0x1000_0000
 /** token and party of a user's oldest transfers only */
@@ -191,7 +195,7 @@ async function* fromLogs(rpc: Rpc) {
 async function ours(db: RootDb, url: string, verification: Chain['verification'] = 'bloom'): Promise<void> {
   const rpc = openRpc({ url })
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
-  const app = { config, db, telemetry: openTelemetry('bench', 'error'), now: Date.now } as unknown as App
+  const app = appOf(db, config)
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
     ...{
@@ -211,6 +215,13 @@ async function ours(db: RootDb, url: string, verification: Chain['verification']
   await follower.stop()
   rpc.close()
 }
+
+/** As far as these verbs look. The signer attests that who is named after an address has it. */
+function appOf(db: RootDb, config: App['config'], chains: App['chains'] = new Map()): App {
+  const telemetry = openTelemetry('bench', 'error')
+  return { config, db, chains, telemetry, signer, state: openState(), now: Date.now } as unknown as App
+}
+const signer = attestingSigner((userId) => userId.slice(userId.indexOf('-') + 1) as Hex)
 
 async function addAccounts(db: RootDb, count: number): Promise<void> {
   const rows = Array.from({ length: Math.min(count, OURS) }, (_, index) => addressOf(FIRST + index))
@@ -357,14 +368,11 @@ async function measurePages(): Promise<void> {
   await sql`insert into cursors (chain_id, block_number, block_hash, finalized_number, epoch) values (31337, 10000000, '\\x00', 9999000, 1)`.execute(
     db,
   )
-  const chain = { chainId: 31337, name: 'devnet', explorer: explorerAt('') } as Chain
-  const app = {
-    config: readConfig({}, 'server'),
+  await sql`insert into history_cursors (chain_id, block_number, block_hash, epoch) values (31337, 10000000, '\\x00', 1)`.execute(
     db,
-    chains: new Map([[31337, chain]]),
-    telemetry: openTelemetry('bench', 'error'),
-    now: Date.now,
-  } as unknown as App
+  )
+  const chain = { chainId: 31337, name: 'devnet', explorer: explorerAt(''), state: openState() } as Chain
+  const app = appOf(db, readConfig({ BACKFILL: 'off' }, 'server'), new Map([[31337, chain]]))
   const caller = {
     kind: 'user',
     userId: `DEV-${me}`,
@@ -374,7 +382,7 @@ async function measurePages(): Promise<void> {
   } as unknown as Caller
   const timeOf = (block: number) => new Date((1_500_000_000 + block * 2) * 1_000).toISOString()
   let rows = 0
-  for (const total of [1_000, 100_000, 1_000_000]) {
+  for (const total of PAGES) {
     for (; rows < total; rows = Math.min(total, rows + PORTION)) {
       // Coins of fifty tokens, one in ten of them spam; the first hundred rows have what no other has.
       await sql`insert into transfers
@@ -383,7 +391,7 @@ async function measurePages(): Promise<void> {
         decode(lpad(to_hex(case when n < 100 then ${OLD}::int else ${FIRST}::int + n % 1000 end), 40, '0'), 'hex'),
         decode(lpad(to_hex(case when n < 100 then ${OLD}::int else ${FIRST}::int + n % 997 end), 40, '0'), 'hex'),
         null, decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'),
-        to_timestamp(1500000000 + n * 2), n % 10 = 0
+        to_timestamp(1500000000 + n * 2), n % 10 = 0, 0
       from generate_series(${rows + 1}::int, ${Math.min(total, rows + PORTION)}::int) as n`.execute(db)
     }
     await sql`analyze transfers`.execute(db)

@@ -15,9 +15,10 @@ export type Cluster = {
 
 /**
  * The cluster of TEST_DATABASE_URL, else one of our own with PostgreSQL's own settings, thrown away at the end.
- * @returns null where neither is there: the program then runs on the embedded database
+ * @returns null where neither is there, or none is wanted (`BENCH_DATABASE=embedded`): the program then runs on the embedded database
  */
 export async function startPostgres(): Promise<Cluster | null> {
+  if (process.env.BENCH_DATABASE === 'embedded') return null
   const url = process.env.TEST_DATABASE_URL
   if (url !== undefined) return { url, cpuMillis: () => cpuOf(postmasterAt(url)), end: async () => {} }
   const binaries = findBinaries()

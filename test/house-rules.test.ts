@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
- * `signer-wire` the three files of it that the server may use.
+ * `signer-wire` the files of it that the server may use.
  */
 const core = [
   'errors',
@@ -115,6 +115,7 @@ const table: Record<string, string[]> = {
     'config',
     'log',
     'signer-wire',
+    'gas',
   ],
   gas: ['ids', 'keccak', 'rlp', 'secp256k1'],
   devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
@@ -193,8 +194,7 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (['signer/client.ts', 'signer/frames.ts', 'signer/pinned.ts', 'signer/wire.ts'].includes(file))
-    return 'signer-wire'
+  if (/^signer\/(client|frames|pinned|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 

@@ -14,22 +14,38 @@ import { openUnwrapped } from '../src/signer/signing-log.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
+import { signOperation } from '../src/signer/sign-operation.ts'
+import { signOuter } from '../src/signer/sign-outer.ts'
 import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
 import { openUnattendedFees } from '../src/signer/unattended.ts'
 import { openWitness, readWitness } from '../src/signer/witness.ts'
-import type { Hex, Signed, SignRequest } from '../src/signer/wire.ts'
+import type {
+  Hex,
+  Signed,
+  SignedOperationText,
+  SignOperationRequest,
+  SignOuterRequest,
+  SignRequest,
+} from '../src/signer/wire.ts'
 
 /** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
 type Death = 'before-commit' | 'after-commit'
 
+type Caller = { userId: string; clientId: string }
+type Unshown<T> = Omit<T, 'accessToken'>
+
 /** A signer within this process, whose clock and death a test decides. The store, the ledger, the group and the meters are the real ones. */
 export type GovernedSigner = {
-  sign: (request: SignRequest, by: { userId: string; clientId: string }) => Promise<Signed>
+  sign: (request: SignRequest, by: Caller | null) => Promise<Signed>
+  signOperation: (request: Unshown<SignOperationRequest>, by: Caller) => Promise<SignedOperationText>
+  signOuter: (request: SignOuterRequest) => Promise<Signed>
   account: (userId: string) => Promise<Hex>
   /** it dies at the job after so many more; what was asked of it stays without an answer, and it is opened again */
   dieAfter: (jobs: number, how: Death) => void
   deaths: () => number
   restart: () => void
+  /** an older copy is taken for the store, with nothing that any chain has counted */
+  acceptRestore: () => void
   folder: string
   close: () => void
 }
@@ -41,19 +57,21 @@ export async function openGoverned({
   policy,
   now,
   topUp = { perUser: 0n, perSponsor: 0n },
+  gas = { perUser: 0n, perSponsor: 0n },
   startsAt = now,
 }: {
   policy: string
   now: () => number
   /** wei within a day */
   topUp?: { perUser: bigint; perSponsor: bigint }
+  gas?: { perUser: bigint; perSponsor: bigint }
   startsAt?: () => number
 }): Promise<GovernedSigner> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
   makeKekFile(kekFile)
   const document = readPolicyVersion(policy)
-  let callers = new Map<string, { userId: string; clientId: string }>()
+  let callers = new Map<string, Caller>()
   let [left, how, deaths] = [Infinity, 'before-commit' as Death, 0]
   let waiting = new Set<(error: Error) => void>()
   const first = openStore(join(folder, 'store'))
@@ -127,6 +145,8 @@ export async function openGoverned({
         maxUnattendedFeeWei: 10n ** 20n,
         topUpPerUserWei: topUp.perUser,
         topUpPerSponsorWei: topUp.perSponsor,
+        gasPerUserWei: gas.perUser,
+        gasPerSponsorWei: gas.perSponsor,
       },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
@@ -136,18 +156,36 @@ export async function openGoverned({
     return { inside: opened, close: end }
   }
 
+  function shown({ chainId }: { chainId: number }, by: Caller): { accessToken: string } {
+    const accessToken = `${chainId} ${by.userId} ${by.clientId}`
+    callers = callers.set(accessToken, by)
+    return { accessToken }
+  }
+
   return {
     folder: join(folder, 'store'),
-    sign(request, by) {
-      const accessToken = `${request.chainId} ${by.userId} ${by.clientId}`
-      callers = callers.set(accessToken, by)
-      return sign(inside, { ...request, accessToken })
-    },
+    sign: (request, by) => sign(inside, by === null ? request : { ...request, ...shown(request, by) }),
+    signOperation: (request, by) => signOperation(inside, { ...request, ...shown(request, by) }),
+    signOuter: (request) => signOuter(inside, request),
     account: async (userId) => (await createAccount(inside, { userId })).address,
     dieAfter: (jobs, death) => void ([left, how] = [jobs, death]),
     deaths: () => deaths,
     restart() {
       close()
+      ;({ inside, close } = open())
+    },
+    acceptRestore() {
+      close()
+      const { db, witnessPath, close: end } = openStore(join(folder, 'store'))
+      const { ledger, heads } = openUnwrapped(db, unwrapped, now)
+      db.exec('BEGIN')
+      const restored = { witness: null, floors: [] }
+      const who = { userId: '', address: Buffer.alloc(0), rule: 'accept-restore' }
+      ledger.append({ at: now(), kind: 'restore', ...who, restored })
+      heads.seal()
+      db.exec('COMMIT')
+      openWitness(witnessPath, ledger.head()).close()
+      end()
       ;({ inside, close } = open())
     },
     close() {

@@ -85,13 +85,18 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 }
 
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
-  const { seq, signedAt, chainId, kind, to, value, called, selector, nonce, hash, proof } = one
+  const { seq, signedAt, chainId, kind, calls, delegate, nonce, hash, proof } = one
+  // Of an operation or authorization it is of what was signed, and no transaction's.
+  const isTransaction = kind !== 'operation' && kind !== 'authorization'
   return {
     ...{ record: seq, signedAt, chainId, kind, nonce, hash, proof: JSON.stringify(proof) },
-    to: checksumAddress(to),
-    value: chain === undefined ? null : { value, decimals: chain.decimals, symbol: chain.symbol },
-    called: called ?? selector,
-    explorerUrl: chain?.explorer.tx(hash) ?? null,
+    calls: calls.map(({ to, value, called, selector }) => ({
+      to: checksumAddress(to),
+      value: chain === undefined ? null : { value, decimals: chain.decimals, symbol: chain.symbol },
+      called: called ?? selector,
+    })),
+    delegate: delegate === null ? null : checksumAddress(delegate),
+    explorerUrl: isTransaction ? (chain?.explorer.tx(hash) ?? null) : null,
   }
 }
 

@@ -37,7 +37,8 @@ function fieldsOf(transaction: SponsorTransaction): Rlp[] {
   return authorizations.length === 0 ? fields : [...fields, authorizations.map(encodeAuthorization)]
 }
 
-const encodeAuthorization = ({ chainId, address, nonce, ...signature }: SignedAuthorization): Rlp => [
+/** As a transaction of type 4 has it. */
+export const encodeAuthorization = ({ chainId, address, nonce, ...signature }: SignedAuthorization): Rlp => [
   chainId,
   address,
   nonce,

@@ -92,7 +92,7 @@ const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
-const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', to: address, value: balance, called: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
+const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
 
 const pages: Record<string, () => string> = {
   send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
@@ -102,7 +102,7 @@ const pages: Record<string, () => string> = {
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
   'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
   ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', isFirst: false })])), // prettier-ignore
-  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, called }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
+  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
   'no signatures': () => signaturesBody(texts, { rows: [], nextCursor: null, isFirst: true }),
   shell: () =>
     page(

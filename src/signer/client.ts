@@ -13,6 +13,9 @@ export type Signer = {
   identity: () => Promise<string>
   sign: CallSigner<'sign'>
   check: CallSigner<'check'>
+  signOperation: CallSigner<'signOperation'>
+  checkOperation: CallSigner<'checkOperation'>
+  signOuter: CallSigner<'signOuter'>
   recall: CallSigner<'recall'>
   recallSince: CallSigner<'recallSince'>
   wrapped: CallSigner<'wrapped'>
@@ -43,10 +46,13 @@ type CallSigner<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verb
 export class SignerRefused extends Error {
   /** one of SignerRefusal; text, because a newer signer may know more */
   readonly code: string
-  constructor(code: string, detail: string) {
+  /** with `operation_refused`: which operation of the calldata, from 0 */
+  readonly operation: number | null
+  constructor(code: string, detail: string, operation: number | null = null) {
     super(detail)
     this.name = 'SignerRefused'
     this.code = code
+    this.operation = operation
   }
 }
 
@@ -93,6 +99,9 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     identity: async () => (await call('greeting', { head })).key,
     sign: withRenewal('sign'),
     check: withRenewal('check'),
+    signOperation: withRenewal('signOperation'),
+    checkOperation: withRenewal('checkOperation'),
+    signOuter: withRenewal('signOuter'),
     recall: (request) => call('recall', request),
     recallSince: (request) => call('recallSince', request),
     wrapped: (request) => call('wrapped', request),
@@ -210,8 +219,8 @@ function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   else call.resolve(frame.answer)
 }
 
-function toError({ code, detail }: { code: string; detail: string }): Error {
-  return isErrorCode(code) ? new AppError(code, detail) : new SignerRefused(code, detail)
+function toError({ code, detail, operation }: { code: string; detail: string; operation?: number }): Error {
+  return isErrorCode(code) ? new AppError(code, detail) : new SignerRefused(code, detail, operation ?? null)
 }
 
 function encode(frame: { id: number; verb: Verb; request: unknown; expiresAt?: number }): Buffer {

@@ -29,6 +29,7 @@ function memory() {
     const nonces = held.map((attempt) => attempt.nonce)
     return {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
+      isDelegation: false,
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
       hasToken,
       isHeldElsewhere: () => isHeldElsewhere,

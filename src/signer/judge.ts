@@ -25,6 +25,8 @@ export type SigningFacts<A extends SignedAttempt> = {
   attempts: A[]
   /** the intent has a signature under another chain, address or nonce */
   isElsewhere: boolean
+  /** the account authorized code with this nonce (EIP-7702), which nothing else has, ever */
+  isDelegation: boolean
   /** the user's token was shown and is good for this account and chain */
   hasToken: boolean
   /** the key of the account is held elsewhere, too: its nonces are used there */
@@ -68,6 +70,7 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   if (facts.isElsewhere) {
     throw new Refusal('intent_conflict', 'This intent was signed under another chain, account or nonce.')
   }
+  if (facts.isDelegation) throw new Refusal('nonce_conflict', 'This nonce belongs to an authorization of code.')
   if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }
 
   const isCancelled = attempts.some(({ kind }) => kind === 'cancel')
@@ -89,7 +92,14 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   return { sign: isCancel ? 'cancel' : 'replace', terms }
 }
 
-function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder, facts: SigningFacts<A>): SignKind {
+/** What is known of a lane, for a nonce that has no signature. */
+type LaneFacts = Pick<
+  SigningFacts<SignedAttempt>,
+  'floor' | 'lane' | 'unsignedBetween' | 'isHeldElsewhere' | 'hasToken'
+>
+
+/** Whether a nonce may be the account's next. @throws nonce_conflict, nonce_gap */
+export function assertReachable(nonce: number, facts: LaneFacts): void {
   const { floor } = facts
   if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
   const lane = above(floor, facts.lane())
@@ -101,6 +111,10 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
     if (!isExpected)
       throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MAX_AHEAD} ahead of one that was never signed.`)
   }
+}
+
+function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder, facts: SigningFacts<A>): SignKind {
+  assertReachable(nonce, facts)
   if (facts.hasToken) return kind === 'cancel' ? 'cancel' : 'send'
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
@@ -112,11 +126,7 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   return 'cancel'
 }
 
-function leavesGap<A extends SignedAttempt>(
-  nonce: number,
-  { lowest, highest }: SignedLane,
-  facts: SigningFacts<A>,
-): boolean {
+function leavesGap(nonce: number, { lowest, highest }: SignedLane, facts: LaneFacts): boolean {
   if (nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD) return true
   // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
   return facts.unsignedBetween(Math.max(lowest, nonce - 2 * MAX_AHEAD), nonce - MAX_AHEAD - 1) > 0

@@ -1,14 +1,24 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { assertMac, type Macs } from './macs.ts'
 import type { Overruled } from './heads.ts'
-import { COLUMNS, GENESIS, recordOf, toRow, type LedgerAttempt, type LedgerRow, type NewEntry } from './record.ts'
+import { openOperations, type OperationLedger } from './operation-ledger.ts'
+import {
+  COLUMNS,
+  GENESIS,
+  OUTER,
+  recordOf,
+  toRow,
+  type LedgerAttempt,
+  type LedgerRow,
+  type NewEntry,
+} from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { decodeRestored } from './restored.ts'
 import { dearerBy, type Unattended } from './unattended.ts'
 import { openTree, type Tree } from './tree.ts'
 import type { LedgerHead } from './witness.ts'
 
-type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
+export type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
 
 export type Ledger = {
   tree: Tree
@@ -18,6 +28,7 @@ export type Ledger = {
   isFreshlyRestored: boolean
   head: () => LedgerHead
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
+  operations: OperationLedger
   /** true when the intent was signed under another (chain, address, nonce) */
   isElsewhere: (intentId: string, slot: LedgerSlot) => boolean
   lane: (slot: LedgerSlot) => { lowest: number; highest: number } | null
@@ -62,13 +73,16 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   const { floors, overruled } = readRestores(db)
   const tree = openTree(db, head.count)
 
-  const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
-  const elsewhere = db.prepare(
-    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce = ?)',
+  const attempts = db.prepare(
+    `SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind <> 'authorization' ORDER BY seq`,
   )
-  const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq DESC')
+  const elsewhere = db.prepare(
+    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce IS ?)',
+  )
+  const ofIntent = db.prepare(`SELECT * FROM ledger
+    WHERE intent_id = ? AND kind IN ('send', 'replace', 'cancel') ORDER BY seq DESC`)
   const since = db.prepare(
-    `SELECT seq, kind, address, chain_id, nonce, intent_id, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
+    `SELECT seq, kind, address, chain_id, nonce, intent_id, effect, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
   )
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
   // Two searches of the index; min and max in one SELECT would walk all of the account's rows.
@@ -79,7 +93,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     'SELECT count(DISTINCT nonce) AS nonces FROM ledger WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ?',
   )
   const unvouched = db.prepare(`SELECT nonce FROM ledger
-    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0`)
+    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce
+    HAVING count(token_id) = 0 AND count(*) FILTER (WHERE rule = '${OUTER}' AND kind = 'send') = 0`)
   const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
   const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
   const elsewhereHeld = db.prepare(
@@ -87,7 +102,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
   )
   const signatures = db.prepare(`SELECT * FROM ledger
-    WHERE user_id = ?1 AND nonce IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
+    WHERE user_id = ?1 AND intent_id IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
     ORDER BY seq DESC LIMIT ?3`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
@@ -103,6 +118,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     isFreshlyRestored: db.prepare(FRESHLY_RESTORED).get() !== undefined,
     head: () => head,
     attempts: attemptsOf,
+    operations: openOperations(db),
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
@@ -125,6 +141,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         if (older > 0) continue
         if (row.token_id !== null || row.nonce === null) continue
         const held = readHeld(row)
+        // What carries operations is bounded by limits of its own (gas-limits.ts).
+        if (held.hasToken) continue
         const before = attemptsOf(held).filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
@@ -232,7 +250,7 @@ function readHeld(row: LedgerRow): LedgerAttempt {
     seq: row.seq,
     at: row.at,
     kind: row.kind as LedgerAttempt['kind'],
-    hasToken: row.token_id !== null,
+    hasToken: row.token_id !== null || (row.rule === OUTER && row.kind === 'send'),
     userId: row.user_id,
     clientId: row.client_id,
     requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),

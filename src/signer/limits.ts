@@ -1,6 +1,8 @@
 import type { TokenCaller } from './caller.ts'
 import type { SignedAttempt } from './judge.ts'
 import type { DatedCharge, Meters } from './meters.ts'
+import type { OperationCall } from '../gas/operation.ts'
+import { evaluateCalls } from './policy/evaluate-calls.ts'
 import { evaluate, evaluateCancel, evaluateFees, type LimitRoom, type PolicyRefusal } from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
 import { Refusal } from './refusal.ts'
@@ -75,6 +77,50 @@ export function askPolicy(
     policy: `${inForce.document.version} ${inForce.hash}`,
     charges: meters.dated(answer.charges),
     limits: answer.room.map(toLimitLeft),
+  }
+}
+
+/**
+ * The operator's policy about the calls of one operation: each is judged as a write of its own, at no fees, after those before it. All
+ * of it is allowed or none; charged once, when the operation is signed, however often it is packed.
+ * @throws policy_denied
+ */
+export function askPolicyOfCalls(
+  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
+  {
+    chainId,
+    from,
+    calls,
+    account,
+    caller,
+    at,
+  }: {
+    chainId: number
+    from: Buffer
+    calls: readonly OperationCall[]
+    account: { userId: string }
+    caller: TokenCaller
+    at: number
+  },
+): PolicyVerdict {
+  const inForce = policy.current()
+  if (inForce === null) return NO_POLICY
+  const answered = evaluateCalls(
+    inForce.document,
+    calls.map((call) => ({
+      call: { chainId, from, ...call },
+      feeWei: 0n,
+      userId: account.userId,
+      clientId: caller.clientId,
+    })),
+    meters.at(at, from.toString('hex')),
+  )
+  if (!answered.allowed) throw rejected(answered)
+  return {
+    rule: answered.rules.join(', '),
+    policy: `${inForce.document.version} ${inForce.hash}`,
+    charges: meters.dated(answered.charges),
+    limits: answered.room.map(toLimitLeft),
   }
 }
 

@@ -41,6 +41,8 @@ import { openRotation } from './rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
+import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
+import { signOuter } from './sign-outer.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './signatures.ts'
 import { openSigningLog } from './signing-log.ts'
@@ -194,6 +196,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),
+    signOperation: (request) => signOperation(inside, request),
+    checkOperation: (request) => checkOperation(inside, request),
+    signOuter: (request) => signOuter(inside, request),
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
@@ -215,6 +220,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       policy: policy.health(),
       maxTokenSeconds,
       masterKey: masterKey(),
+      operations: operationsHealth(ledger, now),
     }),
   }
   return {
@@ -305,6 +311,9 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       signatures: refuse,
       sign: refuse,
       check: refuse,
+      signOperation: refuse,
+      checkOperation: refuse,
+      signOuter: refuse,
       recall: refuse,
       recallSince: refuse,
       wrapped: refuse,

@@ -39,6 +39,9 @@ export function openMeters(db: DatabaseSync, now: () => number): Meters {
   // No earlier than anything this process has dated: a meter that is read again holds nothing later that is its own.
   let latest = now()
   const lostAt = readLostNonces(db)
+  // What an operation spent shows in no nonce of its person: where a sponsor lost some, it may be anyone’s.
+  const signsOperations = db.prepare(`SELECT 1 FROM ledger WHERE kind = 'operation' LIMIT 1`).get() !== undefined
+  const lostOfAll = signsOperations ? lostAt.get(ANY_SPONSOR) : undefined
   // By meter: those with windows that were changed so and not charged since.
   const datedFrom = new Map<string, number>()
 
@@ -56,7 +59,7 @@ export function openMeters(db: DatabaseSync, now: () => number): Meters {
 
   return {
     at: (at, account) => (meter, period) => {
-      const lost = lostAt.get(account)
+      const lost = account === ANY_SPONSOR ? lostAt.get(account) : later(lostAt.get(account), lostOfAll)
       const until = lost === undefined ? 0 : lost + period * 1_000
       if (at < until) return { used: 0n, resetsAt: until, isFull: true }
       return usedIn(windowOf(meter, at), { at, period })
@@ -82,6 +85,9 @@ export function openMeters(db: DatabaseSync, now: () => number): Meters {
     },
   }
 }
+
+const later = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined || b === undefined ? (a ?? b) : Math.max(a, b)
 
 /** The charges of a record, as it holds them; null for none. */
 export const spentToText = (charges: readonly DatedCharge[]): string | null =>

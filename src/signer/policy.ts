@@ -18,6 +18,10 @@ export type PolicyLimits = {
   topUpPerUserWei: bigint
   /** wei: what one sponsor may give on one network within a day, fees counted; 0: nothing */
   topUpPerSponsorWei: bigint
+  /** wei: what sponsors may lose by operations of one person on one network within a day; 0: nothing */
+  gasPerUserWei: bigint
+  /** wei: what one sponsor may lose by operations on one network within a day; 0: nothing */
+  gasPerSponsorWei: bigint
 }
 
 export type Decision = { allowed: boolean; rule: string }

@@ -1,9 +1,11 @@
 import type { Ledger } from './ledger.ts'
 import type { LedgerAttempt, LedgerRow } from './record.ts'
-import { readRecallRequest, readRecallSinceRequest } from './request.ts'
+import { readHeldOperation, type HeldDelegation, type HeldOperation } from './operation-ledger.ts'
+import { readRecallRequest, readRecallSinceRequest, type RecallAsk } from './request.ts'
 import { hex, toSigned } from './sign.ts'
+import { toCallTexts, toDelegationText, toPoint } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from './frames.ts'
-import { type Recalled, type RecalledSince, type SignRequest } from './wire.ts'
+import type { Recalled, RecalledDelegation, RecalledOperation, RecalledSince, SignRequest, Verbs } from './wire.ts'
 
 // Generous: the names of the fields, and numbers of 78 digits.
 const FRAME_OVERHEAD = 256
@@ -14,8 +16,12 @@ const ATTEMPT_OVERHEAD = 1_536
  * bytes that it had asked for and not stored; after a restore of its database, whose a transaction on the chain is.
  * Needs no token: they were given away before. Stops at what one frame holds, and says so.
  */
-export function recall(ledger: Ledger, request: unknown): { attempts: Recalled[]; hasMore: boolean } {
+export function recall(ledger: Ledger, request: unknown): Verbs['recall']['answer'] {
   const asked = readRecallRequest(request)
+  return { ...recallAttempts(ledger, asked), ...recallOperation(ledger, asked) }
+}
+
+function recallAttempts(ledger: Ledger, asked: RecallAsk): { attempts: Recalled[]; hasMore: boolean } {
   const attempts: Recalled[] = []
   let room = MAX_FRAME_BYTES - FRAME_OVERHEAD
   for (const held of 'intentId' in asked ? ledger.ofIntent(asked.intentId) : ledger.attempts(asked).toReversed()) {
@@ -25,6 +31,38 @@ export function recall(ledger: Ledger, request: unknown): { attempts: Recalled[]
     attempts.push(toRecalled(held))
   }
   return { attempts, hasMore: false }
+}
+
+/** Of an intent that is an operation what was signed for it, of a nonce that an authorization took what that is. */
+function recallOperation(
+  { operations }: Ledger,
+  asked: RecallAsk,
+): Omit<Verbs['recall']['answer'], 'attempts' | 'hasMore'> {
+  const isIntent = 'intentId' in asked
+  const operation = isIntent ? operations.ofIntent(asked.intentId).operation : null
+  const delegation = isIntent ? operations.delegationOf(asked.intentId) : operations.delegationAt(asked)
+  return {
+    ...(operation === null ? {} : { operation: toRecalledOperation(operation, operations.outersOf(operation.seq)) }),
+    ...(delegation === null ? {} : { authorization: toRecalledDelegation(delegation) }),
+  }
+}
+
+function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): RecalledOperation {
+  const { seq, at, userId, clientId, requestHash, intentId, chainId, digest, space, packed, rule, address } = held
+  const { signature, calls, sequence, gasLimit, deadline } = readHeldOperation(held)
+  return {
+    ...{ seq, signedAt: at, userId, clientId, requestHash: requestHash === null ? null : hex(requestHash) },
+    ...{ intentId, chainId, from: hex(address), digest: hex(digest), packed: hex(packed), rule },
+    ...{ space: hex(space), sequence: sequence.toString(), gasLimit: String(gasLimit), deadline },
+    calls: toCallTexts(calls),
+    signature: toPoint(signature),
+    outers: outers.map(toSignature).map(({ kind: _, chainId: __, ...outer }) => outer),
+  }
+}
+
+function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
+  const { seq, at, intentId, account } = held
+  return { seq, signedAt: at, intentId, from: hex(account), ...toDelegationText(held) }
 }
 
 /** Records looked at per question: about 3 ms of the one thread that signs, and at most 200 kB of answer. */
@@ -43,9 +81,31 @@ export function recallSince(ledger: Ledger, request: unknown): RecalledSince {
         ? { seq: ledger.head().count, record: ledger.head().record.toString('hex') }
         : { seq: last.seq, record: Buffer.from(last.record).toString('hex') },
     isEnd: last === undefined || last.seq === ledger.head().count,
-    signatures: rows.flatMap((row) => (row.nonce === null ? [] : [toSignature(row)])),
+    signatures: rows.filter(isTransaction).map(toSignature),
+    operations: rows.filter(({ kind }) => kind === 'operation').map(toOperation),
+    authorizations: rows.filter(({ kind }) => kind === 'authorization').map(toDelegation),
   }
 }
+
+const isTransaction = ({ kind, nonce }: LedgerRow): boolean => nonce !== null && kind !== 'authorization'
+
+function toOperation({ seq, address, chain_id, intent_id, hash, effect }: LedgerRow) {
+  const id = Buffer.from(effect!)
+  return {
+    ...{
+      seq,
+      intentId: intent_id!,
+      chainId: chain_id!,
+      from: hex(Buffer.from(address)),
+      hash: hex(Buffer.from(hash!)),
+    },
+    ...{ space: hex(id.subarray(0, 20)), sequence: BigInt(hex(id.subarray(20))).toString() },
+  }
+}
+
+const toDelegation = ({ seq, address, chain_id, intent_id, nonce }: LedgerRow) => ({
+  ...{ seq, intentId: intent_id!, chainId: chain_id!, from: hex(Buffer.from(address)), nonce: nonce! },
+})
 
 /** The columns are never null where there is a nonce: the table checks it. */
 function toSignature({

@@ -8,11 +8,17 @@ import type { SignRequest } from './wire.ts'
 /** A key that a person asked for, did not get after all, or got (exports.ts). */
 type ExportKind = 'export-request' | 'export-cancel' | 'export'
 
+/** What an account signs for sponsors to send (operation-ledger.ts): the second takes a nonce of the account. */
+type OperationKind = 'operation' | 'authorization'
+
+/** The rule of what a sponsor sends with operations in it: no token is shown for it, and of its kinds no other is without. */
+export const OUTER = 'sponsored-operations'
+
 /** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
 export type LedgerRow = {
   seq: number
   at: number
-  kind: 'account' | 'restore' | ExportKind | SignRequest['kind']
+  kind: 'account' | 'restore' | ExportKind | SignRequest['kind'] | OperationKind
   user_id: string
   address: Uint8Array
   chain_id: number | null
@@ -44,7 +50,7 @@ export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
-  /** the user's token was shown for it */
+  /** the user's token was shown for it, or it carries what tokens were shown for */
   hasToken: boolean
   userId: string
   clientId: string | null
@@ -78,7 +84,21 @@ export type NewEntry = {
       clientId: string | null
       tokenId: string | null
     }
+  | { kind: OperationKind; signed: SignedForSponsors; clientId: string; tokenId: string }
 )
+
+/** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is what was signed. */
+export type SignedForSponsors = {
+  chainId: number
+  /** of an authorization only */
+  nonce: number | null
+  intentId: string
+  effect: Buffer
+  gas: bigint | null
+  hash: Buffer
+  raw: Buffer
+  requestHash: Buffer | null
+}
 
 /** What comes before the first record. */
 export const GENESIS = Buffer.alloc(32)
@@ -130,6 +150,12 @@ export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 
   const common = { seq, at, kind, user_id: userId, address, rule, evidence, policy, spent }
   if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
   if (entry.kind === 'restore') return { ...common, ...NOTHING_SIGNED, raw: encodeRestored(entry.restored) }
+  if ('signed' in entry) {
+    const { chainId, nonce, intentId, effect, gas, hash: signedHash, raw, requestHash } = entry.signed
+    const ids = { chain_id: chainId, nonce, intent_id: intentId, client_id: entry.clientId, token_id: entry.tokenId }
+    const bytes = { effect, hash: signedHash, raw, request_hash: requestHash, gas: gas?.toString() ?? null }
+    return { ...common, ...NOTHING_SIGNED, ...ids, ...bytes }
+  }
   if (!('held' in entry)) return { ...common, ...NOTHING_SIGNED, token_id: entry.tokenId }
   const { held, clientId, tokenId } = entry
   return {

@@ -4,11 +4,14 @@ import type { SignerRefusal } from './wire.ts'
 /** The signer says no: the code and the sentence go back over the socket, so neither may hold a secret. */
 export class Refusal extends Error {
   readonly code: ErrorCode | SignerRefusal
+  /** which operation of the calldata, from 0, where it is about one */
+  readonly operation: number | null
 
-  constructor(code: ErrorCode | SignerRefusal, detail: string) {
+  constructor(code: ErrorCode | SignerRefusal, detail: string, operation: number | null = null) {
     super(detail)
     this.name = 'Refusal'
     this.code = code
+    this.operation = operation
   }
 }
 

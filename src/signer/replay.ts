@@ -4,11 +4,14 @@ import {
   evaluate,
   evaluateCancel,
   evaluateFees,
+  type MeterCharge,
   type PolicyAnswer,
   type PolicyQuestion,
   type ReadMeter,
 } from './policy/evaluate.ts'
+import { evaluateCalls } from './policy/evaluate-calls.ts'
 import { charge, usedIn, type MeterWindow } from './policy/window.ts'
+import { readHeldOperation, readOperationRow } from './operation-ledger.ts'
 import type { LedgerRow } from './record.ts'
 import { isSponsor } from './sponsor.ts'
 import { openStoreForReading } from './store.ts'
@@ -35,16 +38,22 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   // By nonce: the application of its first attempt, null of one without a token.
   const first = new Map<string, string | null>()
   try {
-    const rows = db.prepare('SELECT * FROM ledger WHERE nonce IS NOT NULL ORDER BY seq').iterate()
+    const rows = db
+      .prepare(`SELECT * FROM ledger WHERE kind IN ('send', 'replace', 'cancel', 'operation') ORDER BY seq`)
+      .iterate()
     for (const row of rows as Iterable<LedgerRow>) {
       const { at, seq, kind } = row
+      if (kind === 'operation') {
+        yield replayOperation(row)
+        continue
+      }
       const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
       const isFirst = !first.has(nonce)
       if (isFirst) first.set(nonce, row.client_id)
       // A policy is not asked about top-ups: nothing else is signed with a token and from a sponsor.
       if (row.token_id === null || isSponsor(row.user_id)) continue
       const question = questionOf(row)
-      const read: ReadMeter = (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
+      const read = readAt(at)
       const before = dearest.get(nonce) ?? 0n
       const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
       const answer =
@@ -56,8 +65,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
             : evaluateFees(policy, question, dearerBy, read))
       if (answer.allowed) {
         dearest.set(nonce, before + dearerBy)
-        for (const { meter, period, amount } of answer.charges)
-          windows.set(meter, charge(windows.get(meter) ?? null, { at, period, amount }))
+        chargeAll(at, answer.charges)
       }
       const { userId, clientId, call } = question
       const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
@@ -66,6 +74,35 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   } finally {
     db.close()
   }
+
+  function readAt(at: number): ReadMeter {
+    return (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
+  }
+
+  function chargeAll(at: number, charges: readonly MeterCharge[]): void {
+    for (const { meter, period, amount } of charges)
+      windows.set(meter, charge(windows.get(meter) ?? null, { at, period, amount }))
+  }
+
+  function replayOperation(row: LedgerRow): ReplayedSignature {
+    const { seq, at, user_id: userId } = row
+    const [clientId, chainId] = [row.client_id!, row.chain_id!]
+    const questions = questionsOf(row)
+    const answer = frozen(policy, questions[0]!, null) ?? evaluateCalls(policy, questions, readAt(at))
+    if (answer.allowed) chargeAll(at, answer.charges)
+    const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
+    return { seq, at, userId, clientId, chainId, refusal }
+  }
+}
+
+/** Of each call of an operation; its fees are a sponsor's. */
+function questionsOf(row: LedgerRow): PolicyQuestion[] {
+  const from = Buffer.from(row.address)
+  const { calls } = readHeldOperation(readOperationRow(row))
+  return calls.map((call) => ({
+    call: { chainId: row.chain_id!, from, ...call },
+    ...{ feeWei: 0n, userId: row.user_id, clientId: row.client_id! },
+  }))
 }
 
 /** @param raised  the application whose write is raised; null where none is */

@@ -40,13 +40,10 @@ export function readSignRequest(request: unknown): SignOrder {
   const fields = readFields(request, FIELDS)
   const kind = fields.kind
   if (kind !== 'send' && kind !== 'replace' && kind !== 'cancel') throw bad('kind is not send, replace or cancel')
-  const { accessToken = null } = fields
-  if (accessToken !== null && (typeof accessToken !== 'string' || accessToken.length > 8_192)) {
-    throw bad('accessToken is not text of at most 8,192 characters')
-  }
+  const accessToken = fields.accessToken ?? null
   return {
     intentId: readIntentId(fields.intentId),
-    accessToken,
+    accessToken: accessToken === null ? null : readAccessToken(accessToken),
     kind,
     tx: {
       chainId: readInteger('chainId', fields.chainId, 1),
@@ -62,7 +59,13 @@ export function readSignRequest(request: unknown): SignOrder {
   }
 }
 
-function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
+export function readAccessToken(accessToken: unknown): string {
+  if (typeof accessToken !== 'string' || accessToken.length > 8_192)
+    throw bad('accessToken is not text of at most 8,192 characters')
+  return accessToken
+}
+
+export function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
   if (text === undefined) return null
   if (kind !== 'send') throw bad('requestHash goes with a send only')
   if (typeof text !== 'string' || !/^0x[0-9a-f]{64}$/.test(text)) throw bad('requestHash is not 32 bytes of 0x-hex')
@@ -204,41 +207,41 @@ export function readFreezeRequest(request: unknown): { subject: string } {
   return { subject: subject as string }
 }
 
-const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
+export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
 
-function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
+export function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
   if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('expected an object')
   if (!Object.keys(request).every((key) => known.has(key))) throw bad('unknown field')
   return request as Record<string, unknown>
 }
 
-function readIntentId(intentId: unknown): string {
+export function readIntentId(intentId: unknown): string {
   if (typeof intentId !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(intentId)) {
     throw bad('intentId is not 1 to 128 printable characters')
   }
   return intentId
 }
 
-function readInteger(name: string, value: unknown, least: number): number {
+export function readInteger(name: string, value: unknown, least: number): number {
   if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is not an integer in range`)
   return value as number
 }
 
-function readAmount(name: string, text: unknown, limit: bigint): bigint {
+export function readAmount(name: string, text: unknown, limit: bigint): bigint {
   if (typeof text !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(text)) throw bad(`${name} is not a decimal number`)
   const amount = BigInt(text)
   if (amount >= limit) throw bad(`${name} is out of range`)
   return amount
 }
 
-function readAddress(name: string, text: unknown): Buffer {
+export function readAddress(name: string, text: unknown): Buffer {
   if (typeof text !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(`${name} is not an address`)
   return Buffer.from(text.slice(2), 'hex')
 }
 
-function readData(text: unknown): Buffer {
+export function readData(text: unknown): Buffer {
   if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is not 0x-hex')
   const bytes = Buffer.from(text.slice(2), 'hex')
   // Buffer.from stops at the first character that is no digit.

@@ -2,14 +2,14 @@ import type { TokenCaller } from './caller.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import type { SignerIdentity } from './identity.ts'
-import { isFill, judge } from './judge.ts'
+import { isFill, judge, type SigningFacts } from './judge.ts'
 import type { Keys } from './keys.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger, LedgerSlot } from './ledger.ts'
 import { askPolicy, NO_POLICY, type PolicyVerdict } from './limits.ts'
 import { spentToText, type Meters } from './meters.ts'
 import { decide, decideFill, decideReplacement, type Decision, type PolicyLimits } from './policy.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
-import type { LedgerAttempt } from './record.ts'
+import { OUTER, type LedgerAttempt } from './record.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
 import type { TokenVerifier } from './tokens.ts'
@@ -117,31 +117,23 @@ function addressOf(keys: Keys, userId: string): Buffer | null {
 
 /** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
 function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Examined, at: number) {
-  const { ledger, limits, unattended, freezes } = inside
+  const { limits, unattended, freezes } = inside
   const slot = slotOf(ask)
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
   if (toppedUp !== null) freezes.assertMoves({ chainId: slot.chainId, userId: toppedUp })
   if (caller === null) inside.assertUnattended()
   else assertNotSuspended(freezes, caller.clientId)
-  const attempts = ledger.attempts(slot)
   const hasToken = caller !== null
-  const facts = {
-    attempts,
-    isElsewhere: ledger.isElsewhere(ask.intentId, slot),
-    hasToken,
-    isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
-    maxFills: limits.maxFills,
-    floor: ledger.floor(slot),
-    lane: () => ledger.lane(slot),
-    unsignedBetween: (low: number, high: number) => ledger.unsignedBetween(slot, low, high),
-    unvouchedBetween: (low: number, high: number) => ledger.unvouchedBetween(slot, low, high),
-  }
+  const facts = factsOf(inside, { slot, account, hasToken, intentId: ask.intentId })
+  const { attempts } = facts
   const verdict = judge(ask, facts)
   if ('stored' in verdict) return verdict
   const { sign: kind, terms } = verdict
   if (isFill(ask, kind, facts)) rule = pass(decideFill(ask.tx, limits))
   else if (kind !== 'send' && attempts.length > 0) {
+    // What it carries has to be looked at once more, and its limits.
+    if (kind === 'replace' && isOuter(attempts[0]!)) pass({ allowed: false, rule: 'sponsored-only' })
     // A cancel only frees the lane, which the person's other applications need.
     if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
     const refused = decideReplacement(
@@ -151,12 +143,7 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Exam
     )
     if (refused !== null) pass(refused)
   }
-  const unattendedWei = hasToken
-    ? 0n
-    : dearerBy(
-        terms,
-        attempts.filter(({ hasToken: had }) => !had),
-      )
+  const unattendedWei = hasToken ? 0n : dearerBy(terms, withoutToken(attempts))
   if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const verdictOfPolicy: PolicyVerdict =
     caller === null
@@ -167,11 +154,42 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Exam
   return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
 }
 
+/** What the ledger knows around a nonce of an account. */
+export function factsOf(
+  { ledger, limits }: Pick<Inside, 'ledger' | 'limits'>,
+  {
+    slot,
+    account,
+    hasToken,
+    intentId,
+  }: { slot: LedgerSlot; account: { userId: string }; hasToken: boolean; intentId: string },
+): SigningFacts<LedgerAttempt> {
+  const attempts = ledger.attempts(slot)
+  return {
+    attempts,
+    isElsewhere: ledger.isElsewhere(intentId, slot),
+    isDelegation: attempts.length === 0 && ledger.operations.delegationAt(slot) !== null,
+    hasToken,
+    isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
+    maxFills: limits.maxFills,
+    floor: ledger.floor(slot),
+    lane: () => ledger.lane(slot),
+    unsignedBetween: (low, high) => ledger.unsignedBetween(slot, low, high),
+    unvouchedBetween: (low, high) => ledger.unvouchedBetween(slot, low, high),
+  }
+}
+
+/** Whether it carries operations: no token was shown for it, and of what sponsors send no other is so. */
+export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
+  kind !== 'cancel' && rule === OUTER
+
+export const withoutToken = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter(({ hasToken }) => !hasToken)
+
 /** wei: the most that the user agreed to for a nonce, by any attempt that a token was shown for. */
-const agreedTo = (attempts: LedgerAttempt[]): bigint =>
+export const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, { gas, max, hasToken }) => (hasToken && gas * max > most ? gas * max : most), 0n)
 
-function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null): void {
+export function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))
     throw new Refusal('application_suspended', 'The operator suspended this application.')
 }
@@ -179,7 +197,7 @@ function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null)
 const slotOf = ({ tx }: SignOrder) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
 
 /** What was shown for a signature, in one form: these keys, in this order. The hash of a consent will be one of them. */
-const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
+export const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
   JSON.stringify({
     token_sha256: caller?.tokenHash ?? null,
     jti: caller?.jti ?? null,
@@ -188,13 +206,13 @@ const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
   })
 
 /** @returns the rule that allows it */
-function pass({ allowed, rule }: Decision): string {
+export function pass({ allowed, rule }: Decision): string {
   if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`)
   return rule
 }
 
 /** The token's own limits: what it may do, on which chain, for whom. */
-function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
+export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
   if (!caller.scopes.includes(WRITE_SCOPE)) {
     throw new Refusal('insufficient_scope', `The access token lacks the scope ${WRITE_SCOPE}.`)
   }

@@ -2,9 +2,11 @@ import { hash } from 'node:crypto'
 import type { RunBeside } from './beside.ts'
 import type { Heads } from './heads.ts'
 import type { Ledger } from './ledger.ts'
+import { readHeldOperation, readOperationRow } from './operation-ledger.ts'
 import type { LedgerRow } from './record.ts'
 import { readSignaturesRequest } from './request.ts'
 import { hex } from './sign.ts'
+import { toCallTexts } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from './frames.ts'
 import { readSignedHead, type ListedSignature, type SignaturePage } from './wire.ts'
 
@@ -32,14 +34,14 @@ export async function listSignatures(
   const signatures: ListedSignature[] = []
   let room = MAX_FRAME_BYTES - OVERHEAD
   for (const row of rows.slice(0, MAX_SIGNATURES)) {
-    room -= row.raw!.length * 2 + OVERHEAD
+    room -= row.raw!.length * (row.kind === 'operation' ? 4 : 2) + OVERHEAD
     if (room < 0 && signatures.length > 0) break
     signatures.push(await beside(() => toListed(row, ledger.tree.inclusion(row.seq - 1, size))))
   }
   return { signatures, hasMore: rows.length > signatures.length, head }
 }
 
-/** The columns are never null where there is a nonce: the table checks it. */
+/** The columns are never null where there is an intent: the table checks it. */
 function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
   return {
     seq: row.seq,
@@ -47,7 +49,9 @@ function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
     kind: row.kind as ListedSignature['kind'],
     raw: hex(Buffer.from(row.raw!)),
     hash: hex(Buffer.from(row.hash!)),
-    nonce: row.nonce!,
+    nonce: row.nonce,
+    ...(row.kind === 'operation' ? { calls: toCallTexts(readHeldOperation(readOperationRow(row)).calls) } : {}),
+    ...(row.kind === 'authorization' ? { delegate: hex(Buffer.from(row.effect!)) } : {}),
     chainId: row.chain_id!,
     intentId: row.intent_id!,
     clientId: row.client_id,

@@ -194,7 +194,13 @@ function serve(
 }
 
 /** Refusals that a sound server never meets: each is a bug, an attack, or a store that was tampered with. */
-const SUSPICIOUS = new Set<string>(['nonce_conflict', 'intent_conflict', 'nonce_gap', 'key_damaged'])
+const SUSPICIOUS = new Set<string>([
+  'nonce_conflict',
+  'intent_conflict',
+  'sequence_conflict',
+  'nonce_gap',
+  'key_damaged',
+])
 
 function encodeAnswer(frame: AnswerFrame, log: Logger): Buffer {
   try {
@@ -240,7 +246,8 @@ async function answer(
       // Any text may stand for a verb, a token too: only what is one goes into the log.
       const known = Object.hasOwn(handlers, verb) ? verb : 'unknown'
       log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb: known, code: error.code })
-      return { id, error: { code: error.code, detail: error.message } }
+      const { code, message: detail, operation } = error
+      return { id, error: { code, detail, ...(operation === null ? {} : { operation }) } }
     }
     log.error('verb_failed', { verb }, error)
     return { id, error: { code: 'internal_error', detail: 'The signer failed.' } }

@@ -221,6 +221,60 @@ const migrations = [
   -- What was signed for one person, in the order of the records (signatures.ts). Not by address: it would be taken for ledger_nonce.
   CREATE INDEX ledger_signatures ON ledger (user_id, seq, chain_id) WHERE nonce IS NOT NULL;
   `,
+  `
+  -- kinds 'operation' and 'authorization': what an account signs for sponsors to send (operation-ledger.ts). SQLite changes no CHECK
+  -- in place; the records' hashes are of their fields and stay what they were.
+  CREATE TABLE ledger_with_operations (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('account', 'send', 'replace', 'cancel', 'restore', 'export-request',
+      'export-cancel', 'export', 'operation', 'authorization')),
+    user_id TEXT NOT NULL,
+    address BLOB NOT NULL,
+    chain_id INTEGER,
+    nonce INTEGER,
+    intent_id TEXT,
+    effect BLOB,
+    fee_type TEXT,
+    max_fee TEXT,
+    priority_fee TEXT,
+    gas TEXT,
+    hash BLOB,
+    raw BLOB,
+    rule TEXT NOT NULL,
+    client_id TEXT,
+    token_id TEXT,
+    record BLOB NOT NULL,
+    request_hash BLOB CHECK (request_hash IS NULL OR length(request_hash) = 32),
+    evidence TEXT,
+    policy TEXT,
+    spent TEXT,
+    mac BLOB CHECK (mac IS NULL OR length(mac) = 36),
+    CHECK (kind NOT IN ('send', 'replace', 'cancel') OR (chain_id IS NOT NULL AND nonce IS NOT NULL
+      AND intent_id IS NOT NULL AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL)),
+    CHECK (kind <> 'restore' OR raw IS NOT NULL),
+    CHECK (kind NOT IN ('operation', 'authorization') OR (chain_id > 0 AND (nonce IS NULL) = (kind = 'operation')
+      AND intent_id IS NOT NULL AND client_id IS NOT NULL AND token_id IS NOT NULL
+      AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL))
+  ) STRICT;
+  INSERT INTO ledger_with_operations SELECT seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, fee_type,
+    max_fee, priority_fee, gas, hash, raw, rule, client_id, token_id, record, request_hash, evidence, policy, spent, mac
+    FROM ledger;
+  DROP TABLE ledger;
+  ALTER TABLE ledger_with_operations RENAME TO ledger;
+  -- A nonce has its first transaction or its authorization once, and an id its operation, whatever the code above believes.
+  CREATE UNIQUE INDEX ledger_nonce ON ledger (address, chain_id, nonce, iif(kind IN ('send', 'authorization'), 0, seq))
+    WHERE nonce IS NOT NULL;
+  CREATE UNIQUE INDEX ledger_operation ON ledger (effect, chain_id) WHERE kind = 'operation';
+  CREATE INDEX ledger_intent ON ledger (intent_id) WHERE intent_id IS NOT NULL;
+  CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';
+  CREATE INDEX ledger_restore ON ledger (seq) WHERE kind = 'restore';
+  CREATE INDEX ledger_export ON ledger (user_id, seq) WHERE kind IN ('export-request', 'export-cancel', 'export');
+  CREATE INDEX ledger_signatures ON ledger (user_id, seq, chain_id) WHERE intent_id IS NOT NULL;
+  -- Which transactions of sponsors (their first attempts) carry an operation; follows from the ledger.
+  CREATE TABLE carried (operation INTEGER NOT NULL, outer INTEGER NOT NULL, PRIMARY KEY (operation, outer)) STRICT,
+    WITHOUT ROWID;
+  `,
 ]
 
 export function makeFolder(folder: string): void {

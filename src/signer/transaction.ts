@@ -1,3 +1,5 @@
+import type { SignedAuthorization } from '../gas/authorization.ts'
+import { encodeAuthorization } from '../gas/transaction.ts'
 import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { encodeRlp, type Rlp } from '../rlp.ts'
@@ -14,6 +16,8 @@ export type UnsignedTransaction = {
   data: Buffer
   gas: bigint
   fees: FeeFields
+  /** of a transaction of type 4, which only `signOuter` makes */
+  authorizations?: readonly SignedAuthorization[]
 }
 
 export type FeeFields =
@@ -26,10 +30,17 @@ export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
     ? { max: fees.gasPrice, priority: fees.gasPrice }
     : { max: fees.maxFeePerGas, priority: fees.maxPriorityFeePerGas }
 
-/** What a transaction does, apart from what it costs: the hash of recipient, value and data. */
-export function effectOf({ to, value, data }: Pick<UnsignedTransaction, 'to' | 'value' | 'data'>): Buffer {
+/** What a transaction does, apart from what it costs: the hash of recipient, value and data, and of authorizations where it has any. */
+export function effectOf({
+  to,
+  value,
+  data,
+  authorizations = [],
+}: Pick<UnsignedTransaction, 'to' | 'value' | 'data' | 'authorizations'>): Buffer {
   const amount = Buffer.from(wordDigits(value), 'hex')
-  return keccak(Buffer.concat([to ?? Buffer.alloc(0), amount, data]))
+  const call = keccak(Buffer.concat([to ?? Buffer.alloc(0), amount, data]))
+  if (authorizations.length === 0) return call
+  return keccak(Buffer.concat([call, encodeRlp(authorizations.map(encodeAuthorization))]))
 }
 
 /** A cancel pays its fee and does nothing else: to itself, no value, no data. */

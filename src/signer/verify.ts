@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { parseTransaction, serializeTransaction } from 'viem/utils'
 import { ConfigError, readConfig } from '../config.ts'
+import type { SignedAuthorization } from '../gas/authorization.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
 import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
@@ -12,10 +13,11 @@ import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
 import { verifyKeptPolicy } from './kept-policy.ts'
 import { verifyMeters } from './meters.ts'
-import { GENESIS, type LedgerRow } from './record.ts'
+import { GENESIS, OUTER, type LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
 import { effectOf } from './transaction.ts'
 import { openTree } from './tree.ts'
+import { delegationFault, operationFault, outerFaults } from './verify-operations.ts'
 import { readSignedHead, type Hex } from './wire.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
@@ -92,7 +94,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const unproven = macFault(row, macs, macedFrom)
     if (unproven !== null) problems.push(unproven)
     else if (macs !== null && row.seq >= macs.from) checked += 1
-    if (row.nonce === null) continue
+    if (row.intent_id === null) continue
     signatures += 1
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
@@ -108,7 +110,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
-  problems.push(...verifyMeters(db), ...verifyKeptPolicy(db))
+  problems.push(...outerFaults(db), ...verifyMeters(db), ...verifyKeptPolicy(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
   return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
 }
@@ -159,13 +161,16 @@ function macFault(row: LedgerRow, macs: Macs | null, macedFrom: number): string 
 function checkSignature(row: LedgerRow): string | null {
   const raw = `0x${Buffer.from(row.raw!).toString('hex')}` as const
   try {
+    if (row.kind === 'operation') return operationFault(row)
+    if (row.kind === 'authorization') return delegationFault(row)
     const { r, s, v, yParity, ...tx } = parseTransaction(raw) as ReturnType<typeof parseTransaction> & Point
     const digest = keccak(bytes(serializeTransaction(tx))!)
     const recovery = (yParity ?? Number(v! - 35n) % 2) as 0 | 1
     const signer = signerOf(digest, { r: number32(r), s: number32(s), recovery })
     if (!signer.equals(Buffer.from(row.address))) return 'another account signed it'
     if (tx.chainId !== row.chain_id || (tx.nonce ?? 0) !== row.nonce) return 'its bytes are of another chain or nonce'
-    const effect = effectOf({ to: bytes(tx.to), value: tx.value ?? 0n, data: bytes(tx.data) ?? Buffer.alloc(0) })
+    const call = { to: bytes(tx.to), value: tx.value ?? 0n, data: bytes(tx.data) ?? Buffer.alloc(0) }
+    const effect = effectOf({ ...call, authorizations: authorizationsIn(tx) })
     if (!effect.equals(Buffer.from(row.effect!))) return 'its bytes have another effect'
     if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash is another'
     return null
@@ -174,6 +179,16 @@ function checkSignature(row: LedgerRow): string | null {
   }
 }
 
+/** Of a transaction of type 4, as what the ledger compares has them. */
+function authorizationsIn(tx: object): SignedAuthorization[] {
+  const { authorizationList: list = [] } = tx as { authorizationList?: DelegationInside[] }
+  return list.map(({ chainId, address, nonce, r, s, yParity }) => ({
+    ...{ chainId: chainId ?? 0, address: bytes(address)!, nonce: nonce ?? 0 },
+    ...{ r: number32(r), s: number32(s), recovery: (yParity ?? 0) as 0 | 1 },
+  }))
+}
+
+type DelegationInside = { chainId?: number; address: Hex; nonce?: number; r: Hex; s: Hex; yParity?: number }
 type Point = { r: Hex; s: Hex; v?: bigint; yParity?: number }
 
 const number32 = (text: Hex): Buffer => Buffer.from(text.slice(2).padStart(64, '0'), 'hex')
@@ -200,10 +215,30 @@ const queries: [problem: string, sql: string, column?: string][] = [
   ],
   [
     'Intents with two nonces',
-    `SELECT 1 FROM (SELECT DISTINCT intent_id, address, chain_id, nonce FROM ledger WHERE intent_id IS NOT NULL)
+    `SELECT 1 FROM (SELECT DISTINCT intent_id, address, chain_id, nonce FROM ledger
+      WHERE intent_id IS NOT NULL AND kind <> 'authorization')
       GROUP BY intent_id HAVING count(*) > 1`,
   ],
-  ['First signatures without a token', `SELECT 1 FROM ledger WHERE kind = 'send' AND token_id IS NULL`],
+  [
+    'First signatures without a token',
+    `SELECT 1 FROM ledger WHERE (kind = 'send' AND token_id IS NULL AND NOT (rule = '${OUTER}' AND user_id LIKE 'SPONSOR-%'))
+      OR (kind IN ('operation', 'authorization') AND (token_id IS NULL OR user_id LIKE 'SPONSOR-%'))`,
+  ],
+  [
+    'Nonces with an authorization and something else',
+    `SELECT 1 FROM ledger WHERE nonce IS NOT NULL GROUP BY address, chain_id, nonce
+      HAVING count(*) FILTER (WHERE kind = 'authorization') > 0 AND count(*) > 1`,
+  ],
+  [
+    'Intents or ids with two operations',
+    `SELECT 1 FROM ledger WHERE kind = 'operation' GROUP BY intent_id HAVING count(*) > 1
+      UNION ALL SELECT 1 FROM ledger WHERE kind = 'operation' GROUP BY chain_id, effect HAVING count(*) > 1`,
+  ],
+  [
+    'Authorizations without an operation',
+    `SELECT 1 FROM ledger a WHERE kind = 'authorization' AND NOT EXISTS (SELECT 1 FROM ledger o
+      WHERE o.kind = 'operation' AND o.intent_id = a.intent_id AND o.address = a.address AND o.seq < a.seq)`,
+  ],
   [
     'Keys that left without a request whose delay was over',
     `SELECT 1 FROM ledger e WHERE kind = 'export' AND rule = 'export-by-person' AND NOT EXISTS (SELECT 1 FROM ledger r

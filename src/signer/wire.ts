@@ -1,6 +1,9 @@
 import type { Hex } from '../ids.ts'
+import type * as operations from './wire-operations.ts'
 
 export type { Hex } from '../ids.ts'
+export * from './wire-heads.ts'
+export * from './wire-operations.ts'
 
 /**
  * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
@@ -79,11 +82,26 @@ export type Verbs = {
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
   check: { request: SignRequest; answer: Checked }
+  /** An operation of the person's account, and with `authorizationNonce` its delegation. Charged once, at no fees. */
+  signOperation: { request: operations.SignOperationRequest; answer: operations.SignedOperationText }
+  /** The same checks as `signOperation`; signs, writes and counts nothing. */
+  checkOperation: { request: operations.CheckOperationRequest; answer: Omit<Checked, 'kind'> }
+  /** A sponsor's transaction with operations that this signer has signed. A cancel of its nonce is `sign` with kind `cancel`. */
+  signOuter: { request: operations.SignOuterRequest; answer: Signed }
   /**
    * Bytes the ledger holds for an intent, or for a nonce whosever it is, newest first, as many as a frame holds; none
    * when it signed none. A `cancel` is not the intent. `hasMore`: ask again, with `before` the `seq` of the last one.
+   * `operation` of the intent; `authorization` of the intent or the nonce.
    */
-  recall: { request: RecallRequest; answer: { attempts: Recalled[]; hasMore: boolean } }
+  recall: {
+    request: RecallRequest
+    answer: {
+      attempts: Recalled[]
+      hasMore: boolean
+      operation?: operations.RecalledOperation
+      authorization?: operations.RecalledDelegation
+    }
+  }
   /**
    * What was signed after a record of the ledger, oldest first, at most 500 signatures at a time; without the bytes.
    * With it a database finds what it has lost: the ledger is the log that it is replayed from.
@@ -134,6 +152,8 @@ export type Verbs = {
       maxTokenSeconds?: number
       /** why the master key (KEK) could not be used when it was last asked, null when it could: keys that are open sign on */
       masterKey?: { provider: string; fault: string | null }
+      /** absent from a signer of an earlier version, which signs none */
+      operations?: operations.OperationsHealth
     }
   }
 }
@@ -297,6 +317,9 @@ export type RecalledSince = {
   /** the ledger ends there */
   isEnd: boolean
   signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
+  /** `hash`: the digest; absent, as what follows, from a signer of an earlier version */
+  operations?: (Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'hash'> & { space: Hex; sequence: string })[]
+  authorizations?: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce'>[]
 }
 
 /** `attestation`: the Ed25519 signature of the signer’s identity over `attestedText`, 64 bytes; the same whenever it is asked for. */
@@ -312,40 +335,19 @@ export const MAX_ATTESTED = 32
 export const attestedText = (origin: string, { userId, address }: { userId: string; address: Hex }): string =>
   `chatelaine address 1\n${origin}\n${userId}\n${address.toLowerCase()}\n`
 
-/** Where the ledger ended, signed, as it was read: a checkpoint of a transparency log (C2SP tlog-checkpoint). `at`: milliseconds since 1970. */
-export type SignedHead = { origin: string; size: number; root: Buffer; at: number; text: string; signature: Buffer }
-
-const NOTE =
-  /^(?<text>(?<origin>[!-*,-~]+)\n(?<size>0|[1-9]\d{0,15})\n(?<root>[A-Za-z0-9+/]{43}=)\nat (?<at>[0-9T:.-]+Z)\n)\n— (?<name>[!-*,-~]+) (?<signature>[A-Za-z0-9+/]{91}=)\n$/
-
-/** A verifier key of a signed note: name, id, and the byte 1 with 32 of the key in base64. @returns null for what is none */
-export function readVerifierKey(text: string): { origin: string; publicKey: Buffer } | null {
-  const [, origin, key] = /^(chatelaine-signing-log\/[0-9a-f]{16})\+[0-9a-f]{8}\+([A-Za-z0-9+/]{44})$/.exec(text) ?? []
-  const bytes = Buffer.from(key ?? '', 'base64')
-  return origin === undefined || bytes.length !== 33 || bytes[0] !== 1 ? null : { origin, publicKey: bytes.subarray(1) }
-}
-
-/** @returns null for what is not such a head; whose it is, only its signature says */
-export function readSignedHead(note: string): SignedHead | null {
-  const found = NOTE.exec(note)?.groups
-  if (found === undefined || found.name !== found.origin) return null
-  return {
-    origin: found.origin!,
-    size: Number(found.size),
-    root: Buffer.from(found.root!, 'base64'),
-    at: Date.parse(found.at!),
-    text: found.text!,
-    signature: Buffer.from(found.signature!, 'base64').subarray(4),
-  }
-}
-
 type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
 
 /** A signature as the ledger has it, and RFC 9162 §2.1.3.1 from its record to the head of the page, hashes in hexadecimal digits. */
 export type ListedSignature = Pick<
   Recalled,
-  'seq' | 'signedAt' | 'kind' | 'raw' | 'hash' | 'nonce' | 'chainId' | 'intentId' | 'clientId'
+  'seq' | 'signedAt' | 'raw' | 'hash' | 'chainId' | 'intentId' | 'clientId'
 > & {
+  kind: Recalled['kind'] | 'operation' | 'authorization'
+  /** null of an operation, which has none */
+  nonce: number | null
+  /** of an operation what it does, in this order or not at all; of an authorization the code that it authorizes */
+  calls?: operations.OperationCallText[]
+  delegate?: Hex
   /** SHA-256 of the record's `evidence`; null where it has none */
   evidenceHash: string | null
   record: string
@@ -374,11 +376,17 @@ export type SignerRefusal =
   | 'bad_request'
   | 'key_damaged'
   | 'ledger_damaged'
+  /** the id of an operation is another intent's, or may be one that a restore lost: another sequence is needed */
+  | 'sequence_conflict'
+  /** of `signOuter`: without that operation it may be signed */
+  | 'operation_refused'
+  /** a restore may have lost operations that are under way; `health` says until when */
+  | 'operations_paused'
 
 /** `head`: the newest signed head of the ledger, where this connection was not told it yet. */
 export type AnswerFrame = (
   | { id: number; answer: unknown }
-  | { id: number; error: { code: string; detail: string } }
+  | { id: number; error: { code: string; detail: string; operation?: number } }
 ) & {
   head?: string
 }

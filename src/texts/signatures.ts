@@ -5,6 +5,12 @@ type SignaturesTexts = {
   check: string
   raised: string
   cancelled: string
+  /** of an operation: somebody else pays the fee */
+  sponsored: string
+  /** of several calls: all are done or none */
+  together: string
+  /** an authorization (EIP-7702) of the code at an address */
+  delegated: (code: string) => string
   link: string
   nonce: (nonce: number) => string
   proof: (record: number) => string
@@ -20,6 +26,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
       'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
     raised: 'raised fee',
     cancelled: 'cancelled: uses the nonce, does nothing else',
+    sponsored: 'a sponsor pays the fee',
+    together: 'all of it or nothing',
+    delegated: (code: string) => `Your account runs the code at ${code}`,
     link: 'Every signature, with its proof',
     nonce: (nonce: number) => `nonce ${nonce}`,
     proof: (record: number) => `Proof: record ${record}`,
@@ -32,6 +41,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
     raised: 'erhöhte Gebühr',
     cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
+    sponsored: 'ein Sponsor zahlt die Gebühr',
+    together: 'alles oder nichts',
+    delegated: (code: string) => `Ihr Konto führt den Code bei ${code} aus`,
     link: 'Jede Unterschrift, mit Nachweis',
     nonce: (nonce: number) => `Nonce ${nonce}`,
     proof: (record: number) => `Nachweis: Eintrag ${record}`,
@@ -45,6 +57,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
       'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
     raised: 'frais augmentés',
     cancelled: 'annulée : utilise le nonce, rien d’autre',
+    sponsored: 'un sponsor paie les frais',
+    together: 'tout ou rien',
+    delegated: (code: string) => `Votre compte exécute le code de ${code}`,
     link: 'Chaque signature, avec sa preuve',
     nonce: (nonce: number) => `nonce ${nonce}`,
     proof: (record: number) => `Preuve : enregistrement ${record}`,
@@ -58,6 +73,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
       'Para comprobar una: guarda su prueba en un archivo e indica la clave del firmante que anotaste antes, de /.well-known/chatelaine-signing-log.',
     raised: 'comisión aumentada',
     cancelled: 'cancelada: usa el nonce y nada más',
+    sponsored: 'un patrocinador paga la comisión',
+    together: 'todo o nada',
+    delegated: (code: string) => `Tu cuenta ejecuta el código de ${code}`,
     link: 'Cada firma, con su prueba',
     nonce: (nonce: number) => `nonce ${nonce}`,
     proof: (record: number) => `Prueba: registro ${record}`,
@@ -71,6 +89,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
       '確認するには、証明をファイルに保存し、以前 /.well-known/chatelaine-signing-log から書き留めた署名プログラムの鍵を指定してください。',
     raised: '手数料の引き上げ',
     cancelled: '取り消し: ノンスを使うだけです',
+    sponsored: '手数料はスポンサーが負担',
+    together: 'すべて実行されるか、何も実行されないか',
+    delegated: (code: string) => `あなたのアカウントが ${code} のコードを実行`,
     link: 'すべての署名とその証明',
     nonce: (nonce: number) => `ノンス ${nonce}`,
     proof: (record: number) => `証明: 記録 ${record}`,

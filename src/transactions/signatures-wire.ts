@@ -40,20 +40,30 @@ const EXAMPLE = {
   },
 }
 
+const call = {
+  to: Address,
+  value: BigNumber,
+  selector: Nullable(Type.Unsafe<Hex>(Type.String({ description: 'First 4 bytes of the call; null for a payment' }))),
+  function: Nullable(Type.String({ description: 'Its name, where the application gave an ABI' })),
+}
+
 const Signature = Type.Object(
   {
     record: Type.Integer({ description: 'Number of its record in the signer’s log' }),
     signedAt: Type.String(),
     network: Nullable(Type.String({ description: 'null where this installation serves the network no more' })),
     chainId: Type.Integer(),
-    kind: Type.Unsafe<'send' | 'replace' | 'cancel'>(
-      Type.String({ enum: ['send', 'replace', 'cancel'], description: 'First signature of a nonce, the same at a higher fee, or nothing but the nonce' }), // prettier-ignore
+    kind: Type.Unsafe<'send' | 'replace' | 'cancel' | 'operation' | 'authorization'>(
+      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization'], description: 'First signature of a nonce, the same at a higher fee, or nothing but the nonce; an operation that a sponsor sends; that the account runs the code at `to` (EIP-7702), for which it uses its nonce. `hash` of the last two is what was signed, of no transaction' }), // prettier-ignore
     ),
-    to: Address,
-    value: BigNumber,
-    selector: Nullable(Type.Unsafe<Hex>(Type.String({ description: 'First 4 bytes of the call; null for a payment' }))),
-    function: Nullable(Type.String({ description: 'Its name, where the application gave an ABI' })),
-    nonce: Type.Integer(),
+    ...call,
+    calls: Type.Optional(
+      Type.Array(Type.Object(call), {
+        description:
+          'Of an operation all of its calls: they are done in this order or not at all. The first is above, too',
+      }),
+    ),
+    nonce: Nullable(Type.Integer({ description: 'null of an operation, which has none' })),
     hash: Hash,
     transactionId: Nullable(
       Type.String({ description: 'Of this application, where the database has it; null of others' }),

@@ -90,6 +90,52 @@ test('every signature is listed with its proof, one too that was made behind the
   assert.ok(page.includes(proof.leaf))
 })
 
+test('an operation and an authorization are listed in words: every call of it, the code, and that a sponsor pays', async () => {
+  const { app, facts } = here
+  const carol = await here.person('carol')
+  const target = `0x${'77'.repeat(20)}` as const
+  const mint = `0x40c10f19${'00'.repeat(64)}` as const
+  const { digest, authorization } = await app.signer.signOperation({
+    ...{ intentId: 'op-carol', accessToken: carol.token, chainId: facts.chainId, from: carol.address },
+    ...{ space: target, sequence: '7', gasLimit: '90000', deadline: Math.floor(Date.now() / 1_000) + 600 },
+    calls: [
+      { to: target, value: '5', data: '0x' },
+      { to: facts.contracts.erc20!, value: '0', data: mint },
+    ],
+    authorizationNonce: 0,
+  })
+  const { status, body } = await carol.get('/v1/me/signatures')
+  assert.equal(status, 200)
+  const [delegation, operation] = body
+  assert.deepEqual(
+    [operation.kind, operation.nonce, operation.hash, operation.to, operation.value.hex, operation.selector, operation.clientId],
+    ['operation', null, digest, target, '0x05', null, 'demo'],
+  ) // prettier-ignore
+  assert.deepEqual(
+    operation.calls.map(({ to, value, selector }: { to: string; value: { hex: string }; selector: string | null }) => [to, value.hex, selector]),
+    [[target, '0x05', null], [facts.contracts.erc20, '0x00', '0x40c10f19']],
+  ) // prettier-ignore
+  assert.deepEqual([delegation.kind, delegation.nonce, delegation.to.toLowerCase(), delegation.calls], ['authorization', 0, authorization!.address, undefined]) // prettier-ignore
+  const key = await app.signer.identity()
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-signatures-'))
+  for (const one of body) {
+    const file = join(folder, 'proof.json')
+    writeFileSync(file, JSON.stringify(one))
+    assert.equal(
+      verifyLog(['--proof', file, '--key', key], () => {}),
+      0,
+    )
+  }
+  rmSync(folder, { recursive: true, force: true })
+  const browser = openBrowser(facts.origin)
+  await browser.signIn('/account', 'carol')
+  const page = textOf((await browser.go('/account/signatures')).text)
+  assert.match(page, /Sent to 0x7777/)
+  assert.match(page, /0x40c10f19 of /)
+  assert.match(page, /a sponsor pays the fee · all of it or nothing/)
+  assert.match(page, /Your account runs the code at 0xA91B807E/i)
+})
+
 test('pages follow each other without a gap; a cursor of another list is refused, and a token that may not read', async () => {
   const { alice, app, facts } = here
   const first = (await alice.get('/v1/me/signatures')).body as { record: number }[]

@@ -19,20 +19,28 @@ export type SignatureOfAccount = {
   signedAt: Date
   kind: ListedSignature['kind']
   chainId: number
-  nonce: number
+  /** null of an operation, which has none */
+  nonce: number | null
   hash: Hex
-  to: Hex
-  value: bigint
-  /** first 4 bytes of the call; null for a mere payment */
-  selector: Hex | null
-  /** name of the function, where an application said it when it was sent */
-  called: string | null
+  /** what it does, in this order: one call of a transaction, none of an authorization, several of an operation that are done together */
+  calls: SignedCall[]
+  /** the code that it authorizes */
+  delegate: Hex | null
   /** id of the transaction, where the database has it */
   transactionId: string | null
   /** whose token was shown; null where none was */
   clientId: string | null
   evidenceHash: string | null
   proof: WireSignature['proof']
+}
+
+type SignedCall = {
+  to: Hex
+  value: bigint
+  /** first 4 bytes of the call; null for a mere payment */
+  selector: Hex | null
+  /** name of the function, where an application said it when it was sent */
+  called: string | null
 }
 
 /**
@@ -84,15 +92,28 @@ async function knownOf(db: Db, userId: string, signatures: ListedSignature[]): P
 
 function toSignature(one: ListedSignature, known: KnownIntent | undefined, head: string): SignatureOfAccount {
   const { seq, signedAt, kind, chainId, nonce, hash, intentId, clientId, evidenceHash, record, proof } = one
-  const { to, value, data } = readSigned(fromHex(one.raw))
+  const calls = callsOf(one)
+  // An application says one function for what it asks, so of several calls none has a name.
+  const name = known === undefined || calls.length > 1 ? null : nameOf(known.abi)
   return {
     ...{ seq, signedAt: new Date(signedAt), kind, chainId, nonce, hash, clientId, evidenceHash },
-    ...{ to: toHex(to), value: value.length === 0 ? 0n : BigInt(toHex(value)) },
-    selector: data.length < 4 ? null : toHex(data.subarray(0, 4)),
-    called: known === undefined || data.length < 4 ? null : nameOf(known.abi),
+    calls: calls.map(({ to, value, data }) => ({
+      ...{ to: toHex(to), value },
+      selector: data.length < 4 ? null : toHex(data.subarray(0, 4)),
+      called: data.length < 4 ? null : name,
+    })),
+    delegate: one.delegate ?? null,
     transactionId: known === undefined ? null : intentId,
     proof: { record: seq, leaf: record, path: proof, head },
   }
+}
+
+function callsOf({ kind, raw, calls = [] }: ListedSignature): { to: Buffer; value: bigint; data: Buffer }[] {
+  if (kind === 'authorization') return []
+  if (kind === 'operation')
+    return calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }))
+  const { to, value, data } = readSigned(fromHex(raw))
+  return [{ to, value: value.length === 0 ? 0n : BigInt(toHex(value)), data }]
 }
 
 /** Recipient, value and data of signed bytes: of EIP-1559, or of the form from before transactions had types. */
@@ -126,8 +147,14 @@ export async function readSignatures(
   return { signatures: entries.map((one) => toWire(app, caller, one)), nextCursor }
 }
 
+const toWireCall = ({ to, value, selector, called }: SignedCall) => ({
+  ...{ to: checksumAddress(to), value: bigNumber(value) },
+  ...{ selector, function: called },
+})
+
 function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireSignature {
-  const { seq, signedAt, kind, chainId, nonce, hash, to, value, selector, called, transactionId, clientId } = one
+  const { seq, signedAt, kind, chainId, nonce, hash, calls, delegate, transactionId, clientId } = one
+  const { to, value, selector, called } = calls[0] ?? { to: delegate!, value: 0n, selector: null, called: null }
   const isOwn = clientId === caller.clientId
   return {
     ...{ record: seq, signedAt: signedAt.toISOString(), kind, chainId, nonce, hash },
@@ -135,6 +162,7 @@ function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireS
     to: checksumAddress(to),
     value: bigNumber(value),
     ...{ selector, function: called },
+    ...(kind === 'operation' ? { calls: calls.map(toWireCall) } : {}),
     transactionId: isOwn ? transactionId : null,
     clientId: isOwn ? clientId : null,
     evidenceHash: one.evidenceHash,

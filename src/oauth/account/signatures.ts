@@ -7,7 +7,7 @@ import type { Texts } from '../../texts/en.ts'
 import { ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import type { AccountSlices, ShownSignature } from './slices.ts'
+import type { AccountSlices, ShownCall, ShownSignature } from './slices.ts'
 
 const CHECK_COMMAND = 'chatelaine verify-log --proof FILE --key KEY'
 
@@ -39,20 +39,21 @@ export function signaturesPage(
 
 export function signatureItem(words: Texts, network: string, one: ShownSignature): string {
   const texts = words.signatures
-  const what =
-    one.kind === 'cancel'
-      ? texts.cancelled
-      : one.called === null
-        ? texts.paid(one.to)
-        : texts.called(one.called, one.to)
+  const lines = linesOf(words, one).map(
+    ({ what, value }) =>
+      html`<b>${what}</b>!${value === null || value.value === 0n ? '' : html` · !${amountHtml(words, value)}`}<br />`,
+  )
+  const facts = [
+    ...(one.kind === 'operation' ? [texts.sponsored] : []),
+    ...(one.calls.length > 1 ? [texts.together] : []),
+    ...(one.nonce === null ? [] : [texts.nonce(one.nonce)]),
+    ...(one.kind === 'replace' ? [texts.raised] : []),
+  ]
   return html`<li class="stack tight">
     <p>
-      <b>${what}</b>
-      <span class="badge">${network}</span><br />
-      <small class="muted"
-        >!${timeHtml(words, one.signedAt)}!${one.value === null || one.value.value === 0n ? '' : html` · !${amountHtml(words, one.value)}`}
-        · ${texts.nonce(one.nonce)}${one.kind === 'replace' ? ` · ${texts.raised}` : ''}</small
-      >
+      !${lines.join('')}
+      <span class="badge">${network}</span>
+      <small class="muted">!${timeHtml(words, one.signedAt)} · ${facts.join(' · ')}</small>
     </p>
     <p class="mono">
       <small
@@ -64,6 +65,19 @@ export function signatureItem(words: Texts, network: string, one: ShownSignature
       <textarea class="mono" rows="6" readonly aria-label="${texts.proof(one.record)}">${one.proof}</textarea>
     </details>
   </li>`
+}
+
+/** What it does, call by call. */
+function linesOf(
+  { signatures: texts }: Texts,
+  { kind, calls, delegate }: ShownSignature,
+): { what: string; value: ShownCall['value'] }[] {
+  if (delegate !== null) return [{ what: texts.delegated(delegate), value: null }]
+  if (kind === 'cancel') return [{ what: texts.cancelled, value: null }]
+  return calls.map(({ called, to, value }) => ({
+    what: called === null ? texts.paid(to) : texts.called(called, to),
+    value,
+  }))
 }
 
 export function signaturesBody(

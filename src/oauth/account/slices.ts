@@ -66,19 +66,27 @@ export type SentTransaction = {
   sentAt: Date
 }
 
+export type ShownCall = {
+  to: string
+  /** null where the network is served no more */
+  value: Amount | null
+  /** whether it calls a contract, and the function's name or first bytes */
+  called: string | null
+}
+
 /** One signature, whatever application asked for it. */
 export type ShownSignature = {
   /** number of its record in the signer's log */
   record: number
   signedAt: Date
   chainId: number
-  kind: 'send' | 'replace' | 'cancel'
-  to: string
-  /** null where the network is served no more */
-  value: Amount | null
-  /** whether it calls a contract, and the function's name or first bytes */
-  called: string | null
-  nonce: number
+  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization'
+  /** one, but several of an operation, which are done together, and none of an authorization */
+  calls: ShownCall[]
+  /** code that may act for the account by this */
+  delegate: string | null
+  /** null of what has none */
+  nonce: number | null
   hash: Hex
   explorerUrl: string | null
   /** JSON, as `verify-log --proof` takes it */

@@ -91,6 +91,12 @@ export const RESERVED_RULES = new Set([
   'top-up-off',
   'top-up-per-user',
   'top-up-per-sponsor',
+  'operation-deadline',
+  'sponsored-operations',
+  'sponsored-only',
+  'sponsored-off',
+  'sponsored-per-user',
+  'sponsored-per-sponsor',
 ])
 
 /**

@@ -1,0 +1,99 @@
+import { compact, packCalls, type AccountSignature, type GasOperation, type OperationCall } from './operation.ts'
+
+/** Bytes of an operation before its calls: account 20, sequence 12, gas limit 4, deadline 5, r 32, vs 32, length of calls 3. */
+const HEADER = 108
+/** `dispatch(address,bytes)`, as contracts/Dispatcher.sol has it */
+const DISPATCH = Buffer.from('7fa0e44b', 'hex')
+const WORD = 32
+
+/** An operation as `operations` of the dispatcher have it, one after the other. Source: contracts/Dispatcher.sol */
+export function packOperation(operation: GasOperation, signature: AccountSignature): Buffer {
+  const { account, sequence, gasLimit, deadline, calls } = operation
+  const { r, vs } = compact(signature)
+  const packed = packCalls(calls)
+  const head = Buffer.alloc(HEADER)
+  account.copy(head)
+  Buffer.from(sequence.toString(16).padStart(24, '0'), 'hex').copy(head, 20)
+  head.writeUInt32BE(gasLimit, 32)
+  head.writeUIntBE(deadline, 36, 5)
+  r.copy(head, 41)
+  vs.copy(head, 73)
+  head.writeUIntBE(packed.length, 105, 3)
+  return Buffer.concat([head, packed])
+}
+
+/** What calldata of the dispatcher says of one operation; `packed` is the part of it that it was read from. */
+export type PackedOperation = {
+  account: Buffer
+  /** 12 bytes, as the number that they are */
+  sequence: bigint
+  gasLimit: number
+  deadline: number
+  packed: Buffer
+}
+
+export type Dispatch = { space: Buffer; operations: PackedOperation[] }
+
+/**
+ * Reads calldata of `dispatch` as it would be written, byte for byte: another selector, another place of the operations, an address
+ * with bits above it, an operation that is cut off, padding that is not zero, anything behind it, and none at all is null.
+ * Calls are not read: who has the operation compares all of it.
+ */
+export function readDispatch(data: Buffer): Dispatch | null {
+  const start = DISPATCH.length
+  const places = start + 3 * WORD
+  if (data.length < places || !data.subarray(0, start).equals(DISPATCH)) return null
+  const [space, offset, length] = [0, 1, 2].map((word) => data.subarray(start + word * WORD, start + (word + 1) * WORD)) // prettier-ignore
+  if (numberOf(offset!) !== 2 * WORD || space!.subarray(0, 12).some((byte) => byte !== 0)) return null
+  const size = numberOf(length!)
+  const end = places + (size ?? 0)
+  if (size === null || size === 0 || data.length !== places + Math.ceil(size / WORD) * WORD) return null
+  if (data.subarray(end).some((byte) => byte !== 0)) return null
+  const operations = readPacked(data.subarray(places, end))
+  return operations === null ? null : { space: space!.subarray(12), operations }
+}
+
+/** null where the last is cut off */
+function readPacked(bytes: Buffer): PackedOperation[] | null {
+  const found: PackedOperation[] = []
+  for (let at = 0; at < bytes.length;) {
+    if (at + HEADER > bytes.length) return null
+    const end = at + HEADER + bytes.readUIntBE(at + 105, 3)
+    if (end > bytes.length) return null
+    found.push(readOperation(bytes.subarray(at, end)))
+    at = end
+  }
+  return found
+}
+
+/** @param packed  one operation, of HEADER bytes at least */
+export const readOperation = (packed: Buffer): PackedOperation => ({
+  account: packed.subarray(0, 20),
+  sequence: (packed.readBigUInt64BE(20) << 32n) | BigInt(packed.readUInt32BE(28)),
+  gasLimit: packed.readUInt32BE(32),
+  deadline: packed.readUIntBE(36, 5),
+  packed,
+})
+
+/** The signature of one, and what it does. @param packed  as `packOperation` has it: of this process, or of the ledger */
+export function readSigned({ packed }: PackedOperation): { signature: AccountSignature; calls: OperationCall[] } {
+  const [r, s] = [Buffer.from(packed.subarray(41, 73)), Buffer.from(packed.subarray(73, 105))]
+  const recovery = s[0]! < 0x80 ? 0 : 1
+  s[0]! &= 0x7f
+  return { signature: { r, s, recovery }, calls: readCalls(packed.subarray(HEADER)) }
+}
+
+function readCalls(bytes: Buffer): OperationCall[] {
+  let at = 1
+  const take = (length: number): Buffer => bytes.subarray(at, (at += length))
+  return Array.from({ length: bytes[0]! }, () => {
+    const to = take(20)
+    const value = BigInt(`0x0${take(take(1)[0]!).toString('hex')}`)
+    return { to, value, data: take(take(3).readUIntBE(0, 3)) }
+  })
+}
+
+/** Of a word; null above 2^48, which no length is. */
+function numberOf(word: Buffer): number | null {
+  return word.subarray(0, 26).some((byte) => byte !== 0) ? null : word.readUIntBE(26, 6)
+}
