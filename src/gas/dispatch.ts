@@ -1,18 +1,7 @@
 import assert from 'node:assert/strict'
 import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
-import { packCalls, type OperationCall } from './operation.ts'
-
-/** An operation as the dispatcher takes it. Addresses are 20 bytes, `r` and `vs` 32 (EIP-2098), gas units, seconds since 1970. */
-export type PackedOperation = {
-  account: Buffer
-  sequence: bigint
-  gasLimit: number
-  deadline: number
-  r: Buffer
-  vs: Buffer
-  calls: readonly OperationCall[]
-}
+import type { OperationCall } from './operation.ts'
 
 const selectorOf = (signature: string): Buffer => keccak(Buffer.from(signature)).subarray(0, 4)
 const DISPATCH = selectorOf('dispatch(address,bytes)')
@@ -25,22 +14,27 @@ const HEADER_BYTES = 108
 /** selector, space, where the bytes are, how many */
 const DISPATCH_BYTES = 4 + 3 * 32
 
-/** bytes that an operation adds to the calldata */
-export const packedBytes = (calls: readonly OperationCall[]): number => HEADER_BYTES + packCalls(calls).length
-
-/** What a sponsor sends to the dispatcher: operations of one space, in this order. */
-export function dispatchData(space: Buffer, operations: readonly PackedOperation[]): Buffer {
+/**
+ * What a sponsor sends to the dispatcher: operations of one space, in this order.
+ * @param packed  each as the signer packed it, with its signature
+ */
+export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
   assert.equal(space.length, 20)
-  const packed = Buffer.concat(operations.map(packOperation))
-  const rest = Buffer.alloc((32 - (packed.length % 32)) % 32)
-  return Buffer.concat([DISPATCH, padded(space), word(64n), word(BigInt(packed.length)), packed, rest])
+  const operations = Buffer.concat(packed)
+  const rest = Buffer.alloc((32 - (operations.length % 32)) % 32)
+  return Buffer.concat([DISPATCH, padded(space), word(64n), word(BigInt(operations.length)), operations, rest])
 }
 
-function packOperation({ account, sequence, gasLimit, deadline, r, vs, calls }: PackedOperation): Buffer {
-  assert.ok(account.length === 20 && r.length === 32 && vs.length === 32)
-  const packed = packCalls(calls)
-  const numbers = [bytesOf(sequence, 12), bytesOf(BigInt(gasLimit), 4), bytesOf(BigInt(deadline), 5)]
-  return Buffer.concat([account, ...numbers, r, vs, bytesOf(BigInt(packed.length), 3), packed])
+/** Calls as `packCalls` packed them. */
+export function readCalls(packed: Uint8Array): OperationCall[] {
+  const bytes = Buffer.from(packed)
+  let place = 1
+  const take = (length: number) => bytes.subarray(place, (place += length))
+  return Array.from({ length: bytes[0]! }, () => {
+    const to = take(20)
+    const value = numberIn(take(take(1)[0]!))
+    return { to, value, data: take(take(3).readUIntBE(0, 3)) }
+  })
 }
 
 /**
@@ -86,9 +80,6 @@ const idOf = (space: Buffer, sequence: bigint): bigint => (numberAt(space, 0, 20
 
 const numberAt = (bytes: Buffer, place: number, length: number): bigint =>
   BigInt(`0x${bytes.subarray(place, place + length).toString('hex') || '0'}`)
+const numberIn = (bytes: Buffer): bigint => numberAt(bytes, 0, bytes.length)
 const word = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')
 const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])
-const bytesOf = (value: bigint, length: number): Buffer => {
-  assert.ok(value >= 0n && value < 1n << BigInt(8 * length))
-  return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
-}

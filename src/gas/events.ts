@@ -2,7 +2,7 @@ import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
 /** A log as it is read here: all hex is lower-case. */
-type Log = { address: Hex; topics: readonly Hex[]; data: Hex }
+type DispatcherLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /**
  * What the dispatcher says of an id: `Done`, all calls were done; `Failed`, none was and none ever will be; `Cancelled`, the same
@@ -34,7 +34,7 @@ const REASONS = new Map<Hex, 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Ma
 const CALL_FAILED = selectorOf('CallFailed(uint256,bytes)')
 
 /** What logs say of operations, in their order; those of other contracts say nothing. */
-export function readEvents(dispatcher: Hex, logs: readonly Log[]): OperationEvent[] {
+export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): OperationEvent[] {
   return logs.flatMap(({ address, topics, data }) => {
     const kind = address === dispatcher ? KINDS.get(topics[0] ?? '') : undefined
     const id = topics[1]

@@ -62,8 +62,7 @@ export function reserveTopUp(
 ): Promise<'reserved' | 'settled' | Exhausted> {
   return retrying(() =>
     db.transaction().execute(async (work) => {
-      // Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other.
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`gas budget ${clientId}`}, 0))`.execute(work)
+      await lockBudget(work, clientId)
       const known = await work
         .selectFrom('top_ups')
         .select(['settled_at', 'charged', 'client_id', sql<boolean>`hour = date_trunc('hour', now())`.as('is_counted')])
@@ -78,7 +77,7 @@ export function reserveTopUp(
       if (more > 0n) {
         const exhausted = await findExhausted(work, { clientId, accountId, charged: more }, budget)
         if (exhausted !== null) return exhausted
-        await count(work, { clientId, accountId, wei: more })
+        await countSpent(work, { clientId, accountId, wei: more })
       }
       const row = {
         ...{ sponsor_id: sponsorId, client_id: clientId, wei: String(wei) },
@@ -122,7 +121,7 @@ export function restoreTopUp(
         .onConflict((conflict) => conflict.doNothing())
         .returning('ordinal')
         .executeTakeFirst()
-      if (row !== undefined) await count(work, { clientId, accountId, wei: charged })
+      if (row !== undefined) await countSpent(work, { clientId, accountId, wei: charged })
     }),
   )
 }
@@ -163,7 +162,7 @@ export function settleTopUp(
         .where('ordinal', '=', ordinal)
         .execute()
       if (spent !== null && spent !== charged)
-        await count(work, { clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
+        await countSpent(work, { clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
     }),
   )
 }
@@ -210,8 +209,13 @@ export async function findExhausted(
   return null
 }
 
-/** `wei` below 0: given back. */
-async function count(
+/** Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other. */
+export async function lockBudget(db: Db, clientId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`gas budget ${clientId}`}, 0))`.execute(db)
+}
+
+/** Counts what sponsors pay for a person's write, in the hour that it is of. `wei` below 0: given back. */
+export async function countSpent(
   db: Db,
   { clientId, accountId, wei, hour }: { clientId: string; accountId: string; wei: bigint; hour?: Date },
 ): Promise<void> {
