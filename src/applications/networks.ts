@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { checksumAddress } from '../abi/address.ts'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -97,7 +98,8 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
-    gas: row.gas === 'topup' ? 'topup' : 'self',
+    gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
+    gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     backfill: backfillOf(row),
@@ -174,6 +176,7 @@ export function explainNetwork({
   blockVerification,
   feeCapGwei,
   gas,
+  gasSpace = null,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -188,10 +191,11 @@ export function explainNetwork({
     problems.push('The block verification must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
-  // Who asks for what the design knows and the program does not is told so.
-  if ((gas as string) === 'sponsor')
-    problems.push('The gas `sponsor` is not built yet, on any network: `self` or `topup`.')
-  else if (!['self', 'topup'].includes(gas)) problems.push('The gas must be `self` or `topup`.')
+  if (!['self', 'topup', 'sponsor'].includes(gas)) problems.push('The gas must be `self`, `topup` or `sponsor`.')
+  if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+    problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
+  else if (gas === 'sponsor' && gasSpace === null)
+    problems.push('The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -216,6 +220,7 @@ const columnsOf = ({
   blockVerification,
   feeCapGwei,
   gas,
+  gasSpace = null,
 }: NetworkFacts) => ({
   symbol,
   coin,
@@ -225,4 +230,5 @@ const columnsOf = ({
   block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
   gas,
+  gas_space: gasSpace === null ? null : fromHex(gasSpace),
 })

@@ -26,6 +26,7 @@ export const NETWORK_KEYS = [
   'FEE_CAP_GWEI',
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
+  'NETWORK_GAS_SPACE',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -65,6 +66,7 @@ export const settingsNetwork = (
   blockVerification: null,
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
+  gasSpace: (config.NETWORK_GAS_SPACE as Hex | undefined) ?? null,
 })
 
 /**

@@ -20,6 +20,7 @@ import type { Hex } from '../ids.ts'
 import { recorded } from '../operator/actions.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
+import { explainSponsoring } from '../transactions/probe-sponsor.ts'
 import { addDeployGas } from './deploy-gas.ts'
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
@@ -40,6 +41,8 @@ type NetworkOptions = JsonOption & {
   blockVerification?: string
   feeCapGwei?: string
   gas?: string
+  gasSpace?: string
+  acceptUnaudited?: boolean
 }
 type DescribedNetwork = KnownNetwork & { nodes: number }
 
@@ -71,7 +74,15 @@ export function network(): Command {
       '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
     )
     .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
-    .option('--gas <who>', 'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs')
+    .option(
+      '--gas <who>',
+      'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    )
+    .option(
+      '--gas-space <address>',
+      'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+    )
+    .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md')
     .option(...json)
     .action(add)
   command
@@ -133,6 +144,8 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
     else if (!areNodeUrls(rpcUrls))
       problems.push('A node must be an http or https URL; ws or wss ones may be added beside it.')
     if (problems.length > 0) throw refusal(problems)
+    if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
+      throw new Error('The contracts of sponsored gas are not audited (docs/gas-contracts.md): add --accept-unaudited.')
     const genesisHash = await askNodes(rpcUrls, wanted)
     await recorded(db, commandActor(), { action: 'add-network', target: name, look: lookAt }, (db) =>
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
@@ -258,6 +271,7 @@ function choose({
     blockVerification: own(given.blockVerification, known?.blockVerification ?? null, (text) => text as Verification),
     feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
     gas: (given.gas as GasChoice | undefined) ?? known?.gas ?? 'self',
+    gasSpace: (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null,
   }
 }
 
@@ -272,7 +286,7 @@ function explainMissing(
     : []
 }
 
-async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
+async function askNodes(rpcUrls: string[], { chainId, gas }: NetworkFacts): Promise<Hex> {
   const onNode: OnNode = (position, event) => {
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
@@ -282,7 +296,9 @@ async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<H
   }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
+    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, rpc }) : null
     rpc.close()
+    if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
     return identity.genesisHash
   } catch (error) {
     if (error instanceof RpcUnavailable || error instanceof RpcError)
@@ -317,7 +333,10 @@ function describe(one: DescribedNetwork): string {
 
 function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
   if (gas === 'self') return 'self: people pay'
-  const text = 'topup: a sponsor sends people what their write needs'
+  const text =
+    gas === 'topup'
+      ? 'topup: a sponsor sends people what their write needs'
+      : 'sponsor: a sponsor sends what people sign'
   return sponsors === 0
     ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`
