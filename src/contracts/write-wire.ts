@@ -38,14 +38,14 @@ const { dryRun, ...callProperties } = WriteRequest.properties
 /** Calls that are done in this order, all or none. */
 export const BatchRequest = Type.Object(
   {
-    calls: Type.Array(Type.Object(callProperties, { title: 'BatchCall', additionalProperties: false }), {
+    calls: Type.Array(Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false }), {
       minItems: 2,
       maxItems: MAX_BATCH_CALLS,
     }),
     dryRun,
   },
   {
-    title: 'BatchRequest',
+    title: 'BatchWriteRequest',
     additionalProperties: false,
     examples: [
       {
