@@ -28,7 +28,7 @@ const OP = {
 /**
  * Code by which a simulation sees what the delegate would do in an account, before anything is signed: it is put in the account's place
  * by a state override, and a sponsor calls it. It makes the calls, in their order; what the last one returned is returned. When one
- * fails, all is reverted with the index of it, one byte, and what it reverted with. Whoever calls back in between is answered as the
+ * fails, all is reverted with the index of it, one byte, and what it reverted with. Anyone who calls back in between is answered as the
  * receivers of tokens answer: by the selector that it called with.
  */
 export function rehearsalCode(calls: readonly OperationCall[]): Buffer {

@@ -120,7 +120,7 @@ export async function claimOperation(db: Db, id: string): Promise<boolean> {
 }
 
 /**
- * Takes back an operation that the signer refused, with what it reserved: only by the one who bound it, and only while nobody else asked. Then
+ * Removes an operation that the signer refused, with what it reserved: only by the one who bound it, and only while nobody else asked. Then
  * nothing was signed for it, and its key may be used again.
  */
 export async function unbind({ db }: App, { id, accountId, clientId }: Operation): Promise<void> {

@@ -35,7 +35,7 @@ const callsOf = (intents: readonly Intent[]): OperationCall[] =>
   intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
 
 /**
- * Rehearses what an account would do, called by a sponsor, and finds the gas of it. The account needs neither code nor coins, but for
+ * Rehearses what an account would do, called by a sponsor, and finds the gas of it. The account needs neither code nor funds, but for
  * values, which are its own.
  * @param sponsor  whose address targets see as the origin
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout

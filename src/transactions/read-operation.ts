@@ -53,13 +53,13 @@ export async function findOperation({ db }: App, caller: Caller, idOrHash: strin
   return row ?? null
 }
 
-export type Place = { createdAt: string; id: string }
+type PagePlace = { createdAt: string; id: string }
 
 /** A page of them, as `listTransactions` reads one. */
 export const listOperations = (
   { db }: App,
   caller: Caller,
-  { limit, after, state }: { limit: number; after: Place | null; state?: TransactionState | undefined },
+  { limit, after, state }: { limit: number; after: PagePlace | null; state?: TransactionState | undefined },
 ): Promise<OperationRow[]> =>
   retrying(() =>
     ofCaller(db, caller)

@@ -163,7 +163,7 @@ async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
   const results = await Promise.allSettled(
     Array.from({ length: LANES }, async () => {
       for (const slots of accounts)
-        for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => takeIn(app, slot))
+        for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => restoreLost(app, slot))
     }),
   )
   // All have ended before the next look may begin.
@@ -210,7 +210,7 @@ type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
 /** An operation has no nonce; `hash` is what its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 
-const takeIn = (app: App, lost: RecalledSignature): Promise<boolean> =>
+const restoreLost = (app: App, lost: RecalledSignature): Promise<boolean> =>
   lost.nonce === undefined
     ? restoreOperation(app, lost, lost.intentId)
     : restoreSlot(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })

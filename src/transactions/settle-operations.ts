@@ -69,7 +69,7 @@ function stateOf(event: OperationEvent): TransactionState {
   return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
 }
 
-/** Takes back what blocks from a number on said of operations. Inside a transaction. */
+/** Retracts what blocks from a number on said of operations. Inside a transaction. */
 export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()
   await sql`
