@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
@@ -206,6 +206,21 @@ test('after a restore no operation is signed for the hour that a lost one may li
   await assert.rejects(next.signOuter(outer([kept], { nonce: 1 })), noRoom(0, 'sponsored.periodAmount counts as used after a restore')) // prettier-ignore
   await assert.rejects(next.sign(ask(bob, { accessToken: tokens.bob, intentId: 'own' })), denied('day', 'native.periodAmount counts as used after a restore')) // prettier-ignore
   assert.deepEqual(problems(), [])
+})
+
+test('after a restore what a sponsor carries waits for the first list, as all that needs no token', async (t) => {
+  const { place, signer, again, ofAlice, outer } = await sponsored(t)
+  const first = await signer.signOperation(ofAlice())
+  await signer.end('SIGTERM')
+  const file = join(place.env.SIGNER_DIR!, 'witness')
+  rmSync(file)
+  const shown = await accept(place, '--without-networks')
+  const done = await accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})$/m.exec(shown)![1]!)
+  assert.match(done, /Accepted, as record/)
+  const next = await again({ SIGNER_REVOCATIONS_SECONDS: '60' })
+  await assert.rejects(next.signOuter(outer([first])), refusal('revocations_stale'))
+  await next.bringRevocations([await place.revocations({ entries: [] })])
+  await next.signOuter(outer([first]))
 })
 
 test('an hour after a restore operations are signed again, above the floor', async () => {

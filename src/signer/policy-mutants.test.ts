@@ -1,13 +1,7 @@
-import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, suite, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { mutantsOf, type SourceMutant } from '../../test/source-mutants.ts'
 
 /** What an attacker would like this code to be: each in one place, and the test file that has to notice. */
-const MUTANTS: [what: string, file: string, from: string, to: string, by: string, test?: string][] = [
+const MUTANTS: SourceMutant[] = [
   ['an allow outweighs a deny', 'policy/evaluate.ts', 'if (denied !== undefined) return', 'if (denied !== undefined && !applying.some(({ effect }) => effect === "allow")) return', 'policy/evaluate'], // prettier-ignore
   ['a limit lets one unit more pass', 'policy/evaluate.ts', 'used + charged > amount', 'used + charged > amount + 1n', 'policy/evaluate'], // prettier-ignore
   ['without an allow everything passes', 'policy/evaluate.ts', `return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }`, `return { allowed: true, rule: 'no-allow', ...limited }`, 'policy/evaluate'], // prettier-ignore
@@ -65,39 +59,9 @@ const MUTANTS: [what: string, file: string, from: string, to: string, by: string
   ['one limit of 0 is enough to be on', 'top-up.ts', 'topUpPerUserWei === 0n || ', 'topUpPerUserWei === 0n && ', 'top-up', 'limit at 0'], // prettier-ignore
   ['a restore that lost a sponsor’s nonces leaves people their room', 'meters.ts', 'lose(ANY_SPONSOR, at)', 'void at', 'top-up-starts', 'after a restore'], // prettier-ignore
   ['a restore is of one sponsor’s people only', 'top-up.ts', 'meters.at(at, ANY_SPONSOR)', `meters.at(at, tx.from.toString('hex'))`, 'top-up-starts', 'after a restore'], // prettier-ignore
-  ['top-ups are on in production', 'settings.ts', 'isDevelopment ? 10n ** 18n : 0n', 'isDevelopment ? 10n ** 18n : 10n ** 18n', 'top-up-starts', 'in production'], // prettier-ignore
-  ['sponsors give without end in production', 'settings.ts', 'isDevelopment ? 10n ** 21n : 0n', '10n ** 21n', 'top-up-starts', 'in production'], // prettier-ignore
+  ['top-ups are on in production', 'settings.ts', 'TOPUP_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n)', 'TOPUP_PER_USER_WEI ?? 10n ** 18n', 'top-up-starts', 'in production'], // prettier-ignore
+  ['sponsors give without end in production', 'settings.ts', 'TOPUP_PER_SPONSOR_WEI ?? (isDevelopment ? 10n ** 21n : 0n)', 'TOPUP_PER_SPONSOR_WEI ?? 10n ** 21n', 'top-up-starts', 'in production'], // prettier-ignore
   ['a policy that is tried is asked about top-ups', 'replay.ts', ' || isSponsor(row.user_id)', '', 'top-up', 'a policy that is tried'], // prettier-ignore
 ]
 
-suite('mutants of the policy and of top-ups', { concurrency: false }, () => {
-  const root = fileURLToPath(new URL('../..', import.meta.url))
-  let folder: string
-  before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'policy-mutants-'))
-    for (const name of ['src', 'test', 'docs', 'package.json'])
-      cpSync(join(root, name), join(folder, name), { recursive: true })
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  })
-  after(() => rmSync(folder, { recursive: true }))
-
-  for (const [what, file, from, to, by, only = '.'] of MUTANTS)
-    test(`${what}: noticed by ${by}.test.ts`, () => {
-      const path = join(folder, 'src/signer', file)
-      const text = readFileSync(path, 'utf8')
-      assert.equal(text.split(from).length, 2, `${from} is in ${file} once`)
-      writeFileSync(
-        path,
-        text.replace(from, () => to),
-      )
-      try {
-        const { NODE_TEST_CONTEXT: _, ...env } = process.env
-        const run = spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, join(folder, `src/signer/${by}.test.ts`)], { env, encoding: 'utf8' }) // prettier-ignore
-        assert.equal(run.status, 1, 'no test failed')
-        // A program that does not load is no mutant.
-        assert.match(run.stdout, /AssertionError/, run.stdout.slice(-2_000))
-      } finally {
-        writeFileSync(path, text)
-      }
-    })
-})
+mutantsOf('mutants of the policy and of top-ups', MUTANTS)
