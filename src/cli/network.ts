@@ -286,7 +286,7 @@ function explainMissing(
     : []
 }
 
-async function askNodes(rpcUrls: string[], { chainId, gas }: NetworkFacts): Promise<Hex> {
+async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace }: NetworkFacts): Promise<Hex> {
   const onNode: OnNode = (position, event) => {
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
@@ -296,7 +296,7 @@ async function askNodes(rpcUrls: string[], { chainId, gas }: NetworkFacts): Prom
   }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
-    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, rpc }) : null
+    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, rpc }) : null
     rpc.close()
     if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
     return identity.genesisHash

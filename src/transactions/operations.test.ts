@@ -319,6 +319,9 @@ test('a cancelled operation is not done, and not packed again', async () => {
   const { answer } = await add(writer, 2)
   const cancelling = await cancelTransaction(world.first.app, writer, answer.id)
   assert.equal(cancelling.isCancel, true)
+  const { outer_id: carrier } = await rowOf(answer.id)
+  await keep(world)
+  assert.equal((await rowOf(answer.id)).outer_id, carrier)
   await world.mine()
   await until('it is cancelled', async () => {
     await keep(world)

@@ -2,6 +2,7 @@ import { readBytes } from '../chain/rpc/answers.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import { rehearseDelegation, DeployRefusal } from '../gas/deploy.ts'
 import { rehearsalCode } from '../gas/rehearsal.ts'
+import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
 import { GAS_CONTRACTS } from './delegation.ts'
@@ -17,11 +18,15 @@ const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as con
  */
 export async function explainSponsoring({
   chainId,
+  gasSpace,
   rpc,
 }: {
   chainId: number
+  gasSpace?: Hex | null | undefined
   rpc: Pick<Rpc, 'call'>
 }): Promise<string | null> {
+  if (typeof gasSpace !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+    return 'it has no gas space, which is the address of the key that `chatelaine network deploy-gas` was given'
   const { dispatcher, delegate, dispatcherCode, delegateCode } = GAS_CONTRACTS
   try {
     const codes = await Promise.all(
