@@ -444,3 +444,18 @@ test('a sponsor that delegated carries nothing', async () => {
   await world.rpc('anvil_setCode', world.house.address, '0x')
   await world.mine()
 })
+
+test('what the follower passed before the operation was known is read again from the block, not believed of its transaction', async () => {
+  const [done, failed] = [await world.poor('missed-done'), await world.poor('missed-failed')]
+  for (const writer of [done, failed]) await add(writer)
+  await world.mine()
+  const answers = await Promise.all([add(done, 2), add(failed, 2)])
+  await world.rpc('anvil_setCode', failed.address, '0x')
+  await world.mine()
+  const ids = answers.map(({ answer }) => answer.id)
+  // As a database that lost what its follower had said of them.
+  const unknown = { state: 'SUBMITTED', block_number: null, block_hash: null, is_final: false, reason: null } as const
+  await world.db.updateTable('operations').set(unknown).where('id', 'in', ids).execute()
+  await keep(world)
+  assert.deepEqual([(await shown(done, ids[0]!)).state, (await shown(failed, ids[1]!)).state], ['MINED', 'FAILED'])
+})
