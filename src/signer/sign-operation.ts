@@ -32,7 +32,7 @@ type ExaminedOperation = {
 
 /**
  * Verb `signOperation`: freezes, token, built-in rules, ledger, the policy about each call, in this order; then the operation is signed, and the
- * authorization where one was asked for, and both are recorded in one commit. An intent has one operation and an id one intent, for ever:
+ * authorization where one was asked for, and both are recorded in one commit. An intent has one operation and an id one intent, forever:
  * the same again gives what is stored, at no charge.
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope, forbidden_user,
  * revocations_stale, policy_denied, intent_conflict, sequence_conflict, operations_paused; of the authorization nonce_conflict, nonce_gap;

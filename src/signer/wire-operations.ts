@@ -5,7 +5,7 @@ export type OperationCallText = { to: Hex; value: string; data: Hex }
 
 /**
  * What a person's account is to sign for a sponsor to send (docs/gas-contracts.md), with the person's own token. The same request
- * again gives the stored signature; an intent has one operation, and an id (network, space, sequence) one intent, for ever.
+ * again gives the stored signature; an intent has one operation, and an id (network, space, sequence) one intent, forever.
  */
 export type SignOperationRequest = {
   /** our operation id, of the same kind as a transaction's: no transaction has it, too */
