@@ -9,6 +9,7 @@ import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { DELEGATED } from './delegation.ts'
@@ -18,8 +19,18 @@ import { raiseFee } from './replace.ts'
 
 /** People without a coin write, and a sponsor sends what they sign. The chain is asked what was done, and by whom. */
 let world: Sponsored
+/** What the signer says of a raise of what it may not send any more. */
+let refuseRaises = false
 before(async () => {
   world = await sponsored()
+  const { signer } = world.first.app
+  world.first.app.signer = {
+    ...signer,
+    signOuter: (request) =>
+      refuseRaises && request.kind === 'replace'
+        ? Promise.reject(new SignerRefused('operation_refused', 'The deadline of the operation is over.', 0))
+        : signer.signOuter(request),
+  }
 })
 afterEach(async () => {
   interruptSteps(world.first.app, null)
@@ -398,6 +409,35 @@ test('a database that went back behind a write has it again from the ledger, wit
   })
   assert.equal(await world.countOf(keyed), 3n)
   assert.equal(await world.countOf(plain), 3n)
+})
+
+test('a transaction that the signer raises no more, since an operation in it may not be sent, is cancelled, and what it carried is sent again', async () => {
+  const [first, other] = [await world.poor('unraised'), await world.poor('beside-unraised')]
+  for (const writer of [first, other]) await add(writer)
+  await world.mine()
+  const [, second] = await Promise.all([add(first, 2), add(other, 2)])
+  const row = await rowOf(second.answer.id)
+  const carried = await world.db.selectFrom('carried').selectAll().where('transaction_id', '=', row.outer_id!).execute()
+  assert.equal(carried.length, 2)
+  await world.rpc('anvil_dropAllTransactions')
+  refuseRaises = true
+  try {
+    for (let block = 0; block < 5; block++) await world.mine()
+    await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', row.outer_id!).execute() // prettier-ignore
+    await until('its nonce is cancelled', async () => {
+      await age(world.first.app, 40)
+      await keep(world)
+      return (await world.db.selectFrom('transactions').select('is_cancel').where('id', '=', row.outer_id!).executeTakeFirstOrThrow()).is_cancel // prettier-ignore
+    })
+  } finally {
+    refuseRaises = false
+  }
+  await until('the other is done', async () => {
+    await keep(world)
+    await world.mine()
+    return /MINED|FINALIZED/.test((await shown(other, second.answer.id)).state)
+  })
+  assert.equal(await world.countOf(other), 3n)
 })
 
 test('the list has operations among what the account sent itself, newest first, page by page', async () => {
