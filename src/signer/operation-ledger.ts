@@ -27,6 +27,9 @@ export type HeldOperation = {
 
 export type HeldDelegation = SignedAuthorization & { seq: number; at: number; intentId: string; account: Buffer }
 
+/** Of an operation what is looked at when it is packed. */
+export type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
+
 type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
 /** Operations and authorizations of the ledger, and what carried them. */
@@ -34,7 +37,7 @@ export type OperationLedger = {
   /** of an intent; `isTransaction`: the intent is one instead */
   ofIntent: (intentId: string) => { operation: HeldOperation | null; isTransaction: boolean }
   /** @param id  space and sequence, 32 bytes */
-  ofId: (chainId: number, id: Buffer) => HeldOperation | null
+  ofId: (chainId: number, id: Buffer) => CarriedOperation | null
   delegationAt: (nonce: AccountNonce) => HeldDelegation | null
   delegationOf: (intentId: string) => HeldDelegation | null
   /** first attempts of transactions that carry an operation, oldest first */
@@ -52,7 +55,10 @@ const FLOOR_SHIFT = 40n
 
 export function openOperations(db: DatabaseSync): OperationLedger {
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq')
-  const ofId = db.prepare(`SELECT * FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`)
+  // Asked for each operation of a transaction: as little as is looked at.
+  const ofId = db.prepare(
+    `SELECT seq, user_id, client_id, raw FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`,
+  )
   const delegationAt = db.prepare(
     `SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind = 'authorization'`,
   )
@@ -72,7 +78,7 @@ export function openOperations(db: DatabaseSync): OperationLedger {
         isTransaction: rows.length > 0 && operation === undefined,
       }
     },
-    ofId: (chainId, id) => readOne(ofId.get(chainId, id), readOperationRow),
+    ofId: (chainId, id) => readOne(ofId.get(chainId, id), readCarried),
     delegationAt: ({ address, chainId, nonce }) => readOne(delegationAt.get(address, chainId, nonce), toDelegation),
     delegationOf: (intentId) => readOne(delegationOf.get(intentId), toDelegation),
     outersOf: (seq) => outersOf.all(seq) as LedgerRow[],
@@ -97,6 +103,11 @@ export function readOperationRow(row: LedgerRow): HeldOperation {
     ...{ intentId: row.intent_id!, chainId: row.chain_id!, digest: bytesOf(row.hash!), rule: row.rule },
     ...{ dispatcher: raw.subarray(0, 20), space: raw.subarray(20, 40), packed: raw.subarray(40) },
   }
+}
+
+function readCarried({ seq, user_id: userId, client_id: clientId, raw }: LedgerRow): CarriedOperation {
+  const bytes = bytesOf(raw!)
+  return { seq, userId, clientId: clientId!, dispatcher: bytes.subarray(0, 20), packed: bytes.subarray(40) }
 }
 
 /** What the bytes of an operation say. */

@@ -4,7 +4,7 @@ import { assembleTransaction, transactionDigest, type SponsorTransaction } from 
 import { askGas } from './gas-limits.ts'
 import { judge } from './judge.ts'
 import { spentToText } from './meters.ts'
-import type { HeldOperation } from './operation-ledger.ts'
+import type { CarriedOperation } from './operation-ledger.ts'
 import { readOuterRequest, type OuterOrder } from './operation-request.ts'
 import { decide, decideReplacement } from './policy.ts'
 import { OUTER, type LedgerAttempt } from './record.ts'
@@ -108,7 +108,7 @@ function judgeNow(inside: Inside, { order, sponsor, at }: { order: OuterOrder; s
 function findOperations(
   { ledger, freezes }: Inside,
   { tx: { chainId }, space, operations }: OuterOrder,
-): HeldOperation[] {
+): CarriedOperation[] {
   const id = Buffer.alloc(32)
   space.copy(id)
   return operations.map(({ packed }, index) => {

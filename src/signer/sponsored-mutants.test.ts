@@ -15,9 +15,7 @@ const MUTANTS: SourceMutant[] = [
   ['an authorization takes the nonce of a transaction', 'sign-operation.ts', 'if (facts.attempts.length > 0) throw', 'if (facts.attempts.length > 99) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore
   ['a transaction takes the nonce of an authorization', 'judge.ts', 'if (facts.isDelegation) throw', 'if (facts.isDelegation && attempts.length > 0) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore
   ['an authorization is for any nonce', 'sign-operation.ts', '  assertReachable(nonce, facts)\n', '', 'operations', 'an authorization or a transaction'], // prettier-ignore
-  ['an authorization is signed again for each operation', 'sign-operation.ts', 'if (held !== null) return held\n  const facts', 'if (held !== null && intentId === held.intentId) return held\n  const facts', 'operations', 'to the delegate alone'], // prettier-ignore
   ['code of another address is authorized', 'sign-operation.ts', 'const authorization = { chainId, address: DELEGATE', 'const authorization = { chainId, address: DISPATCHER', 'operations', 'to the delegate alone'], // prettier-ignore
-  ['a frozen person’s operation is given again', 'sign-operation.ts', 'if (account !== null) freezes.assertMoves({ chainId, userId: account.userId })', '', 'operations', 'who or what is frozen', ], // prettier-ignore
   ['a suspended application has operations signed', 'sign-operation.ts', '  assertNotSuspended(freezes, caller.clientId)\n', '', 'operations', 'who or what is frozen'], // prettier-ignore
   ['an operation is charged to nobody', 'sign-operation.ts', 'meters.charge(at, charges)', 'void charges', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['calls do not see what those before them use', 'policy/evaluate-calls.ts', 'found.used + (charges.get(meter)?.amount ?? 0n)', 'found.used', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
@@ -59,13 +57,12 @@ const MUTANTS: SourceMutant[] = [
     'to the wei',
   ],
   ['a raise is charged to nobody', 'sign-outer.ts', 'wei: dearerBy(terms, attempts),', "wei: kind === 'send' ? dearerBy(terms, attempts) : 0n,", 'gas-limits', 'to the wei'], // prettier-ignore
-  ['a raise is charged whole', 'sign-outer.ts', 'terms.max > dearestPrice ? terms.max - dearestPrice : 0n', 'terms.max', 'gas-limits', 'to the wei'], // prettier-ignore
+  ['a raise is charged too much', 'sign-outer.ts', 'terms.max > dearestPrice ? terms.max - dearestPrice : 0n', 'terms.max > dearestPrice ? terms.max - dearestPrice + 1n : 0n', 'gas-limits', 'to the wei'], // prettier-ignore
   ['an operation is charged to its person once, however often it is packed', 'gas-limits.ts', 'gas * price,', 'people.size === 1 ? 0n : gas * price,', 'gas-limits', 'to the wei'], // prettier-ignore
   ['people share what one may have paid', 'gas-limits.ts', '`user ${userId}`, `chain', '`user`, `chain', 'gas-limits', 'to the wei'], // prettier-ignore
   ['a day of operations is an hour', 'gas-limits.ts', 'DAY_SECONDS = 86_400', 'DAY_SECONDS = 3_600', 'gas-limits', 'with room for three'], // prettier-ignore
   ['one limit of 0 is enough to be on', 'gas-limits.ts', 'gasPerUserWei === 0n || ', 'gasPerUserWei === 0n && ', 'gas-limits', 'in production'], // prettier-ignore
   ['sponsors pay in production before anybody said so', 'settings.ts', 'GAS_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n)', 'GAS_PER_USER_WEI ?? 10n ** 18n', 'gas-limits', 'in development'], // prettier-ignore
-  ['a restore leaves people’s room with sponsors', 'gas-limits.ts', 'meters.at(at, ANY_SPONSOR)', "meters.at(at, sponsor.address.toString('hex') + ' ')", 'gas-limits', 'after a restore'], // prettier-ignore
   ['a restore leaves people’s room for what operations spent', 'meters.ts', 'later(lostAt.get(account), lostOfAll)', 'lostAt.get(account)', 'gas-limits', 'after a restore'], // prettier-ignore
   ['after a restore lost ids are signed again', 'sign-operation.ts', 'ask.operation.sequence < operations.sequenceFloor', 'ask.operation.sequence < 0n', 'gas-limits', 'restore'], // prettier-ignore
   ['after a restore nothing waits for what is under way', 'sign-operation.ts', 'if (at < pausedUntil)', 'if (at < 0)', 'gas-limits', 'restore'], // prettier-ignore
