@@ -80,6 +80,7 @@ const app: App = {
     telemetry: openTelemetry('bench', 'silent'),
     tokenKeys: { keys: [] },
     identityKeys: { signing: null, known: new Map() },
+    rowKeys: null,
     state: openState(),
     now: Date.now,
   },

@@ -1,6 +1,6 @@
 /**
  * `npm run bench:oauth`: sign-ins per second, their CPU and database statements, and the cost of checking an access token,
- * against a bare oidc-provider with its in-memory adapter, in one process and one run. The clients and the development
+ * against a bare oidc-provider with its in-memory adapter, in one process and one run, and against itself without MACs of rows. The clients and the development
  * provider run in that process too, so ratios and CPU say more than rates. PostgreSQL with its own settings where it is
  * installed, or the cluster of TEST_DATABASE_URL; `--embedded` for the embedded database.
  */
@@ -53,12 +53,16 @@ const places = [
   { name: 'first sign-ins of a browser', keeps: false },
   { name: 'sign-ins with a session', keeps: true },
 ]
-const results = new Map<string, { ours: Measured[]; bare: Measured[] }>()
+const { rowKeys } = house.app
+const results = new Map<string, { ours: Measured[]; bare: Measured[]; unguarded: Measured[] }>()
 for (let round = 0; round < Number(flags.rounds); round++) {
   for (const { name, keeps } of places) {
-    const found = results.get(name) ?? { ours: [], bare: [] }
+    const found = results.get(name) ?? { ours: [], bare: [], unguarded: [] }
     results.set(name, found)
     found.ours.push(await measure(house.origin, ours, keeps))
+    Object.assign(house.app, { rowKeys: null })
+    found.unguarded.push(await measure(house.origin, ours, keeps))
+    Object.assign(house.app, { rowKeys })
     found.bare.push(await measure(bare.origin, straight, keeps))
   }
 }
@@ -81,11 +85,19 @@ const row = (name: string, found: { ours: Measured[]; bare: Measured[] }): strin
   ]
   return `| ${name} | ${cells.join(' | ')} |`
 }
+const median = (numbers: number[]): number => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]!
+const macs = (name: string, { ours, unguarded }: { ours: Measured[]; unguarded: Measured[] }): string => {
+  const [cpu, without] = [ours, unguarded].map((some) => median(some.map((one) => one.cpu)))
+  const [rate, rateWithout] = [ours, unguarded].map((some) => median(some.map((one) => one.rate)))
+  return `MACs of rows, ${name}, medians: CPU ${cpu!.toFixed(2)} ms, ${without!.toFixed(2)} without; ${(rate! / rateWithout!).toFixed(2)} of the rate without; ${best(unguarded).statements.toFixed(1)} statements without`
+}
 console.log(`Database: ${cluster === null ? 'embedded' : 'PostgreSQL'}; ${CLIENTS} clients, ${flags.seconds} s each, the best of ${flags.rounds}.
 
 | | Chatelaine | bare oidc-provider | ratio | statements | CPU | of PostgreSQL | CPU, bare |
 |---|---|---|---|---|---|---|---|
 ${[...results].map(([name, found]) => row(name, found)).join('\n')}
+
+${[...results].map(([name, found]) => macs(name, found)).join('\n')}
 
 Check of a token seen before: ${known.toFixed(1)} µs; bare ${inMemory.toFixed(1)} µs.`)
 await bare.close()

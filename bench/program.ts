@@ -89,7 +89,7 @@ process.on(
     const tokens: { userId: string; token: string }[] = []
     const clientId = application ?? facts.clientId
     if (application !== undefined)
-      await saveApplication(app.db, {
+      await saveApplication(app, {
         ...{ clientId, name: application, chainId: facts.chainId, kind: 'public', secretHashes: [], logoUri: null },
         ...{ redirectUris: ['http://localhost/*'], allowedOrigins: [], isSuspended: false },
         permissions: ['wallet:read', 'contracts:read', 'contracts:write'],

@@ -32,8 +32,8 @@ before(async () => {
     },
     others: () => everyProvider(),
   })
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'pictured', name: 'Orchard', logoUri: 'https://orchard.example/logo.svg' }) // prettier-ignore
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'broken', name: 'Broken', logoUri: 'https://broken.example/logo.svg' }) // prettier-ignore
+  await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Orchard', logoUri: 'https://orchard.example/logo.svg' }) // prettier-ignore
+  await saveApplication(world.app, { ...world.demo, clientId: 'broken', name: 'Broken', logoUri: 'https://broken.example/logo.svg' }) // prettier-ignore
   browser = await openChromium()
   folder = await shots()
 })

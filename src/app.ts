@@ -6,6 +6,7 @@ import type { Hex, UserId } from './ids.ts'
 import type { Signer } from './signer/client.ts'
 import type { State } from './state.ts'
 import type { RootDb } from './store/db.ts'
+import type { RowKeys } from './store/row-mac.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Everything the program has open, passed by hand. `main.ts` makes it, tests make their own. */
@@ -28,6 +29,8 @@ export type App = {
   /** public keys that access tokens are verified with; issuer is origin/oauth, audience origin/v1 */
   tokenKeys: JSONWebKeySet
   identityKeys: IdentityKeys
+  /** by which the authorization server knows the rows it wrote; null in a program that signs nobody in */
+  rowKeys: RowKeys | null
   /** milliseconds since 1970 */
   now: () => number
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */

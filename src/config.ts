@@ -47,6 +47,8 @@ const keys = {
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup', 'sponsor'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends what they sign, and pays for that: docs/guides/gas.md' },
   NETWORK_GAS_SPACE: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: the address whose key allows sponsors, as `network deploy-gas` says it' },
+  NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
+  NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower polls the node for a new head when one is expected; its lease on a network lasts 4 seconds, after which a replica can take over' },
@@ -58,7 +60,7 @@ const keys = {
   SIGNER_KEY: { kind: 'text', part: 'server', help: 'verifier key of the signer’s log, `chatelaine-signing-log/…+…+…`, as `chatelaine signer verify` prints it: a signer that does not sign its heads with it is refused, also by a database that has met none yet; without it the first signer is believed' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, if the server runs as another user of that group' },
   SIGNER_AUTH_SOCKET: { kind: 'path', part: 'both', help: 'second Unix socket of the signer, for `chatelaine auth run` alone, in a folder that the API’s user cannot enter: where the signer has it, accounts are created and lists of revoked tokens taken there only' },
-  SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer freeze`, `unfreeze`, `frozen`, `rotate-kek` and `rotate-dek`, accessible to the signer’s own user only; default SIGNER_DIR/admin.sock' },
+  SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer freeze`, `unfreeze`, `frozen`, `rotate-kek`, `rotate-dek` and `grant-withdrawal`, accessible to the signer’s own user only; default SIGNER_DIR/admin.sock' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
   SIGNER_KEK: { kind: 'text', part: 'signer', help: 'where the master key (KEK) is that wraps the data keys, if not in SIGNER_KEK_FILE: `file:/path`, or `pkcs11:token=NAME;object=NAME?module-path=/path` (RFC 7512) for a key in a token, which cannot leave it; `vault:https://HOST/v1/MOUNT/keys/NAME`, `vault+unix:/SOCKET:/v1/MOUNT/keys/NAME`, `aws-kms:ARN`, `gcp-kms:projects/P/locations/L/keyRings/R/cryptoKeys/K` for one in a key service: docs/guides/custody.md' },
   SIGNER_KEK_FILE: { kind: 'path', part: 'signer', help: 'file with the master key (KEK): 32 raw bytes that wrap the data keys; keep it apart from SIGNER_DIR and its backups. This or SIGNER_KEK is required' },
@@ -332,9 +334,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
     problems.push('PUBLIC_ORIGIN must be https in production')
   // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
-    problems.push(
-      'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR',
-    )
+    problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR') // prettier-ignore
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.AUTH_ORIGIN !== undefined && !config.AUTH_ORIGIN.startsWith('https:'))
@@ -365,9 +365,7 @@ function shapesOf(config: Config): string[] {
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
-    problems.push(
-      'AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other',
-    )
+    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
   if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
     problems.push('AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything') // prettier-ignore
   if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)

@@ -73,6 +73,7 @@ const catalogue = {
   chain_unavailable: [502, 'The chain node failed', 'The node could not be reached or gave no usable response. Nothing new was sent.', true],
   overloaded: [503, 'The service is busy', 'Retry after `Retry-After` seconds.', true],
   address_not_proven: [503, 'The address is not proven', 'The address that is stored for a user is not the one that the signer attests. Nothing was shown or sent. The operator has to review the database.'],
+  application_not_authentic: [409, 'The application is not as it was registered', 'Its row in the database was changed, and not by the authorization server. It is given no tokens and cannot be changed, only suspended, until an operator has reviewed it: `chatelaine auth-keys authenticate-rows`.'],
   identity_not_proven: [503, 'The identity is not proven', 'The database leads an identity to an account, and the authorization server has not signed that it is so. Nobody was signed in, and nothing was shown or sent. The operator has to review the database.'],
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
   sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],

@@ -13,6 +13,7 @@ import { developmentProvider, readProviders, type ProviderSettings } from './oau
 import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
 import { startRevocations, type Publisher } from './oauth/revocations.ts'
+import { rowKeysOf } from './oauth/row-keys.ts'
 import { openDatabase } from './open-database.ts'
 import { openOperatorDoor, type OperatorDoor } from './operator/auth.ts'
 import { buildServer, startAuthWorkers } from './server.ts'
@@ -43,6 +44,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), now: () => Date.now() },
       pagesOrigin: config.AUTH_ORIGIN!,
       identityKeys: identityKeysOf(keys.identities),
+      rowKeys: rowKeysOf(keys),
       chains: new Map(),
       networks: await openNames(db, opened),
       state: opened('state', openState(), (state) => state.clear()),

@@ -24,6 +24,7 @@ import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
 import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, readPublicKeys } from './oauth/keys.ts'
+import { rowKeysOf } from './oauth/row-keys.ts'
 import type { Publisher } from './oauth/revocations.ts'
 import { keyFilesOf, openAuthParts, openRevocations } from './open-auth.ts'
 import { openDatabase } from './open-database.ts'
@@ -35,6 +36,7 @@ import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
 import { explainSponsoring } from './transactions/probe-sponsor.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
+import { lowSponsors } from './sponsors/watch.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
@@ -139,6 +141,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       state: opened('state', openState(), (state) => state.clear()),
       tokenKeys: { keys: published.keys },
       identityKeys: identityKeysOf(published.identities),
+      rowKeys: keys === null ? null : rowKeysOf(keys),
       now: () => Date.now(),
       poolWaitMs: () => {
         const ms = longestWaitMs
@@ -173,7 +176,10 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (config.OPS_LISTEN !== undefined)
       opened(
         'operators',
-        await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
+        await openOperatorsListener(app, config.OPS_LISTEN, {
+          isDraining: () => isDraining,
+          lowSponsors: (chainId) => lowSponsors(app, chainId),
+        }),
         (ops) => ops.close(),
       )
     // Before the door opens: what waits for /readyz finds the file.
@@ -290,9 +296,9 @@ async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Tele
 }
 
 /** The application that every newcomer tries first: public, any redirect on loopback, all permissions of its user. */
-async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
+async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
   const loopback = ['http://localhost', 'http://127.0.0.1', 'http://[::1]']
-  await saveApplication(db, {
+  await saveApplication(app, {
     clientId: DEMO,
     name: 'Demo application',
     chainId,
@@ -303,7 +309,7 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
     secretHashes: [],
     logoUri: null,
     isSuspended: false,
-    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN },
+    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN, contracts: null },
   })
 }
 

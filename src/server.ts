@@ -27,6 +27,7 @@ import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
 import { openapi } from './http/openapi.ts'
 import { pageAssets } from './http/page.ts'
+import { startRenewingMacs } from './oauth/authenticate-rows.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
@@ -42,11 +43,13 @@ import { startKeeper, type Keeper } from './transactions/keeper.ts'
 import { isAnswered } from './transactions/key.ts'
 import { startReplay } from './transactions/replay.ts'
 import { startByteSweep } from './transactions/sweep.ts'
+import { startWithdrawing } from './transactions/withdraw.ts'
 import { transactions } from './transactions/routes.ts'
 import type { SubjectForms } from './transfers/recipient.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
+import { lowSponsors, startWatchingSponsors } from './sponsors/watch.ts'
 import { startAttesting } from './users/attest.ts'
 import { startRenewingProofs } from './users/prove-identities.ts'
 import { users } from './users/routes.ts'
@@ -111,7 +114,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   )
   refuseBehindCors()
   authenticated(server, app, { isAnswered: (scope) => isAnswered(app.db, scope) })
-  health(server, app, { isDraining })
+  health(server, app, { isDraining, lowSponsors: (chainId) => lowSponsors(app, chainId) })
   pageAssets(server, openBrand(app.config))
 
   const forms = auth === null ? { get: (name: string) => app.auth!.subjectForm(name) } : formsOf(auth.providers)
@@ -176,9 +179,15 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities. */
+/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities and MACs of rows. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
-  const running = [startCopyingKeys(app), startAttesting(app), startMarkingExports(app), startRenewingProofs(app)]
+  const running = [
+    startCopyingKeys(app),
+    startAttesting(app),
+    startMarkingExports(app),
+    startRenewingProofs(app),
+    startRenewingMacs(app),
+  ]
   const timer = setInterval(() => {
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)
@@ -193,7 +202,10 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
 /** What the API does beside its requests: a follower, a keeper and a backfill per network, and the sweeping of what is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
+  const running: { stop(): Promise<void> }[] = [
+    ...[replay, startByteSweep(app), startHeadKeeper(app)],
+    ...[startWithdrawing(app), startWatchingSponsors(app)],
+  ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)

@@ -10,6 +10,9 @@ export type Telemetry = {
   rpcCalls: Counter<string>
   writes: Counter<string>
   topUps: Counter<string>
+  sponsorBalance: Gauge<string>
+  sponsorOpen: Gauge<string>
+  sponsorsSpent: Gauge<string>
   headBlock: Gauge<string>
   followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
@@ -22,6 +25,7 @@ export type Telemetry = {
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
   identitiesNotProven: Counter<string>
+  rowsNotAuthentic: Counter<string>
   signerPolicy: Gauge<string>
 }
 
@@ -61,6 +65,24 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'top_ups_total',
       help: 'Top-ups by what became of them: the state of the transaction, sponsor_empty or gas_budget_exhausted',
       labelNames: ['outcome'],
+      registers,
+    }),
+    sponsorBalance: new Gauge({
+      name: 'sponsor_balance_wei',
+      help: 'What a sponsor holds, wei; as every metric a float, of about 15 digits: `chatelaine sponsor list` has all of them',
+      labelNames: ['chain_id', 'sponsor'],
+      registers,
+    }),
+    sponsorOpen: new Gauge({
+      name: 'sponsor_open_transactions',
+      help: 'Transactions of a sponsor that are not in a block yet',
+      labelNames: ['chain_id', 'sponsor'],
+      registers,
+    }),
+    sponsorsSpent: new Gauge({
+      name: 'sponsors_spent_wei',
+      help: 'What the sponsors of a network spent in the rolling day, for all applications, wei; a float, as above',
+      labelNames: ['chain_id'],
       registers,
     }),
     headBlock: new Gauge({
@@ -136,6 +158,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
     identitiesNotProven: new Counter({
       name: 'identities_not_proven_total',
       help: 'Times that the database led an identity to an account without the signature of the authorization server',
+      registers,
+    }),
+    rowsNotAuthentic: new Counter({
+      name: 'rows_not_authentic_total',
+      help: 'Times that a row on the way to a token was not as the authorization server wrote it, and counted as absent',
+      labelNames: ['table'],
       registers,
     }),
   }

@@ -56,6 +56,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
     },
     tokenKeys: { keys: [] },
     identityKeys: noIdentityKeys,
+    rowKeys: null,
     state: openState(),
     now: Date.now,
   }

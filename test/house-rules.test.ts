@@ -117,6 +117,7 @@ const table: Record<string, string[]> = {
     'signer-wire',
     'gas',
   ],
+  snapshot: [...core, 'backup'],
   gas: ['ids', 'keccak', 'rlp', 'secp256k1'],
   devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
 }
@@ -155,6 +156,7 @@ const programs = [
   'signer/create-key.ts',
   'signer/kek-shares.ts',
   'signer/freeze.ts',
+  'signer/withdrawal.ts',
   'signer/trust-key.ts',
   'signer/policy-keys.ts',
   'signer/policy-tool.ts',

@@ -16,6 +16,8 @@ const TABLES = [
   'ledger_cursor',
   'top_ups',
   'gas_spent',
+  'gas_spent_on_network',
+  'withdrawals',
 ] as const
 
 /** Remembers what the database holds now. @returns what makes it hold that again, and nothing newer */

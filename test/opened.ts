@@ -25,6 +25,6 @@ export const appLike = (app: App, changes: Partial<App> = {}): App => ({ ...app,
 
 /** Saves an application that the program may have seen already, as the operator API does it. */
 export async function changeApplication(app: App, application: Application): Promise<void> {
-  await saveApplication(app.db, application)
+  await saveApplication(app, application)
   forgetApplication(app, application.clientId)
 }

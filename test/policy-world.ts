@@ -11,6 +11,8 @@ import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
 import { openKeys } from '../src/signer/keys.ts'
 import { checkWitness } from '../src/signer/ledger.ts'
 import { openUnwrapped } from '../src/signer/signing-log.ts'
+import { openLog, type Logger } from '../src/log.ts'
+import { openMeterSeal } from '../src/signer/meter-seal.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
@@ -43,7 +45,8 @@ export type GovernedSigner = {
   /** it dies at the job after so many more; what was asked of it stays without an answer, and it is opened again */
   dieAfter: (jobs: number, how: Death) => void
   deaths: () => number
-  restart: () => void
+  /** `meanwhile`: what someone does to its store while it does not run */
+  restart: (meanwhile?: (db: DatabaseSync) => void) => void
   /** an older copy is taken for the store, with nothing that any chain has counted */
   acceptRestore: () => void
   folder: string
@@ -59,6 +62,7 @@ export async function openGoverned({
   topUp = { perUser: 0n, perSponsor: 0n },
   gas = { perUser: 0n, perSponsor: 0n },
   startsAt = now,
+  log = openLog('signer', 'silent'),
 }: {
   policy: string
   now: () => number
@@ -66,6 +70,7 @@ export async function openGoverned({
   topUp?: { perUser: bigint; perSponsor: bigint }
   gas?: { perUser: bigint; perSponsor: bigint }
   startsAt?: () => number
+  log?: Logger
 }): Promise<GovernedSigner> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
@@ -93,7 +98,8 @@ export async function openGoverned({
       witness.close()
       store.close()
     }
-    const meters = openMeters(store.db, startsAt)
+    const seal = openMeterSeal({ db: store.db, macs: deks.macs, ledger, log })
+    const meters = openMeters(store.db, startsAt, seal)
     const grouped = openGroup({
       db: store.db,
       committing() {
@@ -148,6 +154,7 @@ export async function openGoverned({
         gasPerUserWei: gas.perUser,
         gasPerSponsorWei: gas.perSponsor,
       },
+      withdrawals: { find: () => null },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
       policy: { current: () => document },
@@ -170,8 +177,14 @@ export async function openGoverned({
     account: async (userId) => (await createAccount(inside, { userId })).address,
     dieAfter: (jobs, death) => void ([left, how] = [jobs, death]),
     deaths: () => deaths,
-    restart() {
+    restart(meanwhile) {
       close()
+      close = () => {}
+      if (meanwhile !== undefined) {
+        const db = new DatabaseSync(join(folder, 'store', DATABASE_FILE))
+        meanwhile(db)
+        db.close()
+      }
       ;({ inside, close } = open())
     },
     acceptRestore() {

@@ -21,6 +21,7 @@ import { callbackOf } from '../src/oauth/federation/federation.ts'
 import { identityKeysOf, newIdentityKey } from '../src/oauth/identity-keys.ts'
 import { cookieKeysOf, newKey, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
 import { oauth } from '../src/oauth/oauth.ts'
+import { newRowKey, rowKeysOf } from '../src/oauth/row-keys.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
 import { openState } from '../src/state.ts'
 
@@ -74,7 +75,8 @@ export async function rehearse({
   slow = (db) => db,
   isLimited = false,
   again,
-  keys = again?.keys ?? (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')], identities: [newIdentityKey()] }),
+  keys = again?.keys ??
+    (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')], identities: [newIdentityKey()], rows: [newRowKey()] }),
 }: Options = {}): Promise<Rehearsal> {
   const { db, close } = again === undefined ? await testDatabase() : { db: again.app.db, close: async () => {} }
   const port =
@@ -96,10 +98,11 @@ export async function rehearse({
     telemetry,
     tokenKeys: publicKeys(keys),
     identityKeys: identityKeysOf(keys.identities),
+    rowKeys: rowKeysOf(keys),
     state: openState(),
     now: Date.now,
   }
-  await saveApplication(app.db, demoApplication)
+  await saveApplication(app, demoApplication)
   const dev = developmentProvider(origin)
   const server = Fastify({ forceCloseConnections: true })
   problems(server, app)

@@ -53,16 +53,22 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     await world.mine()
     return { accountId, chainId: 31_337, name, address: address.toLowerCase() as Hex }
   }
-  const application = (clientId: string, budget: { perUser: bigint; perApplication: bigint } | null) =>
-    saveApplication(db, {
+  const application = (
+    clientId: string,
+    budget: { perUser: bigint; perApplication: bigint; contracts?: Hex[] } | null,
+  ) =>
+    saveApplication(app, {
       ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
       ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
-      ...{ logoUri: null, isSuspended: false, sponsor: budget },
+      ...{ logoUri: null, isSuspended: false, sponsor: budget === null ? null : { contracts: null, ...budget } },
     })
+  // Its budgets are read under a lock of its row.
+  await db.insertInto('networks').values({ chain_id: 31_337, name: 'devnet', genesis_hash: Buffer.alloc(32) }).onConflict((on) => on.doNothing()).execute() // prettier-ignore
   const house = await sponsor('HOUSE')
   await application('demo', { perUser: COIN, perApplication: 1_000n * COIN })
   await application('small', { perUser: 1_000n, perApplication: 1_000n * COIN })
   await application('none', null)
+  await application('one-contract', { perUser: COIN, perApplication: 1_000n * COIN, contracts: [world.probe] })
 
   return {
     ...world,

@@ -177,6 +177,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       telemetry,
       tokenKeys: jwks,
       identityKeys: noIdentityKeys,
+      rowKeys: null,
       state: openState(),
       now: Date.now,
     }
@@ -208,11 +209,14 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     }
   }
 
-  await saveApplication(db, {
-    ...{ clientId: 'demo', name: 'Demo', chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
-    ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
-    ...{ logoUri: null, isSuspended: false },
-  })
+  await saveApplication(
+    { db, rowKeys: null },
+    {
+      ...{ clientId: 'demo', name: 'Demo', chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+      ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+      ...{ logoUri: null, isSuspended: false },
+    },
+  )
   const first = await replica()
   const rpc = <T>(method: string, ...params: unknown[]): Promise<T> => node.rpc<T>(method, params)
   const probe = await deployProbe(rpc)

@@ -63,7 +63,7 @@ async function run(
   { needsPkce = true, needsDpop = false, kind = 'confidential', env = {} }: Given = {},
 ): Promise<Site> {
   const port = await freePort()
-  const { application, secret } = await createApplication(here.app.db, {
+  const { application, secret } = await createApplication(here.app, {
     name: library.replaceAll(/\W/g, ' ').trim(),
     network: 'devnet',
     kind,

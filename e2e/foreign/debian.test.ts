@@ -41,7 +41,7 @@ suite('a client of Debian as it is, with the words of the guide', () => {
 
   async function prepare(name: string): Promise<{ port: number; text: string; env: Record<string, string> }> {
     const port = await freePort()
-    const { application, secret } = await createApplication(here.app.db, {
+    const { application, secret } = await createApplication(here.app, {
       name,
       network: 'devnet',
       kind: 'confidential',

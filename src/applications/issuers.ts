@@ -1,8 +1,8 @@
 import { AppError, type FieldError } from '../errors.ts'
 import { isApplicationProvider, isMutableClaim } from '../ids.ts'
-import { retrying, type Db, type RootDb } from '../store/db.ts'
-import { inTransaction } from '../store/transaction.ts'
+import { retrying, type Db } from '../store/db.ts'
 import type { TrustedIssuer } from './application.ts'
+import { changeApplication, type ApplicationWriter } from './authentic.ts'
 import { readApplication } from './manage.ts'
 import type { RegisteredApplication } from './wire.ts'
 
@@ -36,7 +36,7 @@ export async function bringsPeople(db: Db, clientId: string, provider: string): 
  * @throws not_found, invalid_request naming everything that is wrong, already_exists
  */
 export async function trustIssuer(
-  root: RootDb,
+  app: ApplicationWriter,
   clientId: string,
   provider: string,
   { isShared = false, ...draft }: IssuerDraft,
@@ -44,7 +44,7 @@ export async function trustIssuer(
   const given = Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined))
   const trusted = { provider, ...defaults, ...given } as TrustedIssuer
   const problems = explainIssuer(trusted)
-  await change(root, clientId, async (db, issuers, { kind }) => {
+  await change(app, clientId, async (db, issuers, { kind }) => {
     if (kind === 'public')
       problems.push({
         pointer: '/clientId',
@@ -65,18 +65,22 @@ export async function trustIssuer(
     await bindName(db, { clientId, trusted, isShared })
     return [...others, trusted]
   })
-  return readApplication(root, clientId)
+  return readApplication(app.db, clientId)
 }
 
 /** Ends the trust in an issuer. Its people keep their accounts, and its name stays its own. @throws not_found */
-export async function distrustIssuer(root: RootDb, clientId: string, provider: string): Promise<RegisteredApplication> {
-  await change(root, clientId, async (_db, issuers) => {
+export async function distrustIssuer(
+  app: ApplicationWriter,
+  clientId: string,
+  provider: string,
+): Promise<RegisteredApplication> {
+  await change(app, clientId, async (_db, issuers) => {
     const rest = issuers.filter((one) => one.provider !== provider)
     if (rest.length === issuers.length)
       throw new AppError('not_found', 'This application trusts no issuer under this provider name.')
     return rest
   })
-  return readApplication(root, clientId)
+  return readApplication(app.db, clientId)
 }
 
 const defaults = {
@@ -90,29 +94,20 @@ const defaults = {
   allowsPrivate: false,
 }
 
-async function change(
-  root: RootDb,
+const change = (
+  app: ApplicationWriter,
   clientId: string,
   work: (db: Db, issuers: TrustedIssuer[], application: RegisteredApplication) => Promise<TrustedIssuer[]>,
-): Promise<void> {
-  await retrying(() =>
-    inTransaction(root, async (db) => {
-      const application = await readApplication(db, clientId)
-      const row = await db
-        .selectFrom('applications')
-        .select('issuers')
-        .where('client_id', '=', clientId)
-        .forUpdate()
-        .executeTakeFirstOrThrow()
-      const issuers = await work(db, row.issuers as TrustedIssuer[], application)
-      await db
-        .updateTable('applications')
-        .set({ issuers: JSON.stringify(issuers) })
-        .where('client_id', '=', clientId)
-        .execute()
-    }),
-  )
-}
+): Promise<void> =>
+  changeApplication(app, clientId, async (db) => {
+    const application = await readApplication(db, clientId)
+    const issuers = await work(db, application.issuers, application)
+    await db
+      .updateTable('applications')
+      .set({ issuers: JSON.stringify(issuers) })
+      .where('client_id', '=', clientId)
+      .execute()
+  })
 
 /** The name is this issuer's from now on. @throws invalid_request, already_exists when it is someone else's */
 async function bindName(

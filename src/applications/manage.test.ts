@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { guarded } from '../../test/row-keys.ts'
 import { AppError } from '../errors.ts'
 import {
   createApplication,
@@ -16,9 +17,9 @@ import { bindNetwork, listNetworks, removeNetwork, templatesAt } from './network
 import { findApplication, isSecretRight } from './registry.ts'
 import { openState } from '../state.ts'
 
-let here: TestDatabase
+let here: TestDatabase & ReturnType<typeof guarded>
 before(async () => {
-  here = await testDatabase()
+  here = { ...(await testDatabase()), ...guarded() }
   await bindNetwork(here.db, { ...sepolia, genesisHash: `0x${'11'.repeat(32)}` }, { mayBegin: false })
 })
 after(() => here.close())
@@ -56,7 +57,7 @@ const refusal =
   }
 
 test('a public application is registered under an id made from its name, and has no secret', async () => {
-  const { application, secret } = await createApplication(here.db, shop)
+  const { application, secret } = await createApplication(here, shop)
   assert.equal(secret, null)
   assert.match(application.clientId, /^shop-[a-z2-9]{6}$/)
   assert.deepEqual(
@@ -76,7 +77,7 @@ test('a public application is registered under an id made from its name, and has
       suspendedAt: null,
     },
   )
-  const again = await createApplication(here.db, shop)
+  const again = await createApplication(here, shop)
   assert.notEqual(again.application.clientId, application.clientId)
 })
 
@@ -94,7 +95,7 @@ test('every reason against a registration is named at once, with its place, and 
     needsPkce: false,
   }
   await assert.rejects(
-    createApplication(here.db, bad),
+    createApplication(here, bad),
     refusal(
       'invalid_request',
       ...['/clientId', '/name', '/network', '/redirectUris/0', '/redirectUris/2', '/redirectUris/3', '/permissions/0'],
@@ -102,54 +103,51 @@ test('every reason against a registration is named at once, with its place, and 
     ),
   )
   await assert.rejects(
-    createApplication(here.db, { ...shop, name: '', redirectUris: [], permissions: [] }),
+    createApplication(here, { ...shop, name: '', redirectUris: [], permissions: [] }),
     refusal('invalid_request', '/name', '/redirectUris', '/permissions'),
   )
   assert.equal((await listApplications(here.db)).length, stored)
 })
 
 test('a client id is given once', async () => {
-  await createApplication(here.db, { ...shop, clientId: 'once' })
-  await assert.rejects(
-    createApplication(here.db, { ...shop, clientId: 'once', name: 'Thief' }),
-    refusal('already_exists'),
-  )
-  assert.equal((await findApplication({ db: here.db, state: openState() }, 'once'))?.name, 'Shop')
+  await createApplication(here, { ...shop, clientId: 'once' })
+  await assert.rejects(createApplication(here, { ...shop, clientId: 'once', name: 'Thief' }), refusal('already_exists'))
+  assert.equal((await findApplication({ ...here, state: openState() }, 'once'))?.name, 'Shop')
 })
 
 test('of the secrets of a confidential application the two newest are valid, and only hashes are kept', async () => {
-  const { secret: first } = await createApplication(here.db, { ...shop, clientId: 'server', kind: 'confidential' })
-  const { secret: second } = await rotateSecret(here.db, 'server')
-  const { secret: third, application } = await rotateSecret(here.db, 'server')
+  const { secret: first } = await createApplication(here, { ...shop, clientId: 'server', kind: 'confidential' })
+  const { secret: second } = await rotateSecret(here, 'server')
+  const { secret: third, application } = await rotateSecret(here, 'server')
   assert.equal(application.liveSecrets, 2)
   const live = async () => {
-    const found = (await findApplication({ db: here.db, state: openState() }, 'server'))!
+    const found = (await findApplication({ ...here, state: openState() }, 'server'))!
     return [first!, second, third].map((secret) => isSecretRight(found, secret))
   }
   assert.deepEqual(await live(), [false, true, true])
-  await resetSecret(here.db, 'server')
+  await resetSecret(here, 'server')
   assert.deepEqual(await live(), [false, false, false])
   const rows = JSON.stringify(await here.db.selectFrom('applications').selectAll().execute())
   for (const secret of [first!, second, third]) assert.ok(!rows.includes(secret))
 })
 
 test('rotations at the same moment leave two secrets that were really handed out', async () => {
-  await createApplication(here.db, { ...shop, clientId: 'race', kind: 'confidential' })
-  const made = await Promise.all(Array.from({ length: 6 }, () => rotateSecret(here.db, 'race')))
-  const found = (await findApplication({ db: here.db, state: openState() }, 'race'))!
+  await createApplication(here, { ...shop, clientId: 'race', kind: 'confidential' })
+  const made = await Promise.all(Array.from({ length: 6 }, () => rotateSecret(here, 'race')))
+  const found = (await findApplication({ ...here, state: openState() }, 'race'))!
   assert.equal(made.filter(({ secret }) => isSecretRight(found, secret)).length, 2)
 })
 
 test('a public application has no secret to rotate', async () => {
-  await createApplication(here.db, { ...shop, clientId: 'open' })
-  await assert.rejects(rotateSecret(here.db, 'open'), refusal('invalid_request', '/clientId'))
-  await assert.rejects(rotateSecret(here.db, 'nobody'), refusal('not_found'))
+  await createApplication(here, { ...shop, clientId: 'open' })
+  await assert.rejects(rotateSecret(here, 'open'), refusal('invalid_request', '/clientId'))
+  await assert.rejects(rotateSecret(here, 'nobody'), refusal('not_found'))
 })
 
 test('a change touches what it names; a suspension survives it', async () => {
-  await createApplication(here.db, { ...shop, clientId: 'changing', logoUri: 'https://shop.example/logo.png' })
-  await suspendApplication(here.db, 'changing')
-  const changed = await updateApplication(here.db, 'changing', {
+  await createApplication(here, { ...shop, clientId: 'changing', logoUri: 'https://shop.example/logo.png' })
+  await suspendApplication(here, 'changing')
+  const changed = await updateApplication(here, 'changing', {
     permissions: ['wallet:read', 'contracts:write', 'wallet:read'],
     logoUri: null,
     name: undefined,
@@ -159,9 +157,9 @@ test('a change touches what it names; a suspension survives it', async () => {
     ['Shop', ['wallet:read', 'contracts:write'], null],
   )
   assert.notEqual(changed.suspendedAt, null)
-  assert.equal((await findApplication({ db: here.db, state: openState() }, 'changing'))?.isSuspended, true)
+  assert.equal((await findApplication({ ...here, state: openState() }, 'changing'))?.isSuspended, true)
   await assert.rejects(
-    updateApplication(here.db, 'changing', {
+    updateApplication(here, 'changing', {
       redirectUris: ['http://a.example/', 'https://b.example/#x'],
       permissions: ['users:read'],
     }),
@@ -172,11 +170,11 @@ test('a change touches what it names; a suspension survives it', async () => {
 test('quotas and a weight are given, replaced as a whole and taken away; what they cannot be is refused with its place', async () => {
   const day = { counts: 'writes', limit: 100_000, per: 'day' } as const
   const hour = { counts: 'reads', limit: 5_000, per: 'hour' } as const
-  const made = await createApplication(here.db, { ...shop, clientId: 'metered', quotas: [day, hour], weight: 2 })
+  const made = await createApplication(here, { ...shop, clientId: 'metered', quotas: [day, hour], weight: 2 })
   assert.deepEqual([made.application.quotas, made.application.weight], [[day, hour], 2])
-  const changed = await updateApplication(here.db, 'metered', { quotas: [{ ...day, limit: 7 }] })
+  const changed = await updateApplication(here, 'metered', { quotas: [{ ...day, limit: 7 }] })
   assert.deepEqual([changed.quotas, changed.weight], [[{ ...day, limit: 7 }], 2])
-  const none = await updateApplication(here.db, 'metered', { quotas: [], weight: 1 })
+  const none = await updateApplication(here, 'metered', { quotas: [], weight: 1 })
   assert.deepEqual([none.quotas, none.weight], [[], 1])
   const bad: [Partial<Draft>, string][] = [
     [{ quotas: [day, { ...day, limit: 5 }] }, '/quotas/1'],
@@ -187,44 +185,60 @@ test('quotas and a weight are given, replaced as a whole and taken away; what th
     [{ weight: 1.5 }, '/weight'],
   ]
   for (const [changes, pointer] of bad) {
-    await assert.rejects(updateApplication(here.db, 'metered', changes), refusal('invalid_request', pointer))
-    await assert.rejects(createApplication(here.db, { ...shop, ...changes }), refusal('invalid_request', pointer))
+    await assert.rejects(updateApplication(here, 'metered', changes), refusal('invalid_request', pointer))
+    await assert.rejects(createApplication(here, { ...shop, ...changes }), refusal('invalid_request', pointer))
   }
 })
 
 test('what sponsors may send for an application is given, replaced as a whole and taken away; whoever writes for it reads the same wei', async () => {
   const coin = { perUser: '1000000000000000000', perApplication: `${2n ** 256n - 1n}` }
-  const read = async () => (await findApplication({ db: here.db, state: openState() }, 'sponsored'))?.sponsor
-  const made = await createApplication(here.db, { ...shop, clientId: 'sponsored', sponsor: coin })
-  assert.deepEqual(made.application.sponsor, coin)
-  assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n })
-  const untouched = await updateApplication(here.db, 'sponsored', { name: 'Sponsored' })
-  assert.deepEqual(untouched.sponsor, coin)
-  const less = await updateApplication(here.db, 'sponsored', { sponsor: { perUser: '0', perApplication: '007' } })
-  assert.deepEqual(less.sponsor, { perUser: '0', perApplication: '7' })
-  const none = await updateApplication(here.db, 'sponsored', { sponsor: null })
+  const read = async () => (await findApplication({ ...here, state: openState() }, 'sponsored'))?.sponsor
+  const made = await createApplication(here, { ...shop, clientId: 'sponsored', sponsor: coin })
+  assert.deepEqual(made.application.sponsor, { ...coin, contracts: null })
+  assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n, contracts: null })
+  const untouched = await updateApplication(here, 'sponsored', { name: 'Sponsored' })
+  assert.deepEqual(untouched.sponsor, { ...coin, contracts: null })
+  const less = await updateApplication(here, 'sponsored', { sponsor: { perUser: '0', perApplication: '007' } })
+  assert.deepEqual(less.sponsor, { perUser: '0', perApplication: '7', contracts: null })
+  // What is omitted stays: a list of contracts is not lost with other amounts, and an amount not with a list.
+  const contracts = [`0x${'AB'.repeat(20)}`, `0x${'ab'.repeat(20)}`, `0x${'01'.repeat(20)}`]
+  const named = [`0x${'ab'.repeat(20)}`, `0x${'01'.repeat(20)}`]
+  const listed = await updateApplication(here, 'sponsored', { sponsor: { contracts } })
+  assert.deepEqual(listed.sponsor, { perUser: '0', perApplication: '7', contracts: named })
+  assert.deepEqual((await read())?.contracts, named)
+  const more = await updateApplication(here, 'sponsored', { sponsor: { perUser: '9' } })
+  assert.deepEqual(more.sponsor, { perUser: '9', perApplication: '7', contracts: named })
+  const nobody = await updateApplication(here, 'sponsored', { sponsor: { contracts: [] } })
+  assert.deepEqual(nobody.sponsor?.contracts, [])
+  const anyone = await updateApplication(here, 'sponsored', { sponsor: { contracts: null } })
+  assert.equal(anyone.sponsor?.contracts, null)
+  const none = await updateApplication(here, 'sponsored', { sponsor: null })
   assert.deepEqual([none.sponsor, await read()], [null, null])
   for (const [sponsor, pointer] of [
+    [{ contracts, perApplication: '7' }, '/sponsor/perUser'],
+    [{ ...coin, contracts: ['0x12'] }, '/sponsor/contracts/0'],
+    [{ ...coin, contracts: [contracts[0]!, `${contracts[0]}0`] }, '/sponsor/contracts/1'],
+    [{ ...coin, contracts: Array.from({ length: 1_001 }, () => contracts[0]!) }, '/sponsor/contracts'],
     [{ ...coin, perUser: '1.5' }, '/sponsor/perUser'],
     [{ ...coin, perUser: '-1' }, '/sponsor/perUser'],
     [{ ...coin, perUser: '1e18' }, '/sponsor/perUser'],
     [{ ...coin, perApplication: '' }, '/sponsor/perApplication'],
     [{ ...coin, perApplication: `${2n ** 256n}` }, '/sponsor/perApplication'],
   ] as const) {
-    await assert.rejects(updateApplication(here.db, 'sponsored', { sponsor }), refusal('invalid_request', pointer))
-    await assert.rejects(createApplication(here.db, { ...shop, sponsor }), refusal('invalid_request', pointer))
+    await assert.rejects(updateApplication(here, 'sponsored', { sponsor }), refusal('invalid_request', pointer))
+    await assert.rejects(createApplication(here, { ...shop, sponsor }), refusal('invalid_request', pointer))
   }
 })
 
 test('suspended twice it keeps its first time; resumed it is as before', async () => {
-  await createApplication(here.db, { ...shop, clientId: 'paused' })
-  const first = await suspendApplication(here.db, 'paused')
-  assert.deepEqual(await suspendApplication(here.db, 'paused'), first)
-  assert.equal((await resumeApplication(here.db, 'paused')).suspendedAt, null)
-  assert.equal((await findApplication({ db: here.db, state: openState() }, 'paused'))?.isSuspended, false)
+  await createApplication(here, { ...shop, clientId: 'paused' })
+  const first = await suspendApplication(here, 'paused')
+  assert.deepEqual(await suspendApplication(here, 'paused'), first)
+  assert.equal((await resumeApplication(here, 'paused')).suspendedAt, null)
+  assert.equal((await findApplication({ ...here, state: openState() }, 'paused'))?.isSuspended, false)
   for (const act of [suspendApplication, resumeApplication])
     for (const nobody of ['nobody', 'a\0b', 'x'.repeat(300)])
-      await assert.rejects(act(here.db, nobody), refusal('not_found'))
+      await assert.rejects(act(here, nobody), refusal('not_found'))
 })
 
 test('a list goes on behind the client id that the page before ended with', async () => {
@@ -246,7 +260,10 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
-  const { applications, readFrom, backfill, sponsors, ...facts } = (await listNetworks(db))[0]!
+  const { applications, readFrom, backfill, sponsors, sponsorPerDay, sponsorLow, sponsorSpent, ...facts } = (
+    await listNetworks(db)
+  )[0]!
+  assert.deepEqual([sponsorPerDay, sponsorLow, sponsorSpent], [null, null, '0'])
   assert.deepEqual([facts, readFrom, backfill, sponsors], [sepolia, null, null, 0])
   assert.ok(applications > 0)
 })
@@ -258,8 +275,8 @@ test('a network is not removed while applications are bound to it, suspended one
     { ...sepolia, chainId: 10, name: 'optimism', genesisHash: `0x${'33'.repeat(32)}` },
     { mayBegin: false },
   )
-  await createApplication(db, { ...shop, clientId: 'bound', network: 'optimism' })
-  await suspendApplication(db, 'bound')
+  await createApplication(here, { ...shop, clientId: 'bound', network: 'optimism' })
+  await suspendApplication(here, 'bound')
   await assert.rejects(removeNetwork(db, 'optimism'), /applications bound to it: 1/)
   await db.deleteFrom('applications').where('client_id', '=', 'bound').execute()
   await removeNetwork(db, 'optimism')

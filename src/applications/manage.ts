@@ -7,8 +7,9 @@ import type { Quota } from '../store/rows.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
+import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
 import { explainRegistration } from './validate.ts'
-import type { RegisteredApplication, WrittenBudget } from './wire.ts'
+import type { BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
 
 /** What is asked for. Everything but the network, the kind and the client id can be changed later. */
 export type Draft = {
@@ -26,7 +27,7 @@ export type Draft = {
   needsDpop?: boolean | undefined
   quotas?: Quota[] | undefined
   weight?: number | undefined
-  sponsor?: WrittenBudget | null | undefined
+  sponsor?: BudgetChanges | null | undefined
 }
 
 /** Lists are replaced as a whole. */
@@ -61,32 +62,37 @@ export async function readApplication(db: Db, clientId: string): Promise<Registe
  * @throws invalid_request naming everything that is wrong, already_exists
  */
 export async function createApplication(
-  db: RootDb,
+  { db: root, rowKeys }: ApplicationWriter,
   draft: Draft,
 ): Promise<{ application: RegisteredApplication; secret: string | null }> {
   const secret = draft.kind === 'confidential' ? newClientSecret() : null
   const clientId = draft.clientId ?? clientIdFor(draft.name)
   const secretHashes = secret === null ? [] : [hashOf(secret)]
   const problems = explainRegistration({ ...draft, needsPkce: draft.needsPkce ?? true, clientId, secretHashes })
-  const network = await findChainId(db, draft.network)
+  const network = await findChainId(root, draft.network)
   if ('problem' in network) problems.push(network.problem)
   refuseIfAny(problems)
-  const inserted = await retrying(() =>
-    db
-      .insertInto('applications')
-      .values({
-        client_id: clientId,
-        chain_id: (network as { chainId: number }).chainId,
-        kind: draft.kind,
-        secret_hashes: JSON.stringify(secretHashes),
-        ...columnsOf(draft),
-      } as never)
-      .onConflict((on) => on.column('client_id').doNothing())
-      .returning('client_id')
-      .executeTakeFirst(),
+  const values = {
+    client_id: clientId,
+    chain_id: (network as { chainId: number }).chainId,
+    kind: draft.kind,
+    secret_hashes: JSON.stringify(secretHashes),
+    ...columnsOf(draft),
+  }
+  const application = await retrying(() =>
+    inTransaction(root, async (db) => {
+      const inserted = await db
+        .insertInto('applications')
+        .values(values as never)
+        .onConflict((on) => on.column('client_id').doNothing())
+        .returning('client_id')
+        .executeTakeFirst()
+      if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
+      await writeMac({ db, rowKeys }, clientId)
+      return readApplication(db, clientId)
+    }),
   )
-  if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
-  return { application: await readApplication(db, clientId), secret }
+  return { application, secret }
 }
 
 /**
@@ -94,19 +100,26 @@ export async function createApplication(
  * @throws not_found, invalid_request naming everything that is wrong
  */
 export async function updateApplication(
-  db: RootDb,
+  app: ApplicationWriter,
   clientId: string,
   changes: Changes,
 ): Promise<RegisteredApplication> {
+  const { db } = app
   const before = await readApplication(db, clientId)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
-  const after = { ...before, ...given, secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)] }
+  const after = {
+    ...{ ...before, ...given },
+    sponsor: given.sponsor ? { ...before.sponsor, ...given.sponsor } : (given.sponsor ?? before.sponsor),
+    secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)],
+  }
   // What is there already was accepted once; only what is changed now is judged.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
-  const columns = columnsOf(given)
+  const columns = columnsOf(
+    given.sponsor ? { ...given, sponsor: withBothAmounts(given.sponsor, before.sponsor) } : given,
+  )
   if (Object.keys(columns).length > 0)
-    await retrying(() =>
-      db
+    await changeApplication(app, clientId, (one) =>
+      one
         .updateTable('applications')
         .set(columns as never)
         .where('client_id', '=', clientId)
@@ -120,35 +133,45 @@ export async function updateApplication(
  * @throws not_found, invalid_request for a public application
  */
 export const rotateSecret = (
-  db: RootDb,
+  app: ApplicationWriter,
   clientId: string,
-): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(db, clientId, { kept: 1 })
+): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(app, clientId, { kept: 1 })
 
 /** Gives a confidential application another secret and ends all others at once. Errors as above. */
 export const resetSecret = (
-  db: RootDb,
+  app: ApplicationWriter,
   clientId: string,
-): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(db, clientId, { kept: 0 })
+): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(app, clientId, { kept: 0 })
 
-/** Ends an application's sign-ins and tokens: within seconds, in every process. Suspended again it stays as it was. */
-export async function suspendApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
+/**
+ * Ends an application's sign-ins and tokens: within seconds, in every process. Suspended again it stays as it was, and one that
+ * is not as it was registered remains so.
+ */
+export async function suspendApplication(app: ApplicationWriter, clientId: string): Promise<RegisteredApplication> {
+  const { db } = app
   await readApplication(db, clientId)
-  await retrying(() =>
-    db
+  const suspend = (one: Db) =>
+    one
       .updateTable('applications')
       .set({ suspended_at: laterThan('resumed_at') })
       .where('client_id', '=', clientId)
       .where('suspended_at', 'is', null)
-      .execute(),
-  )
+      .execute()
+  try {
+    await changeApplication(app, clientId, suspend)
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'application_not_authentic') throw error
+    await retrying(() => suspend(db))
+  }
   return readApplication(db, clientId)
 }
 
 /** Lets a suspended application continue; its unexpired tokens are good again. */
-export async function resumeApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
+export async function resumeApplication(app: ApplicationWriter, clientId: string): Promise<RegisteredApplication> {
+  const { db } = app
   await readApplication(db, clientId)
-  await retrying(() =>
-    db
+  await changeApplication(app, clientId, (one) =>
+    one
       .updateTable('applications')
       .set({ suspended_at: null, resumed_at: laterThan('suspended_at') })
       .where('client_id', '=', clientId)
@@ -159,36 +182,33 @@ export async function resumeApplication(db: RootDb, clientId: string): Promise<R
 }
 
 async function addSecret(
-  root: RootDb,
+  app: ApplicationWriter,
   clientId: string,
   { kept }: { kept: number },
 ): Promise<{ application: RegisteredApplication; secret: string }> {
   const secret = newClientSecret()
-  const application = await retrying(() =>
-    inTransaction(root, async (db) => {
-      const { kind } = await readApplication(db, clientId)
-      if (kind === 'public')
-        refuseIfAny([{ pointer: '/clientId', code: 'invalid', detail: 'A public application has no secret.' }])
-      const row = await db
-        .selectFrom('applications')
-        .select('secret_hashes')
-        .where('client_id', '=', clientId)
-        // Two rotations at once: the second one must see the first one's secret, or that would be lost unused.
-        .forUpdate()
-        .executeTakeFirstOrThrow()
-      const hashes = [hashOf(secret), ...row.secret_hashes.slice(0, kept)]
-      await db
-        .updateTable('applications')
-        .set({ secret_hashes: JSON.stringify(hashes) })
-        .where('client_id', '=', clientId)
-        .execute()
-      return readApplication(db, clientId)
-    }),
-  )
+  const application = await changeApplication(app, clientId, async (db) => {
+    const { kind } = await readApplication(db, clientId)
+    if (kind === 'public')
+      refuseIfAny([{ pointer: '/clientId', code: 'invalid', detail: 'A public application has no secret.' }])
+    // Two rotations at once: the row is locked, so the second one sees the first one's secret, which would be lost unused.
+    const row = await db
+      .selectFrom('applications')
+      .select('secret_hashes')
+      .where('client_id', '=', clientId)
+      .executeTakeFirstOrThrow()
+    const hashes = [hashOf(secret), ...row.secret_hashes.slice(0, kept)]
+    await db
+      .updateTable('applications')
+      .set({ secret_hashes: JSON.stringify(hashes) })
+      .where('client_id', '=', clientId)
+      .execute()
+    return readApplication(db, clientId)
+  })
   return { application, secret }
 }
 
-async function findChainId(db: RootDb, name: string): Promise<{ chainId: number } | { problem: FieldError }> {
+async function findChainId(db: Db, name: string): Promise<{ chainId: number } | { problem: FieldError }> {
   const networks = await retrying(() =>
     db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute(),
   )
@@ -233,14 +253,32 @@ function columnsOf({
   }
 }
 
-const budgetColumns = (sponsor: WrittenBudget | null) => ({
-  sponsor_per_user: sponsor?.perUser ?? null,
-  sponsor_per_application: sponsor?.perApplication ?? null,
-})
+/** The table has both or neither. */
+function withBothAmounts(given: BudgetChanges, before: WrittenBudget | null): BudgetChanges {
+  const { perUser = before?.perUser, perApplication = before?.perApplication } = given
+  if (given.perUser === undefined && given.perApplication === undefined) return given
+  return { ...given, ...(perUser === undefined ? {} : { perUser }), ...(perApplication === undefined ? {} : { perApplication }) } // prettier-ignore
+}
+
+function budgetColumns(sponsor: BudgetChanges | null): Record<string, string | null> {
+  if (sponsor === null) return { sponsor_per_user: null, sponsor_per_application: null, sponsor_contracts: null }
+  const { perUser, perApplication, contracts } = sponsor
+  return {
+    ...(perUser === undefined ? {} : { sponsor_per_user: perUser }),
+    ...(perApplication === undefined ? {} : { sponsor_per_application: perApplication }),
+    ...(contracts === undefined ? {} : { sponsor_contracts: contractsColumn(contracts) }),
+  }
+}
+
+/** As targets of writes are compared: lower case, each once. */
+const contractsColumn = (contracts: readonly string[] | null): string | null =>
+  contracts === null ? null : JSON.stringify([...new Set(contracts.map((one) => one.toLowerCase()))])
 
 function writtenBudget(row: Parameters<typeof sponsorBudgetOf>[0]): WrittenBudget | null {
   const sponsor = sponsorBudgetOf(row)
-  return sponsor && { perUser: String(sponsor.perUser), perApplication: String(sponsor.perApplication) }
+  if (sponsor === null) return null
+  const { perUser, perApplication, contracts } = sponsor
+  return { perUser: String(perUser), perApplication: String(perApplication), contracts: contracts && [...contracts] }
 }
 
 const registered = (db: Db) =>

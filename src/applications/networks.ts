@@ -3,12 +3,17 @@ import { checksumAddress } from '../abi/address.ts'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import type { ExplorerTemplates } from '../store/rows.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors'>
+export type NetworkFacts = Omit<
+  ListedNetwork,
+  'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors' | 'sponsorSpent' | 'sponsorPerDay' | 'sponsorLow'
+> &
+  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -67,7 +72,7 @@ export async function checkNetwork(
 }
 
 /** All networks by name, each with how many applications are bound to it. */
-export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isServed'>[]> {
+export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('networks')
@@ -88,6 +93,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
       .execute(),
   )
   const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
+  const spent = await spentByNetwork(db)
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
@@ -100,11 +106,24 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     feeCapGwei: row.fee_cap_gwei,
     gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
     gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
+    sponsorPerDay: row.sponsor_per_day,
+    sponsorLow: row.sponsor_low,
+    sponsorSpent: spent.get(row.chain_id) ?? '0',
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
+}
+
+/** wei of the rolling day, by chain id. */
+async function spentByNetwork(db: Db): Promise<Map<number, string>> {
+  const rows = await retrying(() => db.selectFrom('gas_spent_on_network').select('chain_id').distinct().execute())
+  return new Map(
+    await Promise.all(
+      rows.map(async ({ chain_id: chainId }) => [chainId, String(await spentOnNetwork(db, chainId))] as const),
+    ),
+  )
 }
 
 function backfillOf(row: {
@@ -177,6 +196,8 @@ export function explainNetwork({
   feeCapGwei,
   gas,
   gasSpace = null,
+  sponsorPerDay = null,
+  sponsorLow = null,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -196,6 +217,12 @@ export function explainNetwork({
     problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
   else if (gas === 'sponsor' && gasSpace === null)
     problems.push('The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
+  for (const [what, wei] of [
+    ['What its sponsors may spend in a day', sponsorPerDay],
+    ['The balance below which a sponsor counts as low', sponsorLow],
+  ] as const)
+    if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
+      problems.push(`${what} must be wei: decimal digits of a number below 2^256.`)
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -211,7 +238,8 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({
+/** Columns of what is kept of a network, by the names of its facts. */
+export const columnsOf = ({
   symbol,
   coin,
   decimals,
@@ -221,6 +249,8 @@ const columnsOf = ({
   feeCapGwei,
   gas,
   gasSpace = null,
+  sponsorPerDay = null,
+  sponsorLow = null,
 }: NetworkFacts) => ({
   symbol,
   coin,
@@ -231,4 +261,6 @@ const columnsOf = ({
   fee_cap_gwei: feeCapGwei,
   gas,
   gas_space: gasSpace === null ? null : fromHex(gasSpace),
+  sponsor_per_day: sponsorPerDay,
+  sponsor_low: sponsorLow,
 })

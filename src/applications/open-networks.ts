@@ -27,6 +27,8 @@ export const NETWORK_KEYS = [
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
   'NETWORK_GAS_SPACE',
+  'NETWORK_SPONSOR_PER_DAY_WEI',
+  'NETWORK_SPONSOR_LOW_WEI',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -67,6 +69,8 @@ export const settingsNetwork = (
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
   gasSpace: (config.NETWORK_GAS_SPACE as Hex | undefined) ?? null,
+  sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
+  sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })
 
 /**

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testDatabase } from '../../test/database.ts'
+import { guarded } from '../../test/row-keys.ts'
 import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'
 import { findApplication, isOriginAllowed, isPostLogoutAllowed, noteUser, saveApplication } from './registry.ts'
@@ -22,23 +23,24 @@ const shop: Application = {
 
 test('what is saved is found again, and changed by saving it again', async (t) => {
   const { db, close } = await testDatabase()
+  const own = { db, ...guarded() }
   t.after(close)
-  await saveApplication(db, shop)
-  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
+  await saveApplication(own, shop)
+  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
     ...shop,
     needsPkce: true,
     needsDpop: false,
     issuers: [],
   })
-  await saveApplication(db, { ...shop, name: 'Other', isSuspended: true })
-  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
+  await saveApplication(own, { ...shop, name: 'Other', isSuspended: true })
+  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
     ...shop,
     ...{ name: 'Other', needsPkce: true, needsDpop: false, isSuspended: true, issuers: [] },
   })
-  await saveApplication(db, { ...shop, needsDpop: true })
-  assert.equal((await findApplication({ db, state: openState() }, 'shop'))!.needsDpop, true)
+  await saveApplication(own, { ...shop, needsDpop: true })
+  assert.equal((await findApplication({ ...own, state: openState() }, 'shop'))!.needsDpop, true)
   for (const unknown of ['nobody', 'shop\0', 'x'.repeat(300), ''])
-    assert.equal(await findApplication({ db, state: openState() }, unknown), null)
+    assert.equal(await findApplication({ ...own, state: openState() }, unknown), null)
   const user = { clientId: 'shop', accountId: '00000000-0000-8000-8000-000000000000' }
   await noteUser(db, user)
   await noteUser(db, user)
@@ -47,8 +49,9 @@ test('what is saved is found again, and changed by saving it again', async (t) =
 
 test('an application that cannot be used safely is not saved, and every reason is named', async (t) => {
   const { db, close } = await testDatabase()
+  const own = { db, ...guarded() }
   t.after(close)
-  await saveApplication(db, shop)
+  await saveApplication(own, shop)
   const bad = {
     ...shop,
     clientId: 'a b',
@@ -57,13 +60,13 @@ test('an application that cannot be used safely is not saved, and every reason i
     permissions: ['everything' as never],
     kind: 'confidential' as const,
   }
-  await assert.rejects(saveApplication(db, bad), (error: Error) => {
+  await assert.rejects(saveApplication(own, bad), (error: Error) => {
     for (const part of ['client id', 'name', 'http and not loopback', 'everything', 'secret'])
       assert.ok(error.message.includes(part), part)
     return true
   })
-  await assert.rejects(saveApplication(db, { ...shop, redirectUris: [] }), /redirect/)
-  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
+  await assert.rejects(saveApplication(own, { ...shop, redirectUris: [] }), /redirect/)
+  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
     ...shop,
     needsPkce: true,
     needsDpop: false,

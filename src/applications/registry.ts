@@ -8,9 +8,12 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { App } from '../app.ts'
-import { retrying, type Db, type RootDb } from '../store/db.ts'
+import type { RowReader } from '../http/authentic-row.ts'
+import { retrying, type Db } from '../store/db.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
+import { inTransaction } from '../store/transaction.ts'
 import type { Application, TrustedIssuer } from './application.ts'
+import { isApplicationAuthentic, writeMac } from './authentic.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
@@ -19,18 +22,18 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
 /** What is read here, this process remembers for a moment. */
-type RegistryContext = Pick<App, 'db' | 'state'>
+type RegistryContext = Pick<App, 'db' | 'state' | 'rowKeys' | 'telemetry'>
 type Cached = { application: Application | null; readAt: number }
-const caches = slot('applications', (_app: RegistryContext) => new Map<string, Cached>())
+const caches = slot('applications', (_app: Pick<App, 'state'>) => new Map<string, Cached>())
 
-/** An application as it was at most 5 seconds ago; null when there is none. Suspended ones are returned, marked so. */
+/** An application as it was at most 5 seconds ago; null when there is none, or not as it was registered. Suspended ones are returned, marked so. */
 export async function findApplication(app: RegistryContext, clientId: string): Promise<Application | null> {
   // PostgreSQL refuses NUL, and no client id is this long.
   if (clientId.length > 255 || clientId.includes('\0')) return null
   const cache = caches.of(app)
   const cached = cache.get(clientId)
   if (cached !== undefined && Date.now() - cached.readAt < CACHE_MS) return cached.application
-  const application = await readApplication(app.db, clientId)
+  const application = await readApplication(app, clientId)
   if (cache.size >= MAX_CACHED) cache.clear()
   cache.set(clientId, { application, readAt: Date.now() })
   return application
@@ -41,7 +44,7 @@ export async function findApplication(app: RegistryContext, clientId: string): P
  * @throws Error naming everything that cannot be registered
  */
 export async function saveApplication(
-  db: RootDb,
+  { db: root, rowKeys }: Pick<App, 'db' | 'rowKeys'>,
   application: Omit<Application, 'sponsor'> & Partial<Pick<Application, 'sponsor'>>,
 ): Promise<void> {
   const problems = explainApplication({ ...application, sponsor: null })
@@ -63,18 +66,22 @@ export async function saveApplication(
     suspended_at: application.isSuspended ? new Date() : null,
     sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
     sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
+    sponsor_contracts: application.sponsor?.contracts ? JSON.stringify(application.sponsor.contracts) : null,
   }
   await retrying(() =>
-    db
-      .insertInto('applications')
-      .values({ client_id: application.clientId, ...values })
-      .onConflict((on) => on.column('client_id').doUpdateSet(values))
-      .execute(),
+    inTransaction(root, async (db) => {
+      await db
+        .insertInto('applications')
+        .values({ client_id: application.clientId, ...values })
+        .onConflict((on) => on.column('client_id').doUpdateSet(values))
+        .execute()
+      await writeMac({ db, rowKeys }, application.clientId)
+    }),
   )
 }
 
 /** The next look reads it again, in this process immediately. */
-export function forgetApplication(app: RegistryContext, clientId: string): void {
+export function forgetApplication(app: Pick<App, 'state'>, clientId: string): void {
   caches.of(app).delete(clientId)
 }
 
@@ -125,11 +132,11 @@ export function isSecretRight({ secretHashes }: Application, secret: string): bo
   return secretHashes.map((hash) => timingSafeEqual(digest, Buffer.from(hash, 'hex'))).includes(true)
 }
 
-async function readApplication(db: Db, clientId: string): Promise<Application | null> {
+async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: string): Promise<Application | null> {
   const row = await retrying(() =>
-    db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
+    app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
   )
-  if (row === undefined) return null
+  if (row === undefined || !isApplicationAuthentic(app, row)) return null
   return {
     clientId: row.client_id,
     name: row.name,

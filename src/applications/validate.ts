@@ -4,19 +4,20 @@ import type { Quota } from '../store/rows.ts'
 import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
-import type { WrittenBudget } from './wire.ts'
+import type { BudgetChanges } from './wire.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000
 const MAX_QUOTA = 1_000_000_000_000
 const MAX_WEIGHT = 100
+const MAX_CONTRACTS = 1_000
 
 /** What someone wrote: texts that may be anything. */
 export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended' | 'sponsor'> & {
   permissions: readonly string[]
   quotas?: readonly Quota[] | undefined
   weight?: number | undefined
-  sponsor?: WrittenBudget | null | undefined
+  sponsor?: BudgetChanges | null | undefined
 }
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
@@ -65,8 +66,14 @@ export function explainApplication(application: Claimed): FieldError[] {
   }
   if (!Number.isInteger(weight) || weight < 1 || weight > MAX_WEIGHT)
     refuse('/weight', `The weight must be a whole number from 1 to ${MAX_WEIGHT}.`)
+  const contracts = sponsor?.contracts ?? []
+  if (contracts.length > MAX_CONTRACTS)
+    refuse('/sponsor/contracts', `A budget names at most ${MAX_CONTRACTS} contracts.`)
+  for (const [index, contract] of contracts.entries())
+    if (!/^0x[0-9a-fA-F]{40}$/.test(contract))
+      refuse(`/sponsor/contracts/${index}`, 'A contract must be 0x and 40 hexadecimal digits.')
   for (const [which, whom] of Object.entries({ perUser: 'one person', perApplication: 'all its people' } as const))
-    if (sponsor !== null && !isWei(sponsor[which as keyof WrittenBudget]))
+    if (sponsor !== null && !isWei(sponsor[which as 'perUser' | 'perApplication'] ?? ''))
       refuse(`/sponsor/${which}`, `What sponsors may send ${whom} must be wei: decimal digits of a number below 2^256.`)
   return problems
 }

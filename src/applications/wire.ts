@@ -51,14 +51,25 @@ export const Quota = exactly<StoredQuota>()(
 /** Decimal digits, as every amount: JSON's numbers are not exact. */
 const wei = (description: string) => Type.String({ maxLength: 78, description, examples: ['1000000000000000000'] })
 /** What sponsors may send people for writes of an application, where its network's gas is `topup`. */
-export const Budget = Type.Object(
+const Budget = Type.Object(
   {
     perUser: wei('Wei to one person in 24 hours, over all of them'),
     perApplication: wei('Wei to all its people together in 24 hours'),
+    contracts: Nullable(
+      Type.Array(Type.String({ maxLength: 42 }), {
+        maxItems: 1_000,
+        description: 'Addresses, in lower case, whose writes it pays for; null: any',
+      }),
+    ),
   },
   { title: 'SponsorBudget', additionalProperties: false },
 )
 export type WrittenBudget = Static<typeof Budget>
+/** What is omitted stays as it is; a new budget needs both amounts. */
+export const BudgetChanges = Type.Partial(Budget, { title: 'SponsorBudgetChanges', additionalProperties: false })
+export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
+  contracts?: readonly string[] | null
+}
 export const SHOP = {
   clientId: 'shop',
   name: 'Shop',
@@ -189,6 +200,15 @@ export const ListedNetwork = Type.Object(
         Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
       ),
     ),
+    sponsorPerDay: Nullable(
+      wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
+    ),
+    sponsorLow: Nullable(
+      wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
+    ),
+    sponsorSpent: wei(
+      'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
+    ),
     sponsors: Type.Integer({
       description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
     }),
@@ -237,6 +257,9 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        sponsorPerDay: null,
+        sponsorLow: null,
+        sponsorSpent: '0',
         sponsors: 0,
         readFrom: 'block receipts',
         backfill: {
@@ -250,3 +273,25 @@ export const ListedNetwork = Type.Object(
   },
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
+
+const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas, sponsorPerDay, sponsorLow } =
+  ListedNetwork.properties
+/** What of a network can be changed beside a running server. What is omitted stays as it is. */
+export const NetworkChanges = Type.Partial(
+  Type.Object({
+    symbol,
+    coin,
+    decimals,
+    explorer,
+    finality,
+    blockVerification,
+    feeCapGwei,
+    gas,
+    sponsorPerDay,
+    sponsorLow,
+  }),
+  { title: 'NetworkChanges', additionalProperties: false, minProperties: 1, examples: [{ gas: 'topup' }] },
+)
+export type NetworkChanges = {
+  [K in keyof Static<typeof NetworkChanges>]?: Static<typeof NetworkChanges>[K] | undefined
+}

@@ -19,7 +19,11 @@ import { ArchiveError, pack, unpack, type PackedFile } from './tar.ts'
  */
 export async function writeArchive(
   path: string,
-  { recipients, files, at }: { recipients: KeyObject[]; files: PackedFile[]; at: number },
+  {
+    recipients,
+    files,
+    at,
+  }: { recipients: KeyObject[]; files: Iterable<PackedFile> | AsyncIterable<PackedFile>; at: number },
 ): Promise<{ bytes: number; sha256: string }> {
   if (existsSync(path)) throw new ArchiveError(`${path} exists already: a backup is never replaced by another.`)
   const draft = `${path}.partial`

@@ -11,8 +11,11 @@ const MAX_OCTAL = 8 ** 11
 const PIECE = 1_048_576
 
 /** An archive in the form of `tar` (POSIX ustar), which opens it, too. @param mtime  seconds since 1970 */
-export async function* pack(files: Iterable<PackedFile>, mtime: number): AsyncGenerator<Buffer> {
-  for (const { name, size, data } of files) {
+export async function* pack(
+  files: Iterable<PackedFile> | AsyncIterable<PackedFile>,
+  mtime: number,
+): AsyncGenerator<Buffer> {
+  for await (const { name, size, data } of files) {
     yield headerOf({ name, size, mtime })
     let packed = 0
     for await (const piece of data) {

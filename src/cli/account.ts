@@ -14,7 +14,7 @@ import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { listStopped } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
-import { cancelExport, listExports } from '../users/exported.ts'
+import { cancelExport, listExports, markExported } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { importAccounts } from '../users/import.ts'
@@ -25,6 +25,7 @@ import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './
 import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { readRowKeys } from './row-keys.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
@@ -127,8 +128,8 @@ const MAX_SHOWN = 100
 
 async function importManifest(file: string): Promise<void> {
   const { imported, present, refused } = await withSignerOrServer(
-    async (signer, db) =>
-      importAccounts(
+    async (signer, db) => {
+      const done = await importAccounts(
         {
           db,
           signer,
@@ -138,7 +139,11 @@ async function importManifest(file: string): Promise<void> {
           now: Date.now,
         },
         linesOf(file),
-      ),
+      )
+      // What the signer says of them is kept from now on: the servers have passed these records by.
+      await markExported({ db, signer }, { through: 0 })
+      return done
+    },
     () => {
       throw new Error('The server holds the embedded database: stop it first.')
     },
@@ -178,7 +183,7 @@ async function listStoppedOnes(given: JsonOption): Promise<void> {
 
 async function resume(user: string, given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
-    (db) => operatorActs(db, commandActor()).resumeAccount(user),
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).resumeAccount(user),
     (ask) => ask<StoppedLane[]>('POST', `/accounts/${encodeURIComponent(user)}/resume`),
   )
   printStopped(given, stopped, 'The account is not stopped.')
@@ -197,7 +202,7 @@ function printStopped(given: JsonOption, stopped: StoppedLane[], none: string): 
 async function change(user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {
   const done = await withDatabaseOrServer(
     (db) => {
-      const acts = operatorActs(db, commandActor())
+      const acts = operatorActs({ db, readRowKeys }, commandActor())
       return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
     },
     (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
@@ -207,7 +212,7 @@ async function change(user: string, given: JsonOption, action: 'freeze' | 'unfre
 
 async function endSignIns(user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
-    (db) => operatorActs(db, commandActor()).signOut(user, endInDatabase(db)),
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).signOut(user, endInDatabase(db)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
   )
   print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore

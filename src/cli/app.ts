@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import type { RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
+import type { BudgetChanges, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
 import type { Quota } from '../store/rows.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
@@ -22,6 +22,8 @@ type ApplicationOptions = JsonOption & {
   sponsor?: false
   sponsorPerUser?: string
   sponsorPerApplication?: string
+  sponsorContract?: string[]
+  sponsorAnyContract?: true
 }
 
 /** `chatelaine app …`: the applications of this installation. */
@@ -55,6 +57,12 @@ export function app(): Command {
         'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
       )
       .option('--sponsor-per-application <wei>', 'what they may send all its people together in 24 hours')
+      .option(
+        '--sponsor-contract <address>',
+        'what they pay for: writes to this address and those named beside it; repeat for several',
+        collect,
+      )
+      .option('--sponsor-any-contract', 'they pay for writes to any address')
 
   described(command.command('create').description('register an application'))
     .option('--network <name>', 'network it is bound to, permanently')
@@ -216,7 +224,7 @@ function describe(application: RegisteredApplication, secret: string | null = nu
       : [['Trusted issuers', application.issuers.map(issuerLine)] as [string, string[]]]),
     ...(application.quotas.length === 0 ? [] : [['Quotas', application.quotas.map(quotaLine)] as [string, string[]]]),
     ...(application.weight === 1 ? [] : [['Weight', String(application.weight)] as [string, string]]),
-    ...(application.sponsor === null ? [] : [['Sponsored', sponsorLine(application.sponsor)] as [string, string]]),
+    ...(application.sponsor === null ? [] : [['Sponsored', sponsorLines(application.sponsor)] as [string, string[]]]),
     ['Registered', application.createdAt],
     ['State', stateOf(application)],
   ])
@@ -225,18 +233,30 @@ function describe(application: RegisteredApplication, secret: string | null = nu
 const stateOf = ({ suspendedAt }: RegisteredApplication): string =>
   suspendedAt === null ? 'active' : `suspended ${suspendedAt}`
 const quotaLine = ({ counts, limit, per }: Quota): string => `${counts}=${limit}/${per}`
-const sponsorLine = ({ perUser, perApplication }: WrittenBudget): string =>
-  `${perUser} wei per person, ${perApplication} wei in all, in 24 hours`
+const sponsorLines = ({ perUser, perApplication, contracts }: WrittenBudget): string[] => [
+  `${perUser} wei per person, ${perApplication} wei in all, in 24 hours`,
+  ...(contracts === null ? ['for writes to any address'] : ['for writes to these addresses only:', ...contracts]),
+]
 
-/** One without the other would say nothing of the one that is missing. */
-function sponsorOf({ sponsor, sponsorPerUser, sponsorPerApplication }: ApplicationOptions): {
-  sponsor?: WrittenBudget | null
-} {
+/** One amount without the other would say nothing of the one that is missing. */
+function sponsorOf({
+  sponsor,
+  sponsorPerUser: perUser,
+  sponsorPerApplication: perApplication,
+  sponsorContract,
+  sponsorAnyContract,
+}: ApplicationOptions): { sponsor?: BudgetChanges | null } {
   if (sponsor === false) return { sponsor: null }
-  if (sponsorPerUser === undefined && sponsorPerApplication === undefined) return {}
-  if (sponsorPerUser === undefined || sponsorPerApplication === undefined)
+  if (sponsorContract !== undefined && sponsorAnyContract === true)
+    throw new Error('Give --sponsor-contract or --sponsor-any-contract, not both.')
+  if ((perUser === undefined) !== (perApplication === undefined))
     throw new Error('Give both: --sponsor-per-user and --sponsor-per-application.')
-  return { sponsor: { perUser: sponsorPerUser, perApplication: sponsorPerApplication } }
+  const contracts = sponsorAnyContract === true ? null : sponsorContract
+  const changes = {
+    ...(perUser === undefined || perApplication === undefined ? {} : { perUser, perApplication }),
+    ...(contracts === undefined ? {} : { contracts }),
+  }
+  return Object.keys(changes).length === 0 ? {} : { sponsor: changes }
 }
 
 /** What it allows is judged with the rest; here is only what cannot be read. */

@@ -6,8 +6,11 @@ import { after, before, test } from 'node:test'
 import { command } from '../../test/command.ts'
 import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
 import { accountIdOf } from '../ids.ts'
+import { createApplication } from '../applications/manage.ts'
+import { renewMacs } from '../oauth/authenticate-rows.ts'
 import { identityKeysOf } from '../oauth/identity-keys.ts'
 import type { PrivateKeys } from '../oauth/keys.ts'
+import { derivedRowKeys, rowKeysOf } from '../oauth/row-keys.ts'
 import type { RootDb } from '../store/db.ts'
 import { linkIdentity } from '../users/identities.ts'
 import { renewProofs } from '../users/prove-identities.ts'
@@ -163,4 +166,61 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
     /^122 identities are proven, 0 are led back/,
   )
   assert.match((await list()).said, /^0 linked identities/)
+})
+
+test('keys of rows change with the others; an installation from before has its rows listed and accepted, all of them and those alone', async () => {
+  const { rows: made = [], ...before } = await read()
+  assert.deepEqual([made.length, made[0]!.kty], [1, 'oct'])
+  assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"oct"|"rows"/)
+  // As an earlier version left the file, and the database.
+  await writeFile(join(folder, 'keys.json'), JSON.stringify(before), { mode: 0o600 })
+  const application = { clientId: 'shop', name: 'Shop \u001b[2J', network: 'one', kind: 'confidential' as const }
+  await inDatabase(async (db) => {
+    await db
+      .insertInto('networks')
+      .values({ chain_id: 1, name: 'one', genesis_hash: Buffer.alloc(32) })
+      .execute()
+    const draft = { ...application, name: 'Shop', redirectUris: ['https://shop.example/cb'], permissions: ['wallet:read'], allowedOrigins: [], logoUri: null } // prettier-ignore
+    await createApplication({ db, rowKeys: null }, draft)
+    await db.updateTable('applications').set({ name: application.name }).execute()
+  })
+  const list = async () => {
+    const { said } = await run('authenticate-rows')
+    return { said, digest: /--accept ([0-9a-f]{32}) \[--with-sign-ins\]\n$/.exec(said)![1]! }
+  }
+  const first = await list()
+  assert.match(first.said, /^application shop "Shop \\u\{1b\}\[2J" on chain 1: confidential; may wallet:read; sends to https:\/\/shop\.example\/cb;.* 1 secrets/m) // prettier-ignore
+  await inDatabase((db) => db.updateTable('applications').set({ kind: 'public' }).execute())
+  const refused = await run('authenticate-rows', '--accept', first.digest)
+  assert.deepEqual([refused.code, /others than were listed/.test(refused.said)], [1, true])
+  assert.equal((await read()).rows, undefined, 'and no key is in force')
+  await inDatabase((db) => db.updateTable('applications').set({ kind: 'confidential' }).execute())
+  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Authenticated: 1 applications, 0 consents, 0 rows/) // prettier-ignore
+  const { rows: [own] = [], keys } = await read()
+  assert.deepEqual(own, derivedRowKeys(keys)[0])
+  assert.match((await list()).said, /^0 applications are not authentic/)
+
+  const kidsOfRows = async () => (await read()).rows!.map(({ kid }) => kid)
+  await run('prepare')
+  const [, fresh] = await kidsOfRows()
+  await run('switch')
+  assert.deepEqual(await kidsOfRows(), [fresh, own!.kid])
+  await inDatabase(async (db) => renewProofs({ db, identityKeys: identityKeysOf((await read()).identities) }))
+  const early = await run('drop')
+  assert.deepEqual([early.code, /still authenticates 1 rows.*rows_renewed/.test(early.said)], [1, true])
+  // What a start of the authorization server does.
+  await inDatabase(async (db) => {
+    assert.equal(await renewMacs({ db, rowKeys: rowKeysOf(await read()) }), 1)
+  })
+  const dropped = await run('drop')
+  assert.equal(dropped.code, 0, dropped.said)
+  assert.deepEqual(await kidsOfRows(), [fresh])
+
+  await run('prepare')
+  await run('switch')
+  const known = await kidsOfRows()
+  const leaked = await run('drop', '--leaked')
+  assert.match(leaked.said, /No application, consent or sign-in is believed any more/)
+  assert.deepEqual([(await kidsOfRows()).length, known.includes((await kidsOfRows())[0]!)], [1, false])
+  assert.match((await list()).said, /^1 applications are not authentic/m)
 })

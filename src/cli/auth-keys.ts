@@ -1,10 +1,18 @@
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { identityKeysOf, newIdentityKey, type IdentityKey } from '../oauth/identity-keys.ts'
-import { changeKeys, loadKeys, newKey, type PrivateKey } from '../oauth/keys.ts'
+import {
+  authenticateRows,
+  countOnOlderRowKeys,
+  listUnauthentic,
+  type UnauthenticRows,
+} from '../oauth/authenticate-rows.ts'
+import { identityKeysOf, newIdentityKey } from '../oauth/identity-keys.ts'
+import { changeKeys, loadKeys, newKey, type PrivateKey, type PrivateKeys } from '../oauth/keys.ts'
+import { derivedRowKeys, newRowKey, rowKeysOf } from '../oauth/row-keys.ts'
 import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-identities.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
+import { keyFiles } from './key-files.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
 export function authKeys(): Command {
@@ -34,6 +42,17 @@ export function authKeys(): Command {
     .option('--accept <digest>', 'prove those that were listed, and no others: what the list ends with')
     .action(prove)
   command
+    .command('authenticate-rows')
+    .description(
+      'list applications, consents and sign-ins that the authorization server does not believe; after an update',
+    )
+    .option('--accept <digest>', 'have those believed that were listed, and no others: what the list ends with')
+    .option(
+      '--with-sign-ins',
+      'beside --accept: sessions and refresh tokens, too; without it their people sign in again',
+    )
+    .action(authenticate)
+  command
     .command('drop')
     .description('last step: keep only the keys that sign')
     .option(
@@ -46,9 +65,9 @@ export function authKeys(): Command {
 }
 
 function files(): { keysFile: string; jwksFile: string } {
-  const { AUTH_KEYS_FILE: keysFile, AUTH_JWKS_FILE } = readSome(process.env, ['AUTH_KEYS_FILE', 'AUTH_JWKS_FILE'])
-  if (keysFile === undefined) throw new Error('AUTH_KEYS_FILE is missing: the file to write.')
-  return { keysFile, jwksFile: AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json` }
+  const { AUTH_KEYS_FILE } = readSome(process.env, ['AUTH_KEYS_FILE'])
+  if (AUTH_KEYS_FILE === undefined) throw new Error('AUTH_KEYS_FILE is missing: the file to write.')
+  return keyFiles()
 }
 
 async function create(): Promise<void> {
@@ -65,13 +84,14 @@ async function create(): Promise<void> {
 }
 
 async function prepare(): Promise<void> {
-  await changeKeys(files(), ({ keys, identities }) => {
+  await changeKeys(files(), ({ keys, identities, rows }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
     // Later than all there are, also where a clock was set back: `drop` goes by it.
     const iat = Math.max(Date.now() / 1_000, ...keys.map((key) => madeAt(key) + 1))
-    return { keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }], ...proving }
+    const authenticating = rows === undefined ? {} : { rows: [...rows, newRowKey()] }
+    return { keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }], ...proving, ...authenticating }
   })
   console.log(
     'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
@@ -79,11 +99,12 @@ async function prepare(): Promise<void> {
 }
 
 async function switchOver(): Promise<void> {
-  await changeKeys(files(), ({ keys, identities }) => {
+  await changeKeys(files(), ({ keys, identities, rows }) => {
     assertUnderWay(keys)
     const signing = signingOf(keys)
     const proving = identities === undefined ? {} : { identities: identities.toReversed() }
-    return { keys: [...keys.filter((key) => !signing.includes(key)), ...signing], ...proving }
+    const authenticating = rows === undefined ? {} : { rows: rows.toReversed() }
+    return { keys: [...keys.filter((key) => !signing.includes(key)), ...signing], ...proving, ...authenticating }
   })
   console.log(
     'The other keys sign once every server has been restarted. Wait SESSION_SECONDS before drop: people who come back within that time stay signed in.',
@@ -96,9 +117,9 @@ async function drop({ leaked = false, prepared = false }: { leaked?: boolean; pr
     throw new Error('--leaked removes the old keys, --prepared the new ones. Nothing was changed: say one of them.')
   const before = await loadKeys({ ...files(), create: false })
   assertDroppable(before.keys, prepared)
-  if (!leaked && before.identities !== undefined) await assertRenewed(before.identities)
+  if (!leaked) await assertRenewed(before)
   let [kept, removed] = ['', '']
-  await changeKeys(files(), ({ keys, identities }) => {
+  await changeKeys(files(), ({ keys, identities, rows }) => {
     assertDroppable(keys, prepared)
     const signing = signingOf(keys)
     ;[kept, removed] = [fingerprintOf(signing), fingerprintOf(othersOf(keys))]
@@ -106,24 +127,72 @@ async function drop({ leaked = false, prepared = false }: { leaked?: boolean; pr
     return {
       keys: signing,
       ...(proving === undefined ? {} : { identities: [leaked ? newIdentityKey() : proving] }),
+      ...(rows === undefined ? {} : { rows: [leaked ? newRowKey() : rows[0]!] }),
     }
   })
   console.log(
     `${removed} is removed, ${kept} signs. Restart every server; what the removed keys signed is not accepted from then on, nor by the signer after signer trust-key --remove ${removed}.`,
   )
+  if (leaked && before.rows !== undefined)
+    console.log('No application, consent or sign-in is believed any more: from that start on applications are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it before the start, without --with-sign-ins.') // prettier-ignore
   if (leaked && before.identities !== undefined)
     console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
 }
 
-/** @throws Error where an identity would be refused without the keys that go */
-async function assertRenewed(identities: IdentityKey[]): Promise<void> {
+/** @throws Error where an identity would be refused, or a row not be believed, without the keys that go */
+async function assertRenewed(before: PrivateKeys): Promise<void> {
+  const { identities, rows } = before
   const identityKeys = identityKeysOf(identities)
-  const count = await withDatabase(readInstallationSettings(), (db) => countOnOlderKeys({ db, identityKeys }))
-  if (count > 0)
+  const rowKeys = rowKeysOf(before)
+  const count = await withDatabase(readInstallationSettings(), async (db) => ({
+    identities: identities === undefined ? 0 : await countOnOlderKeys({ db, identityKeys }),
+    rows: rows === undefined ? 0 : await countOnOlderRowKeys({ db, rowKeys }),
+  }))
+  if (count.identities > 0)
     throw new Error(
-      `The old key still proves ${count} linked identities, and without it they would be refused. Start the authorization server with the keys of switch: it renews the proofs, and says so (identities_proven). Then: drop. For leaked keys: drop --leaked.`,
+      `The old key still proves ${count.identities} linked identities, and without it they would be refused. Start the authorization server with the keys of switch: it renews the proofs, and says so (identities_proven). Then: drop. For leaked keys: drop --leaked.`,
+    )
+  if (count.rows > 0)
+    throw new Error(
+      `The old key still authenticates ${count.rows} rows, which would count as absent without it. Start the authorization server with the keys of switch: it renews them, and says so (rows_renewed). Then: drop. For leaked keys: drop --leaked.`,
     )
 }
+
+/** The key is written after the rows, as with `prove`. Until then servers derive the same one, and give it to what they write. */
+async function authenticate({
+  accept,
+  withSignIns = false,
+}: {
+  accept?: string
+  withSignIns?: boolean
+}): Promise<void> {
+  const before = await loadKeys({ ...files(), create: false })
+  const rows = before.rows ?? derivedRowKeys(before.keys)
+  const rowKeys = rowKeysOf({ ...before, rows })
+  await withDatabase(readInstallationSettings(), async (db) => {
+    if (accept === undefined) return printUnauthentic(await listUnauthentic({ db, rowKeys }))
+    const done = await authenticateRows({ db, rowKeys }, { listed: accept, withSignIns })
+    if (done === null)
+      throw new Error('The applications or consents that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
+    if (before.rows === undefined) await changeKeys(files(), (keys) => ({ ...keys, rows }))
+    const { applications, consents, signIns } = done
+    console.log(`Authenticated: ${applications} applications, ${consents} consents, ${signIns} rows of sign-ins.`)
+    if (before.rows === undefined) console.log('From the next start of every server on no other row counts.')
+  })
+}
+
+function printUnauthentic({ applications, consents, signIns, digest }: UnauthenticRows): void {
+  for (const one of applications)
+    console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
+  for (const { clientId, permissions, people } of consents)
+    console.log(plain(`${people} people allowed ${clientId}: ${listed(permissions)}`))
+  for (const [kind, count] of Object.entries(signIns)) console.log(`${count} of kind ${plain(kind)}`)
+  console.log(
+    `${applications.length} applications are not authentic. Look at each: from where it says that it sends people, tokens leave. What is listed here is believed with:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
+  )
+}
+
+const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.join(' '))
 
 /** The key is written after what it has proven: a run that was ended is run again, and nothing is refused meanwhile. */
 async function prove({ accept }: { accept?: string }): Promise<void> {
@@ -136,7 +205,7 @@ async function prove({ accept }: { accept?: string }): Promise<void> {
       if (done === null)
         throw new Error('The linked identities that are not proven are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
       const { proven, ledBack } = done
-      if (before.identities === undefined) await changeKeys(files(), ({ keys }) => ({ keys, identities }))
+      if (before.identities === undefined) await changeKeys(files(), (keys) => ({ ...keys, identities }))
       console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
       if (before.identities === undefined)
         console.log('From the next start of every server no other identity leads to an account of another. Run this again then, for those that were linked meanwhile.') // prettier-ignore

@@ -151,6 +151,42 @@ describe('beside a database that nobody holds', () => {
     assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
   })
 
+  test('of a network that is there what is named is changed and nothing else, and it is said what waits for the next start', async () => {
+    const before = await json('network', 'show', 'sepolia')
+    const set = (...words: string[]) => run('network', 'set', 'sepolia', ...words)
+    const gas = await set('--gas', 'topup', '--fee-cap-gwei', '40')
+    assert.deepEqual([gas.code, gas.err], [0, ''])
+    assert.match(gas.out, /after its next start: feeCapGwei, gas\.[^]*^  Gas +topup/m)
+    const capped = await set('--sponsor-per-day', '1000', '--sponsor-low', '5')
+    assert.match(capped.out, /holds in every process from now on/)
+    assert.match(capped.out, /^  Sponsors spent +0 wei in 24 hours of 1000$/m)
+    assert.match(capped.out, /^  Sponsor is low +below 5 wei$/m)
+    assert.deepEqual(await json('network', 'show', 'sepolia'), { ...before, gas: 'topup', feeCapGwei: 40, sponsorPerDay: '1000', sponsorLow: '5' }) // prettier-ignore
+    for (const [words, why] of [
+      [['--gas', 'sponsor'], /`sponsor` is not built yet/],
+      [['--gas', 'free'], /must be `self` or `topup`/],
+      [['--sponsor-per-day', '1e18'], /must be wei/],
+      [['--sponsor-low', `${2n ** 256n}`], /must be wei/],
+      [['--decimals', '40'], /decimals must be 0 to 36/],
+      [['--decimals', 'many'], /whole number: decimals/],
+      [['--explorer-tx', 'https://x.example/tx'], /must have \{hash\}/],
+      [[], /Name what is to change/],
+      [['--rpc-url', node.url], /unknown option/],
+      [['--chain-id', '5'], /unknown option/],
+    ] as const) {
+      const { code, err } = await set(...words)
+      assert.equal(code, 1)
+      assert.match(err, why)
+    }
+    assert.match((await run('network', 'set', 'mars', '--gas', 'topup')).err, /There is no network mars/)
+    assert.match((await run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the settings.*NETWORK_GAS/)
+    const [action] = await json('actions', 'list', '--limit', '1')
+    assert.deepEqual([action.action, action.target, action.after], ['set-network', 'sepolia', { sponsorPerDay: '1000', sponsorLow: '5' }]) // prettier-ignore
+    const undone = ['--gas', 'self', '--fee-cap-gwei', 'default', '--sponsor-per-day', 'default', '--sponsor-low', 'default'] // prettier-ignore
+    assert.equal((await set(...undone)).code, 0)
+    assert.deepEqual(await json('network', 'show', 'sepolia'), before)
+  })
+
   test('an application goes through its whole life', async () => {
     const { application, secret } = await json(
       ...[
@@ -197,7 +233,16 @@ describe('beside a database that nobody holds', () => {
     assert.deepEqual([unmetered.quotas, (await json('app', 'usage', id)).quotas], [[], []])
     const budget = ['--sponsor-per-user', '1000000000000000000', '--sponsor-per-application', '5000000000000000000']
     const sponsored = await json('app', 'update', id, ...budget)
-    assert.deepEqual(sponsored.sponsor, { perUser: '1000000000000000000', perApplication: '5000000000000000000' })
+    const amounts = { perUser: '1000000000000000000', perApplication: '5000000000000000000' }
+    assert.deepEqual(sponsored.sponsor, { ...amounts, contracts: null })
+    const [one, two] = [`0x${'Ab'.repeat(20)}`, `0x${'cd'.repeat(20)}`]
+    const named = await json('app', 'update', id, '--sponsor-contract', one, '--sponsor-contract', two)
+    assert.deepEqual(named.sponsor, { ...amounts, contracts: [one.toLowerCase(), two] })
+    assert.match((await run('app', 'show', id)).out, /these addresses only:\n +0xab/)
+    assert.deepEqual((await json('app', 'update', id, ...budget)).sponsor, named.sponsor)
+    assert.equal((await json('app', 'update', id, '--sponsor-any-contract')).sponsor.contracts, null)
+    assert.match((await run('app', 'update', id, '--sponsor-any-contract', '--sponsor-contract', one)).err, /not both/)
+    assert.match((await run('app', 'update', id, '--sponsor-contract', '0x12')).err, /40 hexadecimal digits/)
     assert.match((await run('app', 'show', id)).out, /^  Sponsored +1000000000000000000 wei per person, 5000000000000000000 wei in all, in 24 hours$/m) // prettier-ignore
     assert.equal((await json('app', 'update', id, '--no-sponsor')).sponsor, null)
     const shown = await json('app', 'show', id)
@@ -438,7 +483,7 @@ describe('beside a running server', () => {
     assert.equal(listed.balance, settings.DATABASE_URL === undefined ? '0' : null)
     assert.match(
       (await command(settings, ['sponsor', 'list'])).out,
-      /^NAME +NETWORK +ADDRESS +BALANCE\nHOUSE +devnet +0x/,
+      /^NAME +NETWORK +ADDRESS +BALANCE +OPEN +LOW BELOW *\nHOUSE +devnet +0x/,
     )
     assert.match((await command(settings, ['sponsor', 'create', 'house', '--network', 'devnet'])).err, /upper-case/)
     assert.notEqual((await run('app', 'suspend', 'late')).suspendedAt, null)

@@ -2,7 +2,6 @@ import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import { connect } from '../chain/rpc/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/failures.ts'
-import type { GasChoice, Verification } from '../chain/network.ts'
 import type { OnNode } from '../chain/rpc/pool.ts'
 import {
   bindNetwork,
@@ -13,78 +12,51 @@ import {
   type NetworkFacts,
 } from '../applications/networks.ts'
 import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
-import { readSome } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { FolderInUse } from '../folder-lock.ts'
 import type { Hex } from '../ids.ts'
 import { recorded } from '../operator/actions.ts'
-import type { Db, RootDb } from '../store/db.ts'
+import { networkFacts } from '../operator/acts.ts'
+import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
 import { explainSponsoring } from '../transactions/probe-sponsor.ts'
 import { addDeployGas } from './deploy-gas.ts'
+import { readCount, readFacts, withFactsOptions, type NetworkFactsOptions } from './network-options.ts'
+import { addSet, refuseOfSettings } from './network-set.ts'
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
 
-type NetworkOptions = JsonOption & {
-  rpcUrl?: string[]
-  chainId?: string
-  symbol?: string
-  coin?: string
-  decimals?: string
-  explorer?: string
-  explorerTx?: string
-  explorerAddress?: string
-  explorerBlock?: string
-  finality?: string
-  blockVerification?: string
-  feeCapGwei?: string
-  gas?: string
-  gasSpace?: string
-  acceptUnaudited?: boolean
-}
+type NetworkOptions = JsonOption &
+  NetworkFactsOptions & { rpcUrl?: string[]; chainId?: string; gasSpace?: string; acceptUnaudited?: boolean }
 type DescribedNetwork = KnownNetwork & { nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(): Command {
   const command = new Command('network').description('manage networks: add from a preset or manually, list, remove')
   const json = ['--json', 'print JSON'] as const
-  command
-    .command('add <name>')
-    .description(
-      'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
-    )
-    .option(
-      '--rpc-url <url>',
-      'node; repeat for several of the same network; - reads them from standard input',
-      collect,
-    )
-    .option('--chain-id <id>', 'manual: chain id the nodes must report')
-    .option('--symbol <symbol>', 'manual: symbol of the native currency')
-    .option('--coin <name>', 'name of the native currency; default its symbol')
-    .option('--decimals <n>', 'decimals of the native currency; default 18')
-    .option('--explorer <url>', 'manual: block explorer with /tx/, /address/ and /block/ pages')
-    .option('--explorer-tx <template>', 'page of a transaction, with {hash}')
-    .option('--explorer-address <template>', 'page of an account, with {address}')
-    .option('--explorer-block <template>', 'page of a block, with {number}')
-    .option('--finality <blocks>', '`finalized`, the node’s tag, or a number of blocks; default finalized')
-    .option(
-      '--block-verification <how>',
-      '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
-    )
-    .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
-    .option(
-      '--gas <who>',
-      'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
-    )
-    .option(
-      '--gas-space <address>',
-      'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
-    )
-    .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md')
+  withFactsOptions(
+    command
+      .command('add <name>')
+      .description(
+        'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
+      )
+      .option(
+        '--rpc-url <url>',
+        'node; repeat for several of the same network; - reads them from standard input',
+        collect,
+      )
+      .option('--chain-id <id>', 'manual: chain id the nodes must report')
+      .option(
+        '--gas-space <address>',
+        'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+      )
+      .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md'),
+  )
     .option(...json)
     .action(add)
+  addSet(command, describeStored)
   command
     .command('presets')
     .description('list networks that can be added by name')
@@ -112,9 +84,7 @@ export function network(): Command {
 
 async function add(name: string, given: NetworkOptions): Promise<void> {
   const settings = readInstallationSettings()
-  const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
-  if (name === NETWORK_NAME)
-    throw new Error(`${name} is the network of the settings (NETWORK_NAME); choose another name.`)
+  refuseOfSettings(name)
   const preset = await findPreset(name)
   const added = await alone(settings, async (db) => {
     const before = (await listNetworks(db)).find((one) => one.name === name)
@@ -147,12 +117,12 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
     if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
       throw new Error('The contracts of sponsored gas are not audited (docs/gas-contracts.md): add --accept-unaudited.')
     const genesisHash = await askNodes(rpcUrls, wanted)
-    await recorded(db, commandActor(), { action: 'add-network', target: name, look: lookAt }, (db) =>
+    await recorded(db, commandActor(), { action: 'add-network', target: name, look: networkFacts }, (db) =>
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    const { readFrom = null, backfill = null, applications = 0, sponsors = 0 } = before ?? {}
-    return { ...wanted, readFrom, backfill, applications, sponsors, nodes: rpcUrls.length }
+    const { readFrom = null, backfill = null, applications = 0, sponsors = 0, sponsorSpent = '0' } = before ?? {}
+    return { ...wanted, readFrom, backfill, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -196,24 +166,22 @@ async function show(name: string, given: JsonOption): Promise<void> {
   print(given, found, describe(found))
 }
 
+async function describeStored(name: string): Promise<{ network: KnownNetwork; text: string }> {
+  const network = (await readAll()).find((one) => one.name === name)
+  if (network === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+  return { network, text: describe(network) }
+}
+
 async function remove(name: string, given: JsonOption): Promise<void> {
   const settings = readInstallationSettings()
   await alone(settings, async (db) => {
-    await recorded(db, commandActor(), { action: 'remove-network', target: name, look: lookAt }, (db) =>
+    await recorded(db, commandActor(), { action: 'remove-network', target: name, look: networkFacts }, (db) =>
       removeNetwork(db, name),
     )
     const { [name]: _, ...others } = await readNodes(settings.networksFile)
     if (_ !== undefined) await writeNodes(settings.networksFile, others)
   })
   print(given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
-}
-
-/** A network without what is no matter of what is done here: how many applications it has, and how it is read. */
-const lookAt = (name: string) => async (db: Db) => {
-  const found = (await listNetworks(db)).find((one) => one.name === name)
-  if (found === undefined) return null
-  const { applications: _, readFrom: __, backfill: ___, sponsors: ____, ...facts } = found
-  return facts
 }
 
 /** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
@@ -243,36 +211,11 @@ function choose({
   name: string
   given: NetworkOptions
   known: Omit<NetworkFacts, 'name'> | null
-}): NetworkFacts {
-  const base = given.explorer === undefined ? (known?.explorer ?? null) : templatesAt(given.explorer)
-  const pages = {
-    tx: given.explorerTx ?? base?.tx ?? '',
-    address: given.explorerAddress ?? base?.address ?? '',
-    block: given.explorerBlock ?? base?.block ?? '',
-  }
-  /** What is given; `default` removes what was set before. */
-  const own = <T>(value: string | undefined, before: T | null, read: (text: string) => T): T | null =>
-    value === undefined ? before : value === 'default' ? null : read(value)
-  const number = (value: string): number => (/^\d{1,15}$/.test(value) ? Number(value) : Number.NaN)
-  const symbol = given.symbol ?? known?.symbol ?? ''
-  return {
-    name,
-    chainId: given.chainId === undefined ? (known?.chainId ?? Number.NaN) : number(given.chainId),
-    symbol,
-    coin: given.coin ?? known?.coin ?? symbol,
-    decimals: given.decimals === undefined ? (known?.decimals ?? 18) : number(given.decimals),
-    explorer: Object.values(pages).every((page) => page === '') ? null : pages,
-    finality:
-      given.finality === undefined
-        ? (known?.finality ?? 'finalized')
-        : given.finality === 'finalized'
-          ? 'finalized'
-          : number(given.finality),
-    blockVerification: own(given.blockVerification, known?.blockVerification ?? null, (text) => text as Verification),
-    feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
-    gas: (given.gas as GasChoice | undefined) ?? known?.gas ?? 'self',
-    gasSpace: (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null,
-  }
+}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow'>> {
+  const { sponsorPerDay = null, sponsorLow = null, ...facts } = readFacts(given, known)
+  const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
+  const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
+  return { name, chainId, ...facts, gasSpace, sponsorPerDay, sponsorLow }
 }
 
 function explainMissing(
@@ -323,6 +266,7 @@ function describe(one: DescribedNetwork): string {
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Gas', gasOf(one)],
+    ...(one.gas === 'self' ? [] : sponsorFacts(one)),
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Past transfers', backfillOf(one)],
@@ -341,6 +285,14 @@ function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
     ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`
 }
+
+const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetwork): [string, string][] => [
+  [
+    'Sponsors spent',
+    `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`,
+  ],
+  ['Sponsor is low', sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`],
+]
 
 function backfillOf({ backfill }: DescribedNetwork): string {
   if (backfill === null) return 'no account waits, or none was looked for yet'

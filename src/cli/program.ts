@@ -97,6 +97,27 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program) => (await import('./backfill.ts')).addBackfill(program),
   },
   {
+    name: 'backup',
+    arguments: '[options]',
+    description:
+      'copy database and files of the server, beside running servers, into one file, encrypted to recipients (age); the signer’s side: `signer backup`',
+    add: async (program) => (await import('./backup.ts')).addBackup(program, versionOf()),
+  },
+  {
+    name: 'restore',
+    arguments: '[options] <file>',
+    description:
+      'restore a file of `chatelaine backup` into an empty database, PostgreSQL or embedded; all of it is checked first, and nothing is overwritten',
+    add: async (program) => (await import('./backup.ts')).addRestore(program),
+  },
+  {
+    name: 'drill',
+    arguments: '[options] <file>',
+    description:
+      'try a file of `chatelaine backup`: restore it into a temporary database, check it and every attested address, and delete it; touches no installation',
+    add: async (program) => (await import('./backup.ts')).addDrill(program),
+  },
+  {
     name: 'verify-log',
     arguments: '[options] [store]',
     description:

@@ -7,6 +7,7 @@ import { userInfo } from 'node:os'
 import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
+import { readRowKeys } from './row-keys.ts'
 
 /** Whether a server serves it only a server knows. */
 export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<ListedNetwork, 'isServed'>>
@@ -41,7 +42,7 @@ export const registryIn = (db: RootDb): Registry => ({
   list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
   read: (clientId) => readApplication(db, clientId),
   usage: (clientId) => readUsage(db, clientId),
-  ...operatorActs(db, commandActor()),
+  ...operatorActs({ db, readRowKeys }, commandActor()),
   networks: () => listNetworks(db),
 })
 

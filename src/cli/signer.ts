@@ -214,6 +214,25 @@ export function signer(): Command {
     .command('frozen')
     .description('list what is frozen, here or by the server; asks a running signer')
     .action(() => become('freeze.ts', ['frozen']))
+  command
+    .command('grant-withdrawal')
+    .description(
+      'let one withdrawal from a sponsor be signed within an hour, for `chatelaine sponsor withdraw`; asks a running signer',
+    )
+    .argument('<sponsor>', 'name of the sponsor')
+    .argument('<chain-id>', 'chain id of the network')
+    .argument('<address>', 'address that gets it')
+    .argument('<wei>', 'how much at most, with the fee')
+    .action((...words: string[]) => become('withdrawal.ts', ['grant', ...words.slice(0, 4)]))
+  command
+    .command('withdrawals')
+    .description('list withdrawals that are granted; asks a running signer')
+    .action(() => become('withdrawal.ts', ['grants']))
+  command
+    .command('revoke-withdrawal')
+    .description('take a grant back that was not used; asks a running signer')
+    .argument('<grant>', 'what `grant-withdrawal` printed')
+    .action((grant: string) => become('withdrawal.ts', ['revoke', grant]))
   return command
 }
 

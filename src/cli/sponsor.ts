@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { closeChain } from '../chain/open.ts'
 import { operatorActs } from '../operator/acts.ts'
@@ -7,11 +8,15 @@ import type { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
 import { openState } from '../state.ts'
 import type { RootDb } from '../store/db.ts'
 import { openTelemetry } from '../telemetry.ts'
+import { listWithdrawals } from '../transactions/withdraw.ts'
+import type { Withdrawal } from '../transactions/withdrawal-wire.ts'
+import { withDatabaseOrServer } from './database.ts'
 import { publishedIdentityKeys } from './identities.ts'
 import { openReachable } from './installation.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { readRowKeys } from './row-keys.ts'
 
 /** `chatelaine sponsor …`: accounts of the operator that send people what a write of theirs costs. */
 export function sponsor(): Command {
@@ -30,13 +35,64 @@ export function sponsor(): Command {
     .description('list sponsors, with the address and the balance of each')
     .option('--json', 'print JSON')
     .action(list)
+  command
+    .command('withdraw')
+    .description(
+      'send funds of a sponsor back, by what the signer’s user granted: `chatelaine signer grant-withdrawal`',
+    )
+    .argument('<name>', 'name of the sponsor')
+    .requiredOption('--network <name>', 'network where they are')
+    .requiredOption('--to <address>', 'address that gets them, as it was granted')
+    .option('--amount <wei>', 'how much, without the fee')
+    .option('--all', 'all but what open transactions and the fee take')
+    .requiredOption(
+      '--grant <grant>',
+      'what `grant-withdrawal` printed; repeated with the same one, it is the same one',
+    )
+    .option('--json', 'print JSON')
+    .action(withdraw)
   return command
+}
+
+type WithdrawOptions = JsonOption & { network: string; to: string; amount?: string; all?: true; grant: string }
+
+/** How long the command waits for a server to send it. */
+const PATIENCE_MS = 20_000
+const LOOK_MS = 500
+
+async function withdraw(name: string, given: WithdrawOptions): Promise<void> {
+  const { network, to, amount, all, grant } = given
+  if ((amount === undefined) === (all === undefined)) throw new Error('Give either --amount or --all.')
+  const asked = { network, to, amount: amount ?? null, grant }
+  const first = await withDatabaseOrServer(
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).withdraw(name, asked),
+    (ask) => ask<Withdrawal>('POST', `/sponsors/${encodeURIComponent(name)}/withdrawals`, asked),
+  )
+  const end = performance.now() + PATIENCE_MS
+  let now = first
+  while (now.state === 'ASKED' && performance.now() < end) {
+    await pause(LOOK_MS)
+    const listed = await withDatabaseOrServer(listWithdrawals, (ask) => ask<Withdrawal[]>('GET', '/withdrawals'))
+    now = listed.find(({ id }) => id === first.id) ?? now
+  }
+  const facted = facts([
+    ['Sponsor', now.sponsor],
+    ['Network', `${now.network ?? ''} (chain id ${now.chainId})`],
+    ['To', now.to],
+    ['Amount', now.wei === null ? (now.amount === null ? 'all' : `${now.amount} wei`) : `${now.wei} wei`],
+    ['State', now.refusal === null ? now.state : `${now.state}: ${now.refusal}`],
+    ...(now.hash === null ? [] : [['Transaction', now.hash] as [string, string]]),
+  ])
+  const waiting = 'No server of the API has sent it yet. Run the same again to see, while the grant lasts.'
+  print(given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)
+  if (now.state === 'REFUSED') process.exitCode = 1
 }
 
 async function create(name: string, given: JsonOption & { network: string }): Promise<void> {
   const request = { name, network: given.network }
   const made = await withSignerOrServer(
-    async (signer, db) => operatorActs(db, commandActor()).createSponsor(await prover(signer, db), request),
+    async (signer, db) =>
+      operatorActs({ db, readRowKeys }, commandActor()).createSponsor(await prover(signer, db), request),
     (ask) => ask<MadeSponsor>('POST', '/sponsors', request),
   )
   const text = facts([
@@ -59,14 +115,18 @@ async function list(given: JsonOption): Promise<void> {
     },
     (ask) => ask<ListedSponsor[]>('GET', '/sponsors'),
   )
-  const rows = sponsors.map(({ name, network, chainId, address, balance }) => [
+  const rows = sponsors.map(({ name, network, chainId, address, balance, openTransactions, lowBelow, lowSince }) => [
     ...[name, network ?? `chain ${chainId}`, address],
     balance === null ? 'unknown: no node responds here' : `${balance} wei`,
+    ...[String(openTransactions), lowBelow === null ? 'unknown' : `${lowBelow} wei`],
+    lowSince === null ? '' : `low since ${lowSince}`,
   ])
   print(
     given,
     sponsors,
-    rows.length === 0 ? 'No sponsors yet.' : table(['name', 'network', 'address', 'balance'], rows),
+    rows.length === 0
+      ? 'No sponsors yet.'
+      : table(['name', 'network', 'address', 'balance', 'open', 'low below', ''], rows),
   )
 }
 

@@ -198,7 +198,7 @@ test('a permission that is taken from an application is gone from the tokens tha
   const call = { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, '1'] }
   const write = () => alice.post('/v1/contracts/method/write', call)
   assert.equal((await write()).status, 200)
-  await updateApplication(app.db, facts.clientId, { permissions: ['wallet:read'] })
+  await updateApplication(app, facts.clientId, { permissions: ['wallet:read'] })
   late = 10_000
   const refused = await write()
   assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope'])
@@ -207,7 +207,7 @@ test('a permission that is taken from an application is gone from the tokens tha
   assert.deepEqual((await alice.get('/v1/me')).body.scopes, ['email', 'openid', 'wallet:read'])
 
   // Given back, it is in the same tokens again.
-  await updateApplication(app.db, facts.clientId, { permissions: ['wallet:read', 'contracts:write'] })
+  await updateApplication(app, facts.clientId, { permissions: ['wallet:read', 'contracts:write'] })
   late = 20_000
   assert.equal((await write()).status, 200)
 })
@@ -223,10 +223,10 @@ test('what sponsors may send for an application is known to a process that sees 
     return allowedTo(app, facts.clientId).sponsor
   }
   assert.deepEqual(await budget(), { perUser: 10n ** 18n, perApplication: 1_000n * 10n ** 18n }, 'the demo has one')
-  await updateApplication(app.db, facts.clientId, { sponsor: { perUser: '5', perApplication: '70' } })
+  await updateApplication(app, facts.clientId, { sponsor: { perUser: '5', perApplication: '70' } })
   late = 10_000
   assert.deepEqual(await budget(), { perUser: 5n, perApplication: 70n })
-  await updateApplication(app.db, facts.clientId, { sponsor: null })
+  await updateApplication(app, facts.clientId, { sponsor: null })
   late = 20_000
   assert.equal(await budget(), null)
 })

@@ -58,13 +58,13 @@ before(async () => {
     isSuspended: true,
     sponsor: null,
   }
-  await saveApplication(here.app.db, application)
-  await saveApplication(here.app.db, { ...application, clientId: 'second', isSuspended: false })
+  await saveApplication(here.app, application)
+  await saveApplication(here.app, { ...application, clientId: 'second', isSuspended: false })
   const permissions = ['wallet:read', 'contracts:read', 'contracts:write', 'users:directory']
-  await updateApplication(here.app.db, here.facts.clientId, { permissions })
+  await updateApplication(here.app, here.facts.clientId, { permissions })
   // Alice signed in to `backend` as well; nobody ever signed in to `stranger`.
   for (const clientId of ['backend', 'stranger'])
-    await saveApplication(here.app.db, {
+    await saveApplication(here.app, {
       ...application,
       clientId,
       kind: 'confidential',
@@ -73,7 +73,7 @@ before(async () => {
       isSuspended: false,
     })
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
-  await addConsent(here.app.db, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
+  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
   const { body } = await here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
   transaction = body.id
 })

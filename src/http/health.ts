@@ -25,7 +25,11 @@ type More = { detail?: string; readFrom?: string; historyBehind?: number; policy
 type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | null }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
-type Questions = { isDraining: () => boolean }
+type Questions = {
+  isDraining: () => boolean
+  /** names of sponsors of a network that hold too little; none where nobody looks */
+  lowSponsors?: (chainId: number) => readonly string[]
+}
 
 /**
  * GET /healthz, /readyz: for balancers, without a token and without telling strangers what is behind. In development,
@@ -49,8 +53,12 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
   return server
 }
 
-function routes(server: FastifyInstance, app: App, { isDraining, tells }: Questions & { tells: boolean }): void {
-  const look = looker(app)
+function routes(
+  server: FastifyInstance,
+  app: App,
+  { isDraining, lowSponsors = () => [], tells }: Questions & { tells: boolean },
+): void {
+  const look = looker(app, lowSponsors)
   server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
@@ -72,20 +80,22 @@ function metrics(server: FastifyInstance, { telemetry: { registry } }: App): voi
 }
 
 /** Looks at most once a second, however many ask. */
-function looker(app: App): () => Promise<Health> {
+function looker(app: App, lowSponsors: LowSponsors): () => Promise<Health> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<Health>
   const stalls: Stalls = new Map()
   return () => {
     if (performance.now() - at > LOOK_MS) {
       at = performance.now()
-      last = lookAt(app, stalls)
+      last = lookAt(app, stalls, lowSponsors)
     }
     return last
   }
 }
 
-async function lookAt(app: App, stalls: Stalls): Promise<Health> {
+type LowSponsors = NonNullable<Questions['lowSponsors']>
+
+async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promise<Health> {
   // Asked once for all checks; each says by itself what it makes of a signer that is away.
   const signer = app.signer.health()
   signer.catch(() => {})
@@ -93,7 +103,9 @@ async function lookAt(app: App, stalls: Stalls): Promise<Health> {
     Promise.all([checkDatabase(app), checkSigner(app, signer)]),
     Promise.all([
       ...(app.auth === null ? [] : [checkAuth(app.auth)]),
-      ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId, { stalls, signer })),
+      ...[...app.chains.keys()].map((chainId) =>
+        checkChain(app, chainId, { stalls, signer, low: lowSponsors(chainId) }),
+      ),
     ]),
   ])
   return { own, others }
@@ -155,7 +167,7 @@ type Stalls = Map<string, { at: number; since: number }>
 async function checkChain(
   { chains, db }: App,
   chainId: number,
-  { stalls, signer }: { stalls: Stalls; signer: SignerHealth },
+  { stalls, signer, low }: { stalls: Stalls; signer: SignerHealth; low: readonly string[] },
 ): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
@@ -194,12 +206,18 @@ async function checkChain(
       // It works, and it is what the node bills for.
       ...(readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }),
       ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
-      ...(indexed < followed && cursor.by_older
-        ? { detail: `an older server follows: the history resumes from block ${indexed} when a newer one does` }
-        : {}),
+      ...detailOf([
+        ...(indexed < followed && cursor.by_older
+          ? [`an older server follows: the history resumes from block ${indexed} when a newer one does`]
+          : []),
+        // People whose own funds suffice write all the same, and so do others for now.
+        ...(low.length === 0 ? [] : [`sponsors that hold too little: ${low.join(', ')}`]),
+      ]),
     }
   })
 }
+
+const detailOf = (parts: string[]): { detail?: string } => (parts.length === 0 ? {} : { detail: parts.join('; ') })
 
 /** Both leases are taken in one transaction: only a server that knows no cursor of the history has the follower's alone. */
 const isFollowedByOlder = sql<boolean>`coalesce(cursors.lease_until > now(), false)

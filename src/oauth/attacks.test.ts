@@ -13,9 +13,8 @@ import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, R
 let world: Rehearsal
 before(async () => {
   world = await rehearse()
-  const { db } = world.app
-  await saveApplication(db, { ...world.demo, clientId: 'other' })
-  await saveApplication(db, { ...world.demo, clientId: 'web', redirectUris: ['https://app.example/callback', 'com.example.app:/done'] }) // prettier-ignore
+  await saveApplication(world.app, { ...world.demo, clientId: 'other' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'web', redirectUris: ['https://app.example/callback', 'com.example.app:/done'] }) // prettier-ignore
 })
 after(() => world.close())
 

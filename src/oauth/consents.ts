@@ -1,59 +1,104 @@
-import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../app.ts'
+import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { macOf, type RowContent } from '../store/row-mac.ts'
+import { inTransaction } from '../store/transaction.ts'
 
 /** Keys of one consent that are remembered: those that were allowed something last. */
 const MAX_KEYS = 20
 
-type ConsentKey = { accountId: string; clientId: string }
+export type ConsentKey = { accountId: string; clientId: string }
+
+/** `keys`: what was allowed to programs that hold a key, by its thumbprint. */
+export type ConsentRow = {
+  permissions: string[]
+  keys: Record<string, { permissions: string[]; at: string }>
+  mac: string | null
+}
+
+type ConsentReader = RowReader & { db: Db }
 
 /** What a user has allowed an application so far. */
-export const readConsent = async (db: Db, whose: ConsentKey): Promise<ReadonlySet<string>> =>
-  new Set((await readRow(db, whose))?.permissions)
+export const readConsent = async (app: ConsentReader, whose: ConsentKey): Promise<ReadonlySet<string>> =>
+  new Set((await readAuthentic(app, whose))?.permissions)
 
 /** What a user has allowed the program that holds a key; null where they have not said yes to that key. */
-export async function readConsentForKey(db: Db, whose: ConsentKey, key: string): Promise<ReadonlySet<string> | null> {
-  const known = (await readRow(db, whose))?.keys[key]
+export async function readConsentForKey(
+  app: ConsentReader,
+  whose: ConsentKey,
+  key: string,
+): Promise<ReadonlySet<string> | null> {
+  const known = (await readAuthentic(app, whose))?.keys[key]
   return known === undefined ? null : new Set(known.permissions)
 }
 
-/** Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. */
+/**
+ * Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. What
+ * someone else wrote into the row before is not kept.
+ */
 export async function addConsent(
-  db: Db,
-  { accountId, clientId, permissions, key }: ConsentKey & { permissions: string[]; key?: string | undefined },
+  app: ConsentReader & Pick<App, 'rowKeys'>,
+  { permissions, key, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined },
 ): Promise<void> {
-  const all = [...new Set(permissions)]
-  const keys = key === undefined ? {} : { [key]: { permissions: all, at: new Date().toISOString() } }
+  const { accountId, clientId } = whose
+  const at = new Date().toISOString()
   await retrying(() =>
-    sql`
-      insert into consents (account_id, client_id, permissions, keys)
-      values (${accountId}, ${clientId}, ${JSON.stringify(all)}::jsonb, ${JSON.stringify(keys)}::jsonb)
-      on conflict (account_id, client_id) do update set
-        updated_at = now(),
-        permissions = ${union(sql`consents.permissions`, sql`excluded.permissions`)},
-        keys = (
-          select coalesce(jsonb_object_agg(key, value), '{}') from (
-            select key, value from (
-              select key, value from jsonb_each(consents.keys) where not excluded.keys ? key
-              union all
-              select key, jsonb_build_object('at', value -> 'at', 'permissions',
-                ${union(sql`coalesce(consents.keys -> key -> 'permissions', '[]'::jsonb)`, sql`(value -> 'permissions')`)})
-              from jsonb_each(excluded.keys)
-            ) as every order by value ->> 'at' desc limit ${MAX_KEYS}::int
-          ) as newest)`.execute(db),
+    inTransaction(app.db, async (db) => {
+      // The second of two waits here, or at the lock below, for what the first one has allowed.
+      const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', mac: macOf(app.rowKeys, consentContent(whose, NOTHING)) } // prettier-ignore
+      await db
+        .insertInto('consents')
+        .values(nothing)
+        .onConflict((on) => on.doNothing())
+        .execute()
+      const row = await rowOf(db, whose).forUpdate().executeTakeFirstOrThrow()
+      const next = withMore(authenticConsent(app, whose, row) ?? NOTHING, { permissions, key, at })
+      await db
+        .updateTable('consents')
+        .set({
+          permissions: JSON.stringify(next.permissions),
+          keys: JSON.stringify(next.keys),
+          updated_at: new Date(),
+          mac: macOf(app.rowKeys, consentContent(whose, next)),
+        })
+        .where('account_id', '=', accountId)
+        .where('client_id', '=', clientId)
+        .execute()
+    }),
   )
 }
 
-/** An array of JSON with what another has beside it, each once. */
-const union = (known: RawBuilder<unknown>, more: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`${known} || (select coalesce(jsonb_agg(fresh.one), '[]') from jsonb_array_elements(${more}) as fresh (one)
-    where not ${known} @> fresh.one)`
+/** What the MAC of a consent covers. */
+export const consentContent = (
+  { accountId, clientId }: ConsentKey,
+  { permissions, keys }: Pick<ConsentRow, 'permissions' | 'keys'>,
+): RowContent => ['consents', accountId, clientId, permissions, keys]
 
-const readRow = (db: Db, { accountId, clientId }: ConsentKey) =>
-  retrying(() =>
-    db
-      .selectFrom('consents')
-      .select(['permissions', 'keys'])
-      .where('account_id', '=', accountId)
-      .where('client_id', '=', clientId)
-      .executeTakeFirst(),
-  )
+/** A consent as it was read; null for one that someone else wrote. */
+export const authenticConsent = (app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null =>
+  isAuthentic(app, whose, { content: consentContent(whose, row), mac: row.mac }) ? row : null
+
+const NOTHING: Pick<ConsentRow, 'permissions' | 'keys'> = { permissions: [], keys: {} }
+
+function withMore(
+  known: Pick<ConsentRow, 'permissions' | 'keys'>,
+  { permissions, key, at }: { permissions: string[]; key: string | undefined; at: string },
+): Pick<ConsentRow, 'permissions' | 'keys'> {
+  const both = (before: string[] = []) => [...new Set([...before, ...permissions])]
+  const keys =
+    key === undefined ? known.keys : { ...known.keys, [key]: { permissions: both(known.keys[key]?.permissions), at } }
+  const newest = Object.entries(keys).toSorted(([, one], [, other]) => (one.at > other.at ? -1 : 1))
+  return { permissions: both(known.permissions), keys: Object.fromEntries(newest.slice(0, MAX_KEYS)) }
+}
+
+async function readAuthentic(app: ConsentReader, whose: ConsentKey): Promise<ConsentRow | null> {
+  const row = await retrying(() => rowOf(app.db, whose).executeTakeFirst())
+  return row === undefined ? null : authenticConsent(app, whose, row)
+}
+
+const rowOf = (db: Db, { accountId, clientId }: ConsentKey) =>
+  db
+    .selectFrom('consents')
+    .select(['permissions', 'keys', 'mac'])
+    .where('account_id', '=', accountId)
+    .where('client_id', '=', clientId)

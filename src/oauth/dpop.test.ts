@@ -22,7 +22,6 @@ let phone: KeyHolder
 let other: KeyHolder
 before(async () => {
   ;[world, idp, phone, other] = await Promise.all([rehearse(), issuerStandIn(), keyHolder(), keyHolder('Ed25519')])
-  const { db } = world.app
   const shop: Application = {
     ...demoApplication,
     clientId: 'shop',
@@ -30,9 +29,9 @@ before(async () => {
     permissions: ['wallet:read', 'users:read'],
     secretHashes: [createHash('sha256').update(SECRET).digest('hex')],
   }
-  await saveApplication(db, shop)
-  await trustIssuer(db, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
-  await saveApplication(db, { ...demoApplication, clientId: 'careful', needsDpop: true })
+  await saveApplication(world.app, shop)
+  await trustIssuer(world.app, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
+  await saveApplication(world.app, { ...demoApplication, clientId: 'careful', needsDpop: true })
 })
 after(async () => {
   idp.close()
@@ -120,7 +119,7 @@ test('an application that is registered so is given nothing without a proof, by 
   assert.equal((await signIn(null, careful)).body.error, 'invalid_grant')
   const { body } = await signIn(phone, careful)
   assert.equal(boundTo(body.access_token), phone.jkt)
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'later' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'later' })
   const unbound = await signIn(null, { client_id: 'later' })
   await changeApplication(world.app, { ...world.demo, clientId: 'later', needsDpop: true })
   const form = { grant_type: 'refresh_token', client_id: 'later', refresh_token: unbound.body.refresh_token! }
@@ -168,8 +167,8 @@ test('a token that is given out in development without a sign-in is bound to no 
 test('a confidential application that is registered so is given nothing without a proof', async () => {
   const strict = { ...demoApplication, clientId: 'strict', kind: 'confidential', needsDpop: true } as const
   const secretHashes = [createHash('sha256').update(SECRET).digest('hex')]
-  await saveApplication(world.app.db, { ...strict, permissions: ['wallet:read', 'users:read'], secretHashes })
-  await trustIssuer(world.app.db, 'strict', 'APP_STRICT', { issuer: idp.issuer, audience: 'strict' })
+  await saveApplication(world.app, { ...strict, permissions: ['wallet:read', 'users:read'], secretHashes })
+  await trustIssuer(world.app, 'strict', 'APP_STRICT', { issuer: idp.issuer, audience: 'strict' })
   const secret = { client_id: 'strict', client_secret: SECRET }
   const subject_token_type = 'urn:ietf:params:oauth:token-type:id_token'
   const forms: Record<string, string>[] = [

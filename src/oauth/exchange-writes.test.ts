@@ -16,8 +16,7 @@ after(async () => {
 })
 
 test('somebody of an application’s own provider has an account, reads it and writes; the signer takes the token', async () => {
-  const { db } = here.app
-  const { secret } = await createApplication(db, {
+  const { secret } = await createApplication(here.app, {
     clientId: 'shop',
     name: 'Shop',
     network: 'devnet',
@@ -27,7 +26,7 @@ test('somebody of an application’s own provider has an account, reads it and w
     allowedOrigins: [],
     logoUri: null,
   })
-  await trustIssuer(db, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
+  await trustIssuer(here.app, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
   const exchanged = await here.request('/oauth/token', {
     method: 'POST',
     body: new URLSearchParams({

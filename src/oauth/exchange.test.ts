@@ -20,9 +20,8 @@ let other: IssuerStandIn
 before(async () => {
   ;[world, idp, other] = await Promise.all([rehearse(), issuerStandIn(), issuerStandIn()])
   for (const clientId of ['shop', 'forum', 'plain']) await register(clientId)
-  const { db } = world.app
-  await trustIssuer(db, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
-  await trustIssuer(db, 'forum', 'APP_FORUM', { issuer: other.issuer, audience: 'shop' })
+  await trustIssuer(world.app, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
+  await trustIssuer(world.app, 'forum', 'APP_FORUM', { issuer: other.issuer, audience: 'shop' })
 })
 after(async () => {
   idp.close()
@@ -31,7 +30,7 @@ after(async () => {
 })
 
 const register = (clientId: string): Promise<void> =>
-  saveApplication(world.app.db, {
+  saveApplication(world.app, {
     ...demoApplication,
     clientId,
     name: clientId,
@@ -156,13 +155,12 @@ suite('who the person is', () => {
     await register('impostor')
     const dev = await (await fetch(`${world.origin}/devnet/idp/.well-known/openid-configuration`)).json()
     const { issuer } = dev as { issuer: string }
-    const { db } = world.app
     for (const provider of ['DEV', 'GOOGLE', 'APP_', 'app_x', 'APP-X', 'XAPP_X', `APP_${'X'.repeat(29)}`])
-      await assert.rejects(trustIssuer(db, 'impostor', provider, { issuer, audience: 'x' }), /APP_/, provider)
+      await assert.rejects(trustIssuer(world.app, 'impostor', provider, { issuer, audience: 'x' }), /APP_/, provider)
     const own = newKey('ES256')
     idp.instead['/own-keys'] = (response) => sendJson(response, publicKeys({ keys: [own] }))
     const keys = { jwksUri: `${idp.issuer}/own-keys` }
-    await trustIssuer(db, 'impostor', 'APP_IMPOSTOR', { issuer, audience: 'x', ...keys })
+    await trustIssuer(world.app, 'impostor', 'APP_IMPOSTOR', { issuer, audience: 'x', ...keys })
     const { body } = await exchange(await idp.sign({ iss: issuer, aud: 'x' }, { key: own }), {}, 'impostor')
     const taken = await askMe(world.origin, body.access_token!)
     assert.equal(taken.body.sub, 'APP_IMPOSTOR-alice')
@@ -172,11 +170,10 @@ suite('who the person is', () => {
 
   test('two applications share people only when the operator says so', async () => {
     await register('sister')
-    const { db } = world.app
     const same = { issuer: idp.issuer, audience: 'sister' }
-    await assert.rejects(trustIssuer(db, 'sister', 'APP_SHOP', same), { code: 'already_exists' })
-    await assert.rejects(trustIssuer(db, 'sister', 'APP_SHOP', { ...same, issuer: other.issuer, isShared: true }), { code: 'invalid_request' }) // prettier-ignore
-    await trustIssuer(db, 'sister', 'APP_SHOP', { ...same, isShared: true })
+    await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', same), { code: 'already_exists' })
+    await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, issuer: other.issuer, isShared: true }), { code: 'invalid_request' }) // prettier-ignore
+    await trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, isShared: true })
     const { body } = await exchange(await idp.sign({ aud: 'sister' }), {}, 'sister')
     const { sub, client_id } = payloadOf(body.access_token!)
     assert.deepEqual([sub, client_id], ['APP_SHOP-alice', 'sister'])
@@ -186,19 +183,18 @@ suite('who the person is', () => {
 
   test('a name keeps its issuer and its subject claim after the trust has ended', async () => {
     await register('mover')
-    const { db } = world.app
-    await trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm' })
-    const { issuers } = await distrustIssuer(db, 'mover', 'APP_MOVER')
+    await trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm' })
+    const { issuers } = await distrustIssuer(world.app, 'mover', 'APP_MOVER')
     assert.deepEqual(issuers, [])
-    await assert.rejects(distrustIssuer(db, 'mover', 'APP_MOVER'), { code: 'not_found' })
+    await assert.rejects(distrustIssuer(world.app, 'mover', 'APP_MOVER'), { code: 'not_found' })
     for (const changed of [{ issuer: other.issuer }, { subjectClaim: 'uid' }])
-      await assert.rejects(trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm', ...changed }), /permanently/) // prettier-ignore
-    await trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'n' })
+      await assert.rejects(trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm', ...changed }), /permanently/) // prettier-ignore
+    await trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'n' })
   })
 
   test('the id may be another claim, and a number; ids with odd characters stay what they are', async () => {
     await register('numbers')
-    await trustIssuer(world.app.db, 'numbers', 'APP_NUMBERS', { issuer: idp.issuer, audience: 'numbers', subjectClaim: 'uid' }) // prettier-ignore
+    await trustIssuer(world.app, 'numbers', 'APP_NUMBERS', { issuer: idp.issuer, audience: 'numbers', subjectClaim: 'uid' }) // prettier-ignore
     const ids: [unknown, string][] = [
       [42, '42'],
       ['a-b-c', 'a-b-c'],
@@ -336,9 +332,8 @@ suite('a request is refused', () => {
 
   test('of an application that is public now, though it was trusted with an issuer before', async () => {
     await register('turned')
-    const { db } = world.app
-    await trustIssuer(db, 'turned', 'APP_TURNED', { issuer: idp.issuer, audience: 'turned' })
-    await saveApplication(db, { ...demoApplication, clientId: 'turned', kind: 'public', secretHashes: [] })
+    await trustIssuer(world.app, 'turned', 'APP_TURNED', { issuer: idp.issuer, audience: 'turned' })
+    await saveApplication(world.app, { ...demoApplication, clientId: 'turned', kind: 'public', secretHashes: [] })
     const form = { grant_type: GRANT, client_id: 'turned', subject_token: await idp.sign({ aud: 'turned' }), subject_token_type: type('jwt') } // prettier-ignore
     const { status, body } = await post(world.origin, '/oauth/token', form)
     assert.deepEqual([status, body.error], [400, 'invalid_request'])
@@ -375,7 +370,7 @@ suite('one token is exchanged once', () => {
 
   test('unless the operator allows it', async () => {
     await register('again')
-    await trustIssuer(world.app.db, 'again', 'APP_AGAIN', { issuer: idp.issuer, audience: 'again', isReusable: true })
+    await trustIssuer(world.app, 'again', 'APP_AGAIN', { issuer: idp.issuer, audience: 'again', isReusable: true })
     const token = await idp.sign({ aud: 'again' })
     for (let time = 0; time < 3; time++) assert.equal((await exchange(token, {}, 'again')).status, 200)
   })
@@ -414,7 +409,7 @@ suite('the issuer', () => {
     const broken = await issuerStandIn()
     t.after(() => broken.close())
     await register('broken')
-    await trustIssuer(world.app.db, 'broken', 'APP_BROKEN', { issuer: broken.issuer, audience: 'shop' })
+    await trustIssuer(world.app, 'broken', 'APP_BROKEN', { issuer: broken.issuer, audience: 'shop' })
     const token = await broken.sign()
     const description = '/.well-known/openid-configuration'
     const wrong: Record<string, (typeof broken.instead)[string]> = {
@@ -445,7 +440,7 @@ suite('the issuer', () => {
     const strict = await rehearse()
     t.after(() => strict.close())
     Object.assign(strict.app.config, env)
-    await saveApplication(strict.app.db, {
+    await saveApplication(strict.app, {
       ...demoApplication,
       clientId: 'shop',
       kind: 'confidential',
@@ -458,7 +453,7 @@ suite('the issuer', () => {
       ['https://127.0.0.1:9', 'https://169.254.169.254/keys'],
       ['https://localhost:9', null],
     ] as const) {
-      await trustIssuer(strict.app.db, 'shop', `APP_S${idp.asked()}${Math.random().toString().slice(2, 10)}`, { issuer: at, audience: 'shop', jwksUri }).catch(() => {}) // prettier-ignore
+      await trustIssuer(strict.app, 'shop', `APP_S${idp.asked()}${Math.random().toString().slice(2, 10)}`, { issuer: at, audience: 'shop', jwksUri }).catch(() => {}) // prettier-ignore
       forgetApplication(strict.app, 'shop')
       const form = { grant_type: GRANT, subject_token: await idp.sign({ iss: at }), subject_token_type: type('jwt') }
       const { status, body } = await post(strict.origin, '/oauth/token', form, basic('shop'))
@@ -469,17 +464,15 @@ suite('the issuer', () => {
 
   test('that is trusted no more is refused within seconds', async () => {
     await register('ending')
-    const { db } = world.app
-    await trustIssuer(db, 'ending', 'APP_ENDING', { issuer: idp.issuer, audience: 'ending' })
+    await trustIssuer(world.app, 'ending', 'APP_ENDING', { issuer: idp.issuer, audience: 'ending' })
     assert.equal((await exchange(await idp.sign({ aud: 'ending' }), {}, 'ending')).status, 200)
-    await distrustIssuer(db, 'ending', 'APP_ENDING')
+    await distrustIssuer(world.app, 'ending', 'APP_ENDING')
     // As the operator API does, and five seconds in any other process.
     forgetApplication(world.app, 'ending')
     assert.equal((await exchange(await idp.sign({ aud: 'ending' }), {}, 'ending')).body.error, 'invalid_request')
   })
 
   test('cannot be configured in a way that is not safe, and everything wrong is named at once', async () => {
-    const { db } = world.app
     const good = { issuer: 'https://id.example', audience: 'x' }
     const wrong: Record<string, object> = {
       '/issuer': { issuer: 'http://id.example' },
@@ -499,17 +492,17 @@ suite('the issuer', () => {
     const pointersOf = (error: unknown) =>
       (error as { errors: { pointer: string }[] }).errors.map(({ pointer }) => pointer)
     for (const [pointer, change] of Object.entries(wrong))
-      await assert.rejects(trustIssuer(db, 'plain', 'APP_PLAIN', { ...good, ...change }), (error) => {
+      await assert.rejects(trustIssuer(world.app, 'plain', 'APP_PLAIN', { ...good, ...change }), (error) => {
         assert.deepEqual(pointersOf(error), [pointer.trim()])
         return true
       })
-    await assert.rejects(trustIssuer(db, 'demo', 'APP_DEMO', good), /public/)
-    await assert.rejects(trustIssuer(db, 'nobody', 'APP_X', good), { code: 'not_found' })
+    await assert.rejects(trustIssuer(world.app, 'demo', 'APP_DEMO', good), /public/)
+    await assert.rejects(trustIssuer(world.app, 'nobody', 'APP_X', good), { code: 'not_found' })
     await assert.rejects(
-      trustIssuer(db, 'shop', 'APP_SHOP2', { issuer: idp.issuer, audience: 'y' }),
+      trustIssuer(world.app, 'shop', 'APP_SHOP2', { issuer: idp.issuer, audience: 'y' }),
       /another provider/,
     )
-    await assert.rejects(trustIssuer(db, 'demo', 'x', { ...good, issuer: 'x', audience: ' ' }), (error) => {
+    await assert.rejects(trustIssuer(world.app, 'demo', 'x', { ...good, issuer: 'x', audience: ' ' }), (error) => {
       assert.deepEqual(pointersOf(error).toSorted(), ['/audience', '/clientId', '/issuer', '/provider'])
       return true
     })
@@ -520,8 +513,8 @@ test('more exchanges than an application may are refused with 429', async (t) =>
   const busy = await rehearse({ env: { RATE_LIMITS: 'on', APPLICATION_PER_SECOND: '2' } })
   t.after(() => busy.close())
   const secretHashes = [createHash('sha256').update(SECRET).digest('hex')]
-  await saveApplication(busy.app.db, { ...demoApplication, clientId: 'shop', kind: 'confidential', secretHashes })
-  await trustIssuer(busy.app.db, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
+  await saveApplication(busy.app, { ...demoApplication, clientId: 'shop', kind: 'confidential', secretHashes })
+  await trustIssuer(busy.app, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
   const answers = await Promise.all(
     Array.from(
       { length: 8 },

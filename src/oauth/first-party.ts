@@ -8,8 +8,10 @@ import { newSecret } from '../ids.ts'
 export const OWN_CLIENT = 'urn:chatelaine:account'
 
 /** An application as the sign-in pages see it: a registered one, or our own account pages. */
-export const findClient = async (app: Pick<App, 'db' | 'state' | 'pagesOrigin'>, clientId: string) =>
-  clientId === OWN_CLIENT ? ownClient(app.pagesOrigin) : findApplication(app, clientId)
+export const findClient = async (
+  app: Pick<App, 'db' | 'state' | 'pagesOrigin' | 'rowKeys' | 'telemetry'>,
+  clientId: string,
+) => (clientId === OWN_CLIENT ? ownClient(app.pagesOrigin) : findApplication(app, clientId))
 
 /**
  * The account pages as a client of the authorization server: a sign-in for them is one like any other, with the same

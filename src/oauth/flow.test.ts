@@ -216,7 +216,7 @@ test('another person may sign in in the same browser', async () => {
 
 test('consent is asked once, remembered in every browser, and asked again when permissions grow', async () => {
   const grows: Application = { ...world.demo, clientId: 'grows', redirectUris: ['https://grows.example/callback'] }
-  await saveApplication(world.app.db, { ...grows, permissions: ['wallet:read'] })
+  await saveApplication(world.app, { ...grows, permissions: ['wallet:read'] })
   const open = (scope = 'openid') =>
     authorizationUrl(world.origin, {
       client_id: 'grows',
@@ -251,7 +251,7 @@ test('who does not allow it sends the application an access_denied, and nothing 
 })
 
 test('an application gets no permission that it is not registered with', async () => {
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'reader', permissions: ['wallet:read', 'users:read'] })
+  await saveApplication(world.app, { ...world.demo, clientId: 'reader', permissions: ['wallet:read', 'users:read'] })
   const { scope } = await obtainTokens(world, {
     parameters: { client_id: 'reader', scope: 'openid wallet:read contracts:write users:read nonsense' },
   })
@@ -262,7 +262,7 @@ test('an application gets no permission that it is not registered with', async (
 
 test('a confidential application proves its secret, by either of two live ones, in the header or the body', async () => {
   const sha = (secret: string) => createHash('sha256').update(secret).digest('hex')
-  await saveApplication(world.app.db, {
+  await saveApplication(world.app, {
     ...world.demo,
     clientId: 'server',
     kind: 'confidential',
@@ -292,7 +292,7 @@ test('a confidential application proves its secret, by either of two live ones, 
 })
 
 test('a suspended application gets nothing any more', async () => {
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'gone' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'gone' })
   const { refresh } = await obtainTokens(world, { parameters: { client_id: 'gone' } })
   await changeApplication(world.app, { ...world.demo, clientId: 'gone', isSuspended: true })
   assert.equal(

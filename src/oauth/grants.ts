@@ -39,10 +39,10 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   const known = unitOfWork()?.consent
   const isRead = known?.clientId === clientId && known.accountId === user.accountId
   const allowed = isOpen
-    ? await readConsentForKey(app.db, whose, key!)
+    ? await readConsentForKey(app, whose, key!)
     : isRead
       ? known.permissions
-      : await readConsent(app.db, whose)
+      : await readConsent(app, whose)
   // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
   if (allowed === null) return undefined
   const questions = questionsOf(scopes, application)

@@ -6,12 +6,13 @@ import type { JSONWebKeySet, JWK } from 'jose'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { whoElseReads } from '../secret-file.ts'
 import { areIdentityKeys, newIdentityKey, publicIdentityKeys, type IdentityKey } from './identity-keys.ts'
+import { areRowKeys, newRowKey, type RowKey } from './row-keys.ts'
 
 /**
  * Private keys of the authorization server; the first of each algorithm signs, the others still verify. `identities`: those by which
- * linked identities are proven; none in a file of an earlier version, and then no proof is asked for.
+ * linked identities are proven; none in a file of an earlier version, and then no proof is asked for. `rows`: likewise those of the MACs of rows.
  */
-export type PrivateKeys = { keys: PrivateKey[]; identities?: IdentityKey[] }
+export type PrivateKeys = { keys: PrivateKey[]; identities?: IdentityKey[]; rows?: RowKey[] }
 export type PrivateKey = JWK & {
   kid: string
   alg: 'ES256' | 'RS256'
@@ -39,7 +40,11 @@ export async function loadKeys({
   let text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
   if (text === null) {
     if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
-    text = JSON.stringify({ keys: [newKey('ES256'), newKey('RS256')], identities: [newIdentityKey()] })
+    text = JSON.stringify({
+      keys: [newKey('ES256'), newKey('RS256')],
+      identities: [newIdentityKey()],
+      rows: [newRowKey()],
+    })
     await mkdir(dirname(keysFile), { recursive: true })
     // 'wx' in one step with its mode: the keys are at no moment readable by others, and never overwritten.
     const file = await open(keysFile, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
@@ -132,10 +137,16 @@ function readKeys(text: string): PrivateKeys {
   }
   if (new Set(keys.map(({ kid }) => kid)).size < keys.length)
     throw new Error('AUTH_KEYS_FILE holds two keys with one kid')
-  const { identities } = parsed as { identities?: unknown }
+  const { identities, rows } = parsed as { identities?: unknown; rows?: unknown }
   if (identities !== undefined && !(areIdentityKeys(identities, true) && identities.length > 0))
     throw new Error('AUTH_KEYS_FILE must have private Ed25519 JWKs, each with a kid, as its `identities`')
-  return { keys: keys.map((key) => ({ ...key, use: 'sig' })), ...(identities === undefined ? {} : { identities }) }
+  if (rows !== undefined && !areRowKeys(rows))
+    throw new Error('AUTH_KEYS_FILE must have secret JWKs (oct, 32 bytes), each with a kid of its own, as its `rows`')
+  return {
+    keys: keys.map((key) => ({ ...key, use: 'sig' })),
+    ...(identities === undefined ? {} : { identities }),
+    ...(rows === undefined ? {} : { rows }),
+  }
 }
 
 /** @throws Error  naming the setting */

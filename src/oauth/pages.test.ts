@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
+import { macOf } from '../store/row-mac.ts'
+import { visitContent } from './federation/federation.ts'
 
 import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts'
 import { de } from '../texts/de.ts'
@@ -118,7 +120,7 @@ test('an application that knows what its user reads is believed before the brows
 
 test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
   const logoUri = 'https://app.example/logo.png?a="b'
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
+  await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
   const browser = openBrowser(world.origin)
   const dev = await browser.submit(await browser.go(start({ client_id: 'pictured' })), '/DEV')
   const consent = await browser.submit(dev, '/sign-in/', { username: 'viewer' })
@@ -208,7 +210,14 @@ test('an answer without state, with another state, another issuer or an injected
 test('a nonce that is not the one we sent is refused', async () => {
   const browser = openBrowser(world.origin)
   const answer = await answerOf(browser, 'nonce')
-  await world.app.db.updateTable('sign_ins').set({ nonce: 'another' }).where('consumed_at', 'is', null).execute()
+  // Even if the row were ours.
+  const { db, rowKeys } = world.app
+  const open = await db.selectFrom('sign_ins').selectAll().where('consumed_at', 'is', null).execute()
+  for (const row of open) {
+    const changed = { ...row, nonce: 'another' }
+    const mac = macOf(rowKeys, visitContent(changed))
+    await db.updateTable('sign_ins').set({ nonce: 'another', mac }).where('state_hash', '=', row.state_hash).execute()
+  }
   shows(await browser.go(answer.href), 400, 'sign_in_refused')
 })
 

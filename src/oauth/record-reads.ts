@@ -4,25 +4,37 @@ import type { App } from '../app.ts'
 import { retrying } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { userColumns, userOf, type UserRow } from '../users/find.ts'
+import { authenticConsent, type ConsentKey, type ConsentRow } from './consents.ts'
+import { authenticRecord, databaseTime, guardedBy, hashOf, type GuardedColumns } from './record-macs.ts'
 import { consumedFor, graceOf, type RecordKey } from './record-writes.ts'
 import { sha256 } from '../sha256.ts'
 import { noteSession, unitOfWork, type UnitOfWork } from './unit-of-work.ts'
 
-type RecordRow = { payload: AdapterPayload; is_consumed: boolean }
-type RowOfGrant = RecordRow & { grant_id: string | null; grant_payload: AdapterPayload | null } & Partial<UserRow>
+type RecordRow = { payload: AdapterPayload; is_consumed: boolean; guarded: GuardedColumns }
+type RowOfGrant = RecordRow & {
+  read_at: string
+  grant_payload: AdapterPayload | null
+  grant_guarded: GuardedColumns
+} & Partial<UserRow>
 type RowOfPerson = RecordRow &
-  Partial<UserRow> & { client_id: string | null; permissions: string[] | null; is_noted: boolean }
+  Partial<UserRow> & {
+    client_id: string | null
+    permissions: string[] | null
+    keys: ConsentRow['keys'] | null
+    consent_mac: string | null
+    is_noted: boolean
+  }
 
 /**
  * A record by its id; undefined when there is none. What the request needs next is read in the same statement and kept
  * for it: with a code or a refresh token its grant and its user, with a session or with what came of the pages the user
- * and what they allowed the application.
+ * and what they allowed the application. A row that someone else wrote or changed is none.
  */
 export async function findRecord(app: App, key: RecordKey): Promise<AdapterPayload | undefined> {
   const work = unitOfWork()
   const known = work === null ? undefined : knownRecord(work, key)
   if (known !== undefined) return known ?? undefined
-  const row = work === null ? await readAlone(app, key) : await readWithMore(app, key, work)
+  const row = work === null ? authentic(app, key, await readAlone(app, key)) : await readWithMore(app, key, work)
   if (row === undefined) return undefined
   if (key.kind === 'Session') noteSession(key.id)
   return { ...row.payload, jti: key.id, ...(row.is_consumed ? { consumed: true } : {}) }
@@ -40,7 +52,10 @@ function knownRecord(work: UnitOfWork, { kind, id }: RecordKey): AdapterPayload 
 }
 
 const columns = (app: App, kind: string) =>
-  sql`record.payload, ${consumedFor(graceOf(app, kind), 'record')} as is_consumed`
+  sql`record.payload, ${guardedBy('record')} as guarded, ${consumedFor(graceOf(app, kind), 'record')} as is_consumed`
+
+const authentic = <R extends RecordRow>(app: App, { kind, id }: RecordKey, row: R | undefined): R | undefined =>
+  row !== undefined && authenticRecord(app, { kind, idHash: hashOf(id) }, row) !== null ? row : undefined
 
 const readAlone = (app: App, { kind, id }: RecordKey) =>
   first<RecordRow>(
@@ -53,12 +68,17 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
   const { kind } = key
   if (kind === 'AuthorizationCode' || kind === 'RefreshToken') {
     const row = await readWithGrant(app, key)
-    if (row?.grant_id && row.grant_payload !== null) work.grants.set(row.grant_id, row.grant_payload)
-    keepUser(work, row, row?.payload.accountId)
+    const idHash = hashOf(key.id)
+    const record = row === undefined ? null : authenticRecord(app, { kind, idHash }, row)
+    if (row === undefined || record === null) return undefined
+    work.presented = { record, readAt: row.read_at }
+    const held = grantOf(app, row)
+    if (held !== null) work.grants.set(record.grant_id!, held)
+    keepUser(work, row, row.payload.accountId)
     return row
   }
   if (kind === 'Session' || kind === 'Interaction') {
-    const row = await readWithPerson(app, key)
+    const row = authentic(app, key, await readWithPerson(app, key))
     const user = keepUser(
       work,
       row,
@@ -68,12 +88,25 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
       work.consent = {
         accountId: user.accountId,
         clientId: row.client_id,
-        permissions: new Set(row.permissions),
+        permissions: new Set(consentOf(app, { accountId: user.accountId, clientId: row.client_id }, row)),
         isNoted: row.is_noted,
       }
     return row
   }
-  return readAlone(app, key)
+  return authentic(app, key, await readAlone(app, key))
+}
+
+/** The grant that was read with a code or a refresh token; null where there is none by right. */
+function grantOf(app: App, { guarded: [grantId], grant_payload: payload, grant_guarded: guarded }: RowOfGrant) {
+  if (grantId === null || payload === null) return null
+  const isRight = authenticRecord(app, { kind: 'Grant', idHash: hashOf(grantId) }, { payload, guarded }) !== null
+  return isRight ? payload : null
+}
+
+/** What was allowed, of which one row was read with the person. */
+function consentOf(app: App, whose: ConsentKey, { permissions, keys, consent_mac: mac }: RowOfPerson): string[] {
+  if (permissions === null || keys === null) return []
+  return authenticConsent(app, whose, { permissions, keys, mac })?.permissions ?? []
 }
 
 /** An id of a linked identity leads to a user of another id, who is looked up by the way that knows this. */
@@ -89,7 +122,7 @@ const readWithGrant = (app: App, { kind, id }: RecordKey) =>
   first<RowOfGrant>(
     app,
     sql`
-    select ${columns(app, kind)}, record.grant_id, held.payload as grant_payload, ${userColumns}
+    select ${columns(app, kind)}, ${databaseTime} as read_at, held.payload as grant_payload, ${guardedBy('held')} as grant_guarded, ${userColumns}
     from oauth_records as record
       left join oauth_records as held on held.kind = 'Grant' and held.grant_id = record.grant_id
       ${withUser(sql`record.payload->>'accountId'`)}
@@ -105,8 +138,8 @@ const readWithPerson = (app: App, { kind, id }: RecordKey) => {
   return first<RowOfPerson>(
     app,
     sql`
-    select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions,
-      noted.client_id is not null as is_noted
+    select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions, consent.keys,
+      consent.mac as consent_mac, noted.client_id is not null as is_noted
     from oauth_records as record
       ${withUser(userId)}
       left join consents as consent on consent.account_id = account.account_id and consent.client_id = ${clientId}

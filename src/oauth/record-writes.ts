@@ -3,21 +3,13 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
+import { macOf } from '../store/row-mac.ts'
+import { recordContent, type RecordContent } from './record-macs.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from '../sha256.ts'
 
 /** A row of `oauth_records`; times in ISO 8601, the hash of the id in hexadecimal. */
-export type NewRecord = {
-  kind: string
-  id_hash: string
-  grant_id: string | null
-  uid: string | null
-  user_id: string | null
-  client_id: string | null
-  payload: Record<string, unknown>
-  expires_at: string | null
-  access_until: string | null
-}
+export type NewRecord = RecordContent & { expires_at: string | null; access_until: string | null; mac: string | null }
 
 export type RecordKey = { kind: string; id: string }
 
@@ -25,16 +17,16 @@ export type RecordKey = { kind: string; id: string }
 const isWrittenOnce = sql`oauth_records.kind in ('AuthorizationCode', 'RefreshToken')`
 
 const members = (records: NewRecord[]) => sql`
-  select kind, decode(id_hash, 'hex'), grant_id, uid, user_id, client_id, payload, expires_at, access_until
+  select kind, decode(id_hash, 'hex'), grant_id, uid, user_id, client_id, payload, expires_at, access_until, mac
   from json_to_recordset(${JSON.stringify(records)}::json) as fresh (kind text, id_hash text, grant_id text, uid text,
-    user_id text, client_id text, payload jsonb, expires_at timestamptz, access_until timestamptz)`
+    user_id text, client_id text, payload jsonb, expires_at timestamptz, access_until timestamptz, mac text)`
 
 const insert = sql`
-  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, access_until)`
+  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, access_until, mac)`
 
 const orReplace = sql`
   on conflict (kind, id_hash) do update set grant_id = excluded.grant_id, uid = excluded.uid, user_id = excluded.user_id,
-    client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at
+    client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at, mac = excluded.mac
   where not ${isWrittenOnce}`
 
 /** What has to be there still when records are written that rest on it: it was read when the request began. */
@@ -95,6 +87,9 @@ export async function storeRecords(
   if (!isAllowed) throw new errors.ConsentRequired('what was allowed has since been revoked')
 }
 
+/** A code or a refresh token as a request found it, and when, by the clock of the database. */
+export type PresentedRecord = { record: RecordContent; readAt: string }
+
 type DependentRecord = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
 
 /**
@@ -106,18 +101,27 @@ type DependentRecord = { record: NewRecord; grantId: string; /** seconds since 1
  * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
  * one of its access tokens lives: never less than under the settings of before. Where it was revoked a moment ago nothing
  * follows.
+ *
+ * It is used at the time at which this request read it: so its MAC can be made of what the row is then.
  * @throws invalid_grant
  * Source: RFC 9700 §4.5 and §4.14.2
  */
-export async function redeem(app: App, { kind, id }: RecordKey, follower: DependentRecord | null): Promise<void> {
+export async function redeem(
+  app: App,
+  { record: used, readAt }: PresentedRecord,
+  follower: DependentRecord | null,
+): Promise<void> {
   const { db, config } = app
+  const { kind, id_hash: idHash } = used
+  const mac = macOf(app.rowKeys, recordContent(used, readAt))
   const using = sql`
-    update oauth_records set consumed_at = coalesce(consumed_at, now())
-    where kind = ${kind} and id_hash = ${sha256(id)} and not ${consumedFor(graceOf(app, kind), 'oauth_records')}
+    update oauth_records set consumed_at = coalesce(consumed_at, ${readAt}::timestamptz),
+      mac = case when consumed_at is null then ${mac} else mac end
+    where kind = ${kind} and id_hash = ${Buffer.from(idHash, 'hex')} and not ${consumedFor(graceOf(app, kind), 'oauth_records')}
     returning kind`
   if (follower === null) {
     const { rows } = await retrying(() => sql`${using}`.execute(db))
-    return rows.length > 0 ? undefined : refuse(app, { kind, id })
+    return rows.length > 0 ? undefined : refuse(app, used)
   }
   const { record, grantId } = follower
   const exp = follower.exp + config.ACCESS_TOKEN_SECONDS
@@ -140,7 +144,7 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Depend
     ),
   )
   const { is_used: isUsed, is_held: isHeld, is_new: isNew } = rows[0]!
-  if (!isUsed) return refuse(app, { kind, id })
+  if (!isUsed) return refuse(app, used)
   if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
   if (isNew || (await keyOfSuccessor(db, record)) === (record.payload.jkt ?? null)) return
   // Someone else was first and has bound what follows to their key: without this the owner would hear of it too late.
@@ -149,25 +153,25 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Depend
 }
 
 /** The key that the refresh token is bound to which someone was given before; null for none. */
-async function keyOfSuccessor(db: RootDb, { kind, id_hash: hash }: NewRecord): Promise<unknown> {
-  const row = await find(db, kind, Buffer.from(hash, 'hex'))
+async function keyOfSuccessor(db: RootDb, record: NewRecord): Promise<unknown> {
+  const row = await find(db, record)
   return (row?.payload as { jkt?: unknown } | undefined)?.jkt ?? null
 }
 
 /** It was used before, or its grant has ended: then nothing is left to revoke. @throws invalid_grant */
-async function refuse(app: App, { kind, id }: RecordKey): Promise<never> {
-  const before = await find(app.db, kind, sha256(id))
+async function refuse(app: App, used: RecordContent): Promise<never> {
+  const before = await find(app.db, used)
   if (before?.grant_id) await revokeGrant(app, before.grant_id)
   throw new errors.InvalidGrant('it was already used')
 }
 
-const find = (db: RootDb, kind: string, hash: Buffer) =>
+const find = (db: RootDb, { kind, id_hash: hash }: RecordContent) =>
   retrying(() =>
     db
       .selectFrom('oauth_records')
       .select(['grant_id', 'payload'])
       .where('kind', '=', kind)
-      .where('id_hash', '=', hash)
+      .where('id_hash', '=', Buffer.from(hash, 'hex'))
       .executeTakeFirst(),
   )
 

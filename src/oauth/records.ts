@@ -3,10 +3,13 @@ import { Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
+import { sql } from 'kysely'
 import { retrying } from '../store/db.ts'
 import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
 import { keyOfPublicClient } from './proofs.ts'
+import { macOf } from '../store/row-mac.ts'
+import { authenticRecord, guardedBy, hashOf, recordContent } from './record-macs.ts'
 import { findRecord } from './record-reads.ts'
 import { inSeconds, redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { revokeGrant } from './revoke.ts'
@@ -42,9 +45,9 @@ function storedRecords(app: App, kind: string): Adapter {
   const { db } = app
   return {
     async upsert(id, payload, expiresIn) {
-      const record = recordOf(app, { kind, id }, payload, expiresIn)
       const work = unitOfWork()
-      if (kind === 'RefreshToken') return follow(app, work, record, payload)
+      if (kind === 'RefreshToken') return follow(app, work, { id, payload, expiresIn })
+      const record = recordOf(app, { kind, id }, payload, expiresIn)
       if (kind === 'Session') return writeWith(app, record)
       if (work !== null && WRITTEN_WITH_SESSION.has(kind) && willWriteSession()) return void work.fresh.push(record)
       return storeRecords(db, { fresh: [record], ended: [] })
@@ -56,12 +59,17 @@ function storedRecords(app: App, kind: string): Adapter {
       const row = await retrying(() =>
         db
           .selectFrom('oauth_records')
-          .select('payload')
+          .select([
+            sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
+            'payload',
+            guardedBy('oauth_records').as('guarded'),
+          ])
           .where('kind', '=', kind)
           .where('uid', '=', uid)
           .executeTakeFirst(),
       )
-      return row?.payload as AdapterPayload | undefined
+      if (row === undefined) return undefined
+      return authenticRecord(app, { kind, idHash: row.id_hash }, row)?.payload as AdapterPayload | undefined
     },
 
     /**
@@ -70,8 +78,9 @@ function storedRecords(app: App, kind: string): Adapter {
      */
     async consume(id) {
       const work = unitOfWork()
-      assert(work !== null)
-      work.used = { kind, id }
+      const found = work?.presented?.record
+      assert(work !== null && found?.kind === kind && found.id_hash === hashOf(id))
+      work.used = work.presented
     },
 
     async destroy(id) {
@@ -94,19 +103,23 @@ function storedRecords(app: App, kind: string): Adapter {
 }
 
 /** A refresh token is given for a code or for the refresh token before it, and for nothing else. */
-async function follow(app: App, work: UnitOfWork | null, record: NewRecord, payload: AdapterPayload): Promise<void> {
+async function follow(
+  app: App,
+  work: UnitOfWork | null,
+  { id, payload, expiresIn }: { id: string; payload: AdapterPayload; expiresIn: number | undefined },
+): Promise<void> {
   const { grantId, exp } = payload
   const used = work?.used ?? null
   assert(work !== null && used !== null && grantId !== undefined && exp !== undefined)
   work.used = null
   // The library copies the key of the token before, also where that had none and a proof came.
   const jkt = payload.jkt ?? (await keyOfPublicClient(Provider.ctx!))
-  const bound = jkt === undefined ? record : { ...record, payload: { ...record.payload, jkt } }
-  return redeem(app, used, { record: bound, grantId, exp })
+  const bound = jkt === undefined ? payload : { ...payload, jkt }
+  return redeem(app, used, { record: recordOf(app, { kind: 'RefreshToken', id }, bound, expiresIn), grantId, exp })
 }
 
 function recordOf(
-  { config }: Pick<App, 'config'>,
+  { config, rowKeys }: Pick<App, 'config' | 'rowKeys'>,
   { kind, id }: RecordKey,
   payload: AdapterPayload,
   expiresIn: number | undefined,
@@ -116,16 +129,21 @@ function recordOf(
   if (kind === 'Interaction' && kept.session !== undefined) delete (kept.session as { cookie?: string }).cookie
   // By what a person tells their browsers apart; the cookie of a session comes from the browser that it is of.
   if (kind === 'Session') Object.assign(kept, browserNameOf(Provider.ctx?.get('user-agent') ?? ''))
-  return {
+  const record = {
     kind,
-    id_hash: sha256(id).toString('hex'),
+    id_hash: hashOf(id),
     grant_id: kind === 'Grant' ? id : (payload.grantId ?? null),
     uid: payload.uid ?? null,
     user_id: kind === 'Grant' || kind === 'Session' ? (payload.accountId ?? null) : null,
     client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
-    payload: kept,
+    // As the database gives it back.
+    payload: JSON.parse(JSON.stringify(kept)) as Record<string, unknown>,
+  }
+  return {
+    ...record,
     expires_at: expiresIn === undefined ? null : inSeconds(expiresIn).toISOString(),
     access_until: kind === 'Grant' ? inSeconds(config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS).toISOString() : null,
+    mac: macOf(rowKeys, recordContent(record, null)),
   }
 }
 

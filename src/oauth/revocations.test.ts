@@ -48,7 +48,7 @@ before(async () => {
     .insertInto('identities')
     .values({ provider: 'DISCORD', subject: '1', account_id: accountIdOf('DISCORD', '1'), username: 'one' })
     .execute()
-  await saveApplication(database.db, demoApplication)
+  await saveApplication({ db: database.db, rowKeys: null }, demoApplication)
   replicas = [replica(), replica()]
 })
 
@@ -142,20 +142,22 @@ test('what another process revoked is in the next list of every replica', async 
 
 test('a suspended application’s tokens are refused, and good again when it is resumed', async () => {
   const token = await tokenOf('suspended')
-  await suspendApplication(database.db, 'demo')
+  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
   await replicas[0]!.publisher.publish()
   await isRefused(token, 'application_suspended')
-  await resumeApplication(database.db, 'demo')
+  await resumeApplication({ db: database.db, rowKeys: null }, 'demo')
   await replicas[1]!.publisher.publish()
   await signWith(token)
 })
 
 test('the signer refuses the tokens of an application that may not write any more', async () => {
   const token = await tokenOf('no longer writing')
-  await updateApplication(database.db, 'demo', { permissions: ['wallet:read'] })
+  await updateApplication({ db: database.db, rowKeys: null }, 'demo', { permissions: ['wallet:read'] })
   await replicas[0]!.publisher.publish()
   await isRefused(token, 'application_suspended')
-  await updateApplication(database.db, 'demo', { permissions: ['wallet:read', 'contracts:write'] })
+  await updateApplication({ db: database.db, rowKeys: null }, 'demo', {
+    permissions: ['wallet:read', 'contracts:write'],
+  })
   await replicas[0]!.publisher.publish()
   await signWith(token)
 })
@@ -187,13 +189,13 @@ test('a database that forgets a freeze or a suspension thaws nothing in the sign
   await publish()
   await signWith(token)
 
-  await suspendApplication(database.db, 'demo')
+  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
   await publish()
   await database.db.updateTable('applications').set({ suspended_at: null }).execute()
   await publish()
   await isRefused(token, 'application_suspended')
-  await suspendApplication(database.db, 'demo')
-  await resumeApplication(database.db, 'demo')
+  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
+  await resumeApplication({ db: database.db, rowKeys: null }, 'demo')
   await publish()
   await signWith(token)
 })

@@ -223,7 +223,7 @@ test('what the pages were for is gone as soon as the application has its code', 
 })
 
 test('what is allowed one application allows nothing to another, although one statement reads both', async () => {
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'second' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'second' })
   const browser = openBrowser(world.origin)
   await obtainCode(world, { username: 'chooser', browser })
   const page = await browser.go(authorizationUrl(world.origin, { client_id: 'second' }).url)

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { saveApplication } from '../applications/registry.ts'
+import { rewriteMacs } from '../../test/rewrite-macs.ts'
 import { askMe, authorizationUrl, obtainTokens, openBrowser, post, REDIRECT, rehearse, textOf, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 
 /** Corners of the standards that independent clients look into. */
@@ -158,18 +159,17 @@ test('refresh tokens end with the longest life of a sign-in, however often they 
   assert.ok((await lives()) <= 3_600)
   // Fifty minutes later, by what is stored.
   await sql`update oauth_records set payload = jsonb_set(payload, '{iiat}', to_jsonb((payload->>'iiat')::bigint - 3000)), expires_at = expires_at - interval '3000 seconds' where kind = 'RefreshToken'`.execute(short.app.db) // prettier-ignore
+  await rewriteMacs(short.app)
   const { status, body } = await use(refresh)
   assert.equal(status, 200)
   assert.ok((await lives()) <= 600, `${await lives()}`)
   await sql`update oauth_records set payload = jsonb_set(payload, '{exp}', to_jsonb((payload->>'exp')::bigint - 601)) where kind = 'RefreshToken'`.execute(short.app.db) // prettier-ignore
+  await rewriteMacs(short.app)
   assert.equal((await use(body.refresh_token!)).body.error, 'invalid_grant')
 })
 
 test('a client id that looks like the id of a user is not registered', async () => {
   for (const clientId of ['DEV-vera', 'X-1', 'APP_SHOP-7'])
-    await assert.rejects(
-      saveApplication(world.app.db, { ...world.demo, clientId }),
-      /must not look like the id of a user/,
-    )
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'my-shop' })
+    await assert.rejects(saveApplication(world.app, { ...world.demo, clientId }), /must not look like the id of a user/)
+  await saveApplication(world.app, { ...world.demo, clientId: 'my-shop' })
 })

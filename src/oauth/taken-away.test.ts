@@ -6,6 +6,7 @@ import { saveApplication } from '../applications/registry.ts'
 import { findUser } from '../users/find.ts'
 import { unfreezeAccount } from '../users/freeze.ts'
 import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
+import { rewriteMacs } from '../../test/rewrite-macs.ts'
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'
 
@@ -180,13 +181,14 @@ test('a session that is written again after a sign-out everywhere is worth nothi
     .insertInto('oauth_records')
     .values({ ...row, payload: JSON.stringify(older) })
     .execute()
+  await rewriteMacs(world.app)
   assert.match((await browser.go('/account')).url.pathname, /^\/login\//)
   assert.match((await browser.go(authorizationUrl(world.origin).url)).url.pathname, /^\/login\//)
 })
 
 test('an application that any program of the device can pass itself off as asks each time, and never silently', async () => {
   const scheme: Application = { ...world.demo, clientId: 'scheme', redirectUris: ['com.example.app:/callback'] }
-  await saveApplication(world.app.db, scheme)
+  await saveApplication(world.app, scheme)
   for (const [client_id, redirect_uri] of [
     ['demo', 'http://127.0.0.1:4001/callback'],
     ['scheme', 'com.example.app:/callback'],
@@ -209,12 +211,12 @@ test('an application that any program of the device can pass itself off as asks 
 })
 
 test('an application that is reached at its own https address, or has a secret, asks once; our own pages never', async () => {
-  await saveApplication(world.app.db, {
+  await saveApplication(world.app, {
     ...world.demo,
     clientId: 'web',
     redirectUris: ['https://web.example/callback'],
   })
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'keeps', kind: 'confidential', secretHashes: ['0'.repeat(64)] }) // prettier-ignore
+  await saveApplication(world.app, { ...world.demo, clientId: 'keeps', kind: 'confidential', secretHashes: ['0'.repeat(64)] }) // prettier-ignore
   for (const [client_id, redirect_uri] of [
     ['web', 'https://web.example/callback'],
     ['keeps', 'http://127.0.0.1:4001/callback'],

@@ -13,12 +13,13 @@ import {
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
+import { rewriteMacs } from '../../test/rewrite-macs.ts'
 
 let world: Rehearsal
 before(async () => {
   world = await rehearse()
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'other' })
-  await saveApplication(world.app.db, {
+  await saveApplication(world.app, { ...world.demo, clientId: 'other' })
+  await saveApplication(world.app, {
     ...world.demo,
     clientId: 'web',
     redirectUris: ['https://app.example/callback', 'http://localhost/native', 'com.example.app:/done'],
@@ -30,10 +31,12 @@ const refresh = (token: string, more: Record<string, string> = {}) =>
   post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo', ...more })
 
 /** Moves the moment at which refresh tokens were used into the past: the grace time is over without waiting. */
-const endGrace = () =>
-  sql`update oauth_records set consumed_at = consumed_at - interval '21 seconds' where kind = 'RefreshToken' and consumed_at is not null`.execute(
+const endGrace = async () => {
+  await sql`update oauth_records set consumed_at = consumed_at - interval '21 seconds' where kind = 'RefreshToken' and consumed_at is not null`.execute(
     world.app.db,
   )
+  await rewriteMacs(world.app)
+}
 
 const errorOf = async (parameters: Record<string, string | null>): Promise<string | null> => {
   const page = await openBrowser(world.origin).go(authorizationUrl(world.origin, parameters).url)
@@ -140,6 +143,7 @@ test('a code expires', async () => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{exp}', '1') where kind = 'AuthorizationCode'`.execute(
     world.app.db,
   )
+  await rewriteMacs(world.app)
   assert.equal((await exchange()).body.error, 'invalid_grant')
 })
 

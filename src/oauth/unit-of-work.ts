@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import type { UserId } from '../ids.ts'
 import type { IdentityReader } from '../users/proven-identity.ts'
 import { findUser, type User } from '../users/find.ts'
-import { redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
+import { redeem, storeRecords, type NewRecord, type PresentedRecord, type RecordKey } from './record-writes.ts'
 import { sha256 } from '../sha256.ts'
 
 /**
@@ -24,8 +24,10 @@ export type UnitOfWork = {
   fresh: NewRecord[]
   /** records that end when those are written */
   ended: RecordKey[]
-  /** the code or refresh token that is used up with the refresh token that follows it */
-  used: RecordKey | null
+  /** the code or refresh token that this request came with */
+  presented: PresentedRecord | null
+  /** the same, to be used up with the refresh token that follows it */
+  used: PresentedRecord | null
 }
 
 type KnownConsent = {
@@ -64,6 +66,7 @@ export function unitOfWork(): UnitOfWork | null {
     restsOn: null,
     fresh: [],
     ended: [],
+    presented: null,
     used: null,
   }
   open.set(ctx, work)

@@ -12,7 +12,7 @@ const without = { client_id: 'old-site', code_challenge: null, code_challenge_me
 let world: Rehearsal
 before(async () => {
   world = await rehearse()
-  await saveApplication(world.app.db, {
+  await saveApplication(world.app, {
     ...demoApplication,
     clientId: 'old-site',
     kind: 'confidential',
@@ -68,7 +68,7 @@ suite('an application that is registered without PKCE', () => {
 
   test('is a confidential one: the word of a public one changes nothing', async () => {
     await assert.rejects(
-      saveApplication(world.app.db, { ...demoApplication, clientId: 'page', needsPkce: false }),
+      saveApplication(world.app, { ...demoApplication, clientId: 'page', needsPkce: false }),
       /Only a confidential application may omit PKCE/,
     )
   })

@@ -1,4 +1,6 @@
 import { checksumAddress } from '../abi/address.ts'
+import type { ApplicationWriter } from '../applications/authentic.ts'
+import { readNetwork, updateNetwork } from '../applications/change-network.ts'
 import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
 import {
   createApplication,
@@ -11,14 +13,20 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
+import type { NetworkFacts } from '../applications/networks.ts'
+import type { NetworkChanges } from '../applications/wire.ts'
 import type { AddressProver } from '../http/proven-address.ts'
+import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
+import type { RowKeys } from '../store/row-mac.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/resume.ts'
+import { askToWithdraw, readWithdrawal } from '../transactions/withdraw.ts'
+import type { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
@@ -26,33 +34,46 @@ import { recorded, type Actor } from './actions.ts'
 
 /**
  * What an operator changes, by the API or by a command, each with its line in `operator_actions`.
+ * @param readRowKeys  keys of the MACs of applications; null: an installation that has none
  * @param onChanged  told of each application that is another now: this process may remember what it was
  */
-export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: string) => void = () => {}) {
-  const onApplication = async <T>(action: string, clientId: string, work: (db: RootDb) => Promise<T>): Promise<T> => {
-    const done = await recorded(root, by, { action, target: clientId, look: application }, work)
+export function operatorActs(
+  { db: root, readRowKeys }: { db: RootDb; readRowKeys: () => Promise<RowKeys | null> },
+  by: Actor,
+  onChanged: (clientId: string) => void = () => {},
+) {
+  const onApplication = async <T>(
+    action: string,
+    clientId: string,
+    work: (app: ApplicationWriter) => Promise<T>,
+  ): Promise<T> => {
+    const rowKeys = await readRowKeys()
+    const on = { action, target: clientId, look: application }
+    const done = await recorded(root, by, on, (db) => work({ db, rowKeys }))
     onChanged(clientId)
     return done
   }
   const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })
   return {
-    create: (draft: Draft) =>
-      recorded<Awaited<ReturnType<typeof createApplication>>>(
+    create: async (draft: Draft) => {
+      const rowKeys = await readRowKeys()
+      return recorded<Awaited<ReturnType<typeof createApplication>>>(
         root,
         by,
         { action: 'create-application', target: (made) => made.application.clientId, look: application },
-        (db) => createApplication(db, draft),
-      ),
+        (db) => createApplication({ db, rowKeys }, draft),
+      )
+    },
     update: (clientId: string, changes: Changes) =>
-      onApplication('update-application', clientId, (db) => updateApplication(db, clientId, changes)),
-    rotateSecret: (clientId: string) => onApplication('rotate-secret', clientId, (db) => rotateSecret(db, clientId)),
-    resetSecret: (clientId: string) => onApplication('reset-secret', clientId, (db) => resetSecret(db, clientId)),
-    suspend: (clientId: string) => onApplication('suspend', clientId, (db) => suspendApplication(db, clientId)),
-    resume: (clientId: string) => onApplication('resume', clientId, (db) => resumeApplication(db, clientId)),
+      onApplication('update-application', clientId, (app) => updateApplication(app, clientId, changes)),
+    rotateSecret: (clientId: string) => onApplication('rotate-secret', clientId, (app) => rotateSecret(app, clientId)),
+    resetSecret: (clientId: string) => onApplication('reset-secret', clientId, (app) => resetSecret(app, clientId)),
+    suspend: (clientId: string) => onApplication('suspend', clientId, (app) => suspendApplication(app, clientId)),
+    resume: (clientId: string) => onApplication('resume', clientId, (app) => resumeApplication(app, clientId)),
     trustIssuer: (clientId: string, provider: string, draft: IssuerDraft) =>
-      onApplication('trust-issuer', clientId, (db) => trustIssuer(db, clientId, provider, draft)),
+      onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft)),
     distrustIssuer: (clientId: string, provider: string) =>
-      onApplication('distrust-issuer', clientId, (db) => distrustIssuer(db, clientId, provider)),
+      onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
     freeze: (userId: UserId, end: (grantId: string) => Promise<void>): Promise<FreezeState> =>
       freezeAndSignOut(root, end, userId, () =>
         recorded(root, by, ofUser('freeze', userId), (db) => freezeAccount(db, userId)),
@@ -61,6 +82,10 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
+    updateNetwork: (name: string, changes: NetworkChanges): Promise<NetworkFacts> =>
+      recorded(root, by, { action: 'set-network', target: name, look: networkFacts }, (db) =>
+        updateNetwork(db, name, changes),
+      ),
     createSponsor: async (
       app: Omit<AddressProver, 'db'>,
       { name, network }: { name: string; network: string },
@@ -71,6 +96,17 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
       )
       return { name, network, chainId, address: checksumAddress(made.address) }
     },
+    withdraw: (sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> =>
+      recorded(
+        root,
+        by,
+        {
+          action: 'withdraw',
+          target: `${sponsor} on ${asked.network}`,
+          look: () => (db) => readWithdrawal(db, asked.grant),
+        },
+        (db) => askToWithdraw(db, sponsor, asked),
+      ),
     /** Written before it begins: it is many steps, and half of them done is done by someone. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
@@ -82,6 +118,16 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
 const application = (clientId: string) => async (db: Db) => {
   const { issuers, ...rest } = await readApplication(db, clientId)
   return { ...rest, issuers: issuers.map(({ provider, issuer, audience }) => ({ provider, issuer, audience })) }
+}
+
+/** What is kept of a network, without how it is used and read; none where there is no such network. */
+export const networkFacts = (name: string) => async (db: Db) => {
+  try {
+    return await readNetwork(db, name)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'not_found') return null
+    throw error
+  }
 }
 
 const account = (userId: string) => async (db: Db) => readFreezable(db as RootDb, userId as UserId)

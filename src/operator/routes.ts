@@ -11,6 +11,7 @@ import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
 import { listNetworks } from '../applications/networks.ts'
+import type { NetworkChanges } from '../applications/wire.ts'
 import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
@@ -21,6 +22,8 @@ import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import { listStopped } from '../transactions/resume.ts'
+import { listWithdrawals } from '../transactions/withdraw.ts'
+import type { NewWithdrawal } from '../transactions/withdrawal-wire.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Pregenerated } from '../users/wire.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
@@ -59,13 +62,14 @@ export async function operatorApi(
 ): Promise<void> {
   const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const { db } = app
+  const registry = { db, readRowKeys: () => Promise.resolve(app.rowKeys) }
   const actorOf = (request: FastifyRequest): Actor => ({
     name: request.operator!.name,
     via: 'api',
     log: app.telemetry.log,
   })
   const acts = (request: FastifyRequest) =>
-    operatorActs(db, actorOf(request), (clientId) => forgetApplication(app, clientId))
+    operatorActs(registry, actorOf(request), (clientId) => forgetApplication(app, clientId))
 
   await server.register(async (scope) => {
     scope.decorateRequest('operator', null)
@@ -255,14 +259,38 @@ export async function operatorApi(
       '/operator/v1/sponsors',
       { schema: wire.createSponsor },
       async (request, reply) => {
-        const made = await operatorActs(db, actorOf(request)).createSponsor(app, request.body)
+        const made = await operatorActs(registry, actorOf(request)).createSponsor(app, request.body)
         return reply.code(201).send(made)
       },
     )
 
+    /** GET /operator/v1/withdrawals: what was asked for of sponsors, the newest first. */
+    scope.get('/operator/v1/withdrawals', { schema: wire.listWithdrawals }, () => listWithdrawals(db))
+
+    /** POST /operator/v1/sponsors/:name/withdrawals. Errors: invalid_request, not_found. */
+    scope.post<{ Params: { name: string }; Body: NewWithdrawal }>(
+      '/operator/v1/sponsors/:name/withdrawals',
+      { schema: wire.withdraw },
+      (request) => acts(request).withdraw(textOf(request.params.name), { ...request.body, network: textOf(request.body.network) }), // prettier-ignore
+    )
+
+    const networks = async () =>
+      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) }))
+
     /** GET /operator/v1/networks */
-    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>
-      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) })),
+    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, networks)
+
+    /** PATCH /operator/v1/networks/:name. Errors: not_found, invalid_request. */
+    scope.patch<{ Params: { name: string }; Body: NetworkChanges }>(
+      '/operator/v1/networks/:name',
+      { schema: wire.updateNetwork },
+      async (request) => {
+        const name = textOf(request.params.name)
+        if (name === app.config.NETWORK_NAME)
+          throw new AppError('invalid_request', `${name} is the network of the settings: NETWORK_GAS and the other NETWORK_… of the server say what it is.`) // prettier-ignore
+        await acts(request).updateNetwork(name, request.body)
+        return (await networks()).find((one) => one.name === name)
+      },
     )
   })
 }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { until } from '../../test/until.ts'
+import { startWatchingSponsors } from '../sponsors/watch.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 
 let here: World
@@ -29,7 +31,10 @@ test('the embedded chain with `topup` has its sponsor from the start, funded, on
   )
   assert.equal(await here.rpc('eth_getBalance', here.alice.address, 'latest'), '0x0')
   here = await here.startAgain()
-  assert.deepEqual((await operate('GET', '/sponsors')).body, [house])
+  // What a hundred top-ups cost is another amount with each block.
+  const lowBelow = ''
+  const again = (await operate('GET', '/sponsors')).body
+  assert.deepEqual(again.map((one: object) => ({ ...one, lowBelow })), [{ ...house, lowBelow }]) // prettier-ignore
   assert.equal(await here.rpc('eth_getBalance', here.bob.address, 'latest'), '0x0')
   const [network] = (await operate('GET', '/networks')).body
   assert.deepEqual([network.gas, network.sponsors], ['topup', 1])
@@ -65,6 +70,34 @@ test('a sponsor is made by the operator API, twice the same, and it is written d
   assert.equal((await here.alice.get('/v1/users/SPONSOR-SECOND')).body.code, 'forbidden_user')
   const to = { provider: 'SPONSOR', providerUserId: 'SECOND' }
   assert.equal((await operate('POST', '/accounts', to)).body.errors[0].pointer, '/provider')
+})
+
+test('a sponsor that holds too little is in the list, in the metrics and in /readyz, which stays ready', async () => {
+  const listed = async () =>
+    (await operate('GET', '/sponsors')).body.find(({ name }: { name: string }) => name === 'HOUSE')
+  const before = await listed()
+  assert.deepEqual([before.openTransactions, before.lowSince], [0, null])
+  assert.ok(BigInt(before.lowBelow) > 0n)
+  await here.app.db
+    .updateTable('networks')
+    .set({ sponsor_low: `${10n ** 30n}` })
+    .execute()
+  const watching = startWatchingSponsors(here.app)
+  await watching.round()
+  await watching.stop()
+  const low = await listed()
+  assert.equal(low.lowBelow, `${10n ** 30n}`)
+  assert.ok(Date.parse(low.lowSince) > Date.now() - 60_000)
+  const ready = await until('the check says so', async () => {
+    const { status, body } = await here.request('/readyz')
+    const { ok, detail = '' } = body.checks.find(({ name }: { name: string }) => name === 'chain devnet')
+    return detail.includes('HOUSE') && { status, ok, detail }
+  })
+  assert.deepEqual([ready.status, ready.ok], [200, true])
+  assert.match(ready.detail, /sponsors that hold too little: .*HOUSE/)
+  const metrics = await (await fetch(`${here.app.origin}/metrics`)).text()
+  assert.match(metrics, /^sponsor_balance_wei\{chain_id="\d+",sponsor="HOUSE"\} [\d.e+]+$/m)
+  await here.app.db.updateTable('networks').set({ sponsor_low: null }).execute()
 })
 
 test('what no sponsor can be is refused with its place, and strangers learn nothing', async () => {

@@ -2,10 +2,11 @@ import Type, { type Static } from 'typebox'
 import {
   Application,
   ApplicationUsage,
-  Budget,
+  BudgetChanges,
   issuer,
   ISSUER,
   ListedNetwork,
+  NetworkChanges,
   Quota,
   SHOP,
 } from '../applications/wire.ts'
@@ -13,6 +14,7 @@ import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
+import { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
@@ -42,7 +44,7 @@ const changeable = {
   weight: Type.Integer({
     description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
   }),
-  sponsor: Nullable(Budget),
+  sponsor: Nullable(BudgetChanges),
 }
 
 export const NewApplication = Type.Object(
@@ -311,6 +313,25 @@ export const listSponsors = {
   querystring: NoQuery,
   ...answers(Type.Array(ListedSponsor)),
 }
+export const listWithdrawals = {
+  ...shared,
+  operationId: 'listWithdrawals',
+  summary: 'Withdrawals from sponsors, newest first',
+  description: 'At most 200. Grants are not shown; `id` is what the signer’s record says of one.',
+  querystring: NoQuery,
+  ...answers(Type.Array(Withdrawal)),
+}
+export const withdraw = {
+  ...shared,
+  operationId: 'withdraw',
+  summary: 'Send funds of a sponsor back to its operator',
+  description:
+    'By what the signer’s own user granted (`chatelaine signer grant-withdrawal`): without that the signer signs none. A server of the API sends it within seconds. One grant is one withdrawal: the same request again is the same one, and tries one again that was refused.',
+  params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  body: NewWithdrawal,
+  ...answers(Withdrawal, 404, 413, 415),
+}
 export const listNetworks = {
   ...shared,
   operationId: 'listNetworks',
@@ -318,6 +339,18 @@ export const listNetworks = {
   description: 'All of this installation, including those that this process is not connected to.',
   querystring: NoQuery,
   ...answers(Type.Array(ListedNetwork)),
+}
+
+export const updateNetwork = {
+  ...shared,
+  operationId: 'updateNetwork',
+  summary: 'Change a network',
+  description:
+    'Omitted fields stay as they are; name, chain id and nodes never change so. `sponsorPerDay` and `sponsorLow` hold in every process at once, everything else after its next start. The network of the settings is what they say.',
+  params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  body: NetworkChanges,
+  ...answers(ListedNetwork, 404, 413, 415),
 }
 
 /** The response table of a route whose success is not 200. */

@@ -236,7 +236,7 @@ test('a store of an earlier version keeps its records and their hashes, and what
   db.close()
   const folder = place.env.SIGNER_DIR!
   const settings = { kek: { provider: 'file' as const, file: place.env.SIGNER_KEK_FILE! }, kekNext: undefined }
-  const whole = { records: 3, signatures: 2, accounts: 1, problems: [] }
+  const whole = { records: 3, signatures: 2, withdrawals: 0, accounts: 1, problems: [] }
   assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, macs: 0 })
   openStore(folder).close()
   assert.deepEqual(verifyStore(folder), { ...whole, macs: null })

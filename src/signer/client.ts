@@ -24,6 +24,7 @@ export type Signer = {
   takeKey: CallSigner<'takeKey'>
   keyExport: CallSigner<'keyExport'>
   exported: CallSigner<'exported'>
+  heldElsewhere: CallSigner<'heldElsewhere'>
   keyExports: () => Promise<Verbs['keyExports']['answer']>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
@@ -110,6 +111,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     takeKey: withRenewal('takeKey'),
     keyExport: (request) => call('keyExport', request),
     exported: (request) => call('exported', request),
+    heldElsewhere: (request) => call('heldElsewhere', request),
     keyExports: () => call('keyExports', {}),
     async bringRevocations(parts) {
       greeting = parts

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { IMPORTED, TOLD } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
 import { GENESIS, recordOf, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
@@ -22,28 +23,35 @@ export type ExportRecords = {
   exported: (userId: string) => ExportRecord | null
   /** whether a token was used for a record of theirs */
   isUsed: (userId: string, jti: string) => boolean
-  /** keys that left by some records after one, oldest first; `head`: there was no record above that */
-  since: (
-    seq: number,
-    some: { within: number; most: number },
-  ) => { left: { seq: number; userId: string; at: number }[]; head: number }
+  /** keys that left, or were brought, by some records after one, oldest first; `head`: there was no record above that */
+  since: (seq: number, some: { within: number; most: number }) => { left: LeftKey[]; head: number }
   /** people whose newest record is a request, the oldest first */
   open: (most: number) => string[]
 }
 
+export type LeftKey = { seq: number; userId: string; at: number; address: Buffer; isBrought: boolean }
+
 const KINDS = `('export-request', 'export-cancel', 'export')`
 
+const IS_TOLD = `(rule IN ('${TOLD.exported}', '${TOLD.imported}'))`
+
 export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
-  const newest = db.prepare(`SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} ORDER BY seq DESC LIMIT 1`)
+  // What a ledger was told of is no step of a request.
+  const newest = db.prepare(
+    `SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND NOT ${IS_TOLD} ORDER BY seq DESC LIMIT 1`,
+  )
   const exported = db.prepare(
-    `SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND kind = 'export' ORDER BY seq DESC LIMIT 1`,
+    `SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND kind = 'export'
+      AND rule <> '${TOLD.imported}' ORDER BY seq DESC LIMIT 1`,
   )
   const used = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND token_id = ?`)
   const open = db.prepare(`SELECT user_id FROM ledger AS asked WHERE kind = 'export-request' AND kind IN ${KINDS}
-    AND NOT EXISTS (SELECT 1 FROM ledger WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq)
+    AND NOT EXISTS (SELECT 1 FROM ledger
+      WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq AND NOT ${IS_TOLD})
     ORDER BY seq LIMIT ?`)
   // Over the numbers of the records: those of one call are few, and no index has exports by number.
-  const since = db.prepare("SELECT * FROM ledger WHERE seq > ? AND seq <= ? AND kind = 'export' ORDER BY seq LIMIT ?")
+  const since = db.prepare(`SELECT * FROM ledger WHERE seq > ? AND seq <= ?
+    AND (kind = 'export' OR (kind = 'account' AND rule = '${IMPORTED}')) ORDER BY seq LIMIT ?`)
   const head = db.prepare('SELECT max(seq) AS head FROM ledger')
   const before = db.prepare('SELECT record FROM ledger WHERE seq = ?')
   return {
@@ -51,36 +59,44 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     exported: (userId) => read(exported.get(userId)),
     isUsed: (userId, jti) => used.get(userId, jti) !== undefined,
     since: (seq, { within, most }) => ({
-      left: (since.all(seq, seq + within, most) as LedgerRow[]).map((row) => ({
-        seq: row.seq,
-        userId: row.user_id,
-        at: read(row)!.at,
-      })),
+      left: (since.all(seq, seq + within, most) as LedgerRow[]).map((row) => {
+        const isAccount = row.kind === 'account'
+        if (isAccount) assertOwn(row)
+        const { at, address } = isAccount ? { at: row.at, address: Buffer.from(row.address) } : read(row)!
+        const isBrought = isAccount || row.rule === TOLD.imported
+        return { seq: row.seq, userId: row.user_id, at, address, isBrought }
+      }),
       head: (head.get() as { head: number | null }).head ?? 0,
     }),
     open: (most) => (open.all(most) as { user_id: string }[]).map((row) => row.user_id),
   }
 
-  function read(found: unknown): ExportRecord | null {
-    if (found === undefined) return null
-    const row = found as LedgerRow
+  function assertOwn(row: LedgerRow): void {
     const previous = row.seq === 1 ? GENESIS : (before.get(row.seq - 1) as { record: Uint8Array } | undefined)?.record
     // Far back in the ledger nobody looked at it since: a key leaves by a record that this signer has written, or not at all.
     if (previous === undefined || !recordOf(previous, row).equals(Buffer.from(row.record)))
       throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
     assertMac(macs, row)
+  }
+
+  function read(found: unknown): ExportRecord | null {
+    if (found === undefined) return null
+    const row = found as LedgerRow
+    assertOwn(row)
     const {
       request,
       ready_at: readyAt = 0,
       recipient = null,
+      left_at: leftAt = row.at,
     } = JSON.parse(row.evidence!) as {
       request: string | null
       ready_at?: number
       recipient?: string
+      left_at?: number
     }
     return {
       kind: row.kind as ExportRecord['kind'],
-      at: row.at,
+      at: leftAt,
       address: Buffer.from(row.address),
       request,
       readyAt,

@@ -45,7 +45,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
     store.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  const { deks, ledger, heads } = await openSigningLog(db, kek, now)
+  const { deks, ledger, heads, identity } = await openSigningLog(db, kek, now)
   const keys = openKeys({ db, deks, now })
   const witness = openWitness(store.witnessPath, ledger.head())
   t.after(() => witness.close())
@@ -60,7 +60,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
   const revocations = openRevocations({ keys: tokenKeys, issuer: ISSUER, maxAgeSeconds: 0, log, freezes, now })
   const records = openExportRecords(db, deks.macs)
   const tokens = openExportTokens({ keys: tokenKeys, revocations, issuer: ISSUER, now })
-  const exports = openExports({ keys, ledger, records, group, freezes, tokens, delaySeconds, now, log: said })
+  const exports = openExports({ keys, ledger, identity, records, group, freezes, tokens, delaySeconds, now, log: said })
   for (const userId of [ALICE, BOB])
     await group(-1, () => {
       const { address } = keys.create(userId)

@@ -1,18 +1,34 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from '../log.ts'
 import { canonical } from './canonical.ts'
+import { isStatedElsewhere, recordElsewhere, stateElsewhere } from './elsewhere.ts'
 import type { ExportRecord, ExportRecords } from './export-records.ts'
 import type { ExportTokens } from './export-tokens.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { seal } from './hpke.ts'
+import type { SignerIdentity } from './identity.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import { LedgerDamaged, Refusal } from './refusal.ts'
-import { readCancelExportRequest, readAfterRequest, readCreateAccountRequest, readExportRequest } from './request.ts'
+import {
+  readAfterRequest,
+  readCancelExportRequest,
+  readCreateAccountRequest,
+  readExportRequest,
+  readHeldElsewhereRequest,
+} from './request.ts'
 import { hex } from './sign.ts'
 import { isSqliteError } from './store.ts'
-import type { ExportedPage, KeyExport, OpenExport, SealedKey, Verbs } from './wire.ts'
+import {
+  MAX_HELD,
+  type ExportedPage,
+  type HeldElsewhere,
+  type KeyExport,
+  type OpenExport,
+  type SealedKey,
+  type Verbs,
+} from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 /**
@@ -28,6 +44,8 @@ export type Exports = {
   stateOf: (request: unknown) => KeyExport
   /** Verb `exported`. Errors: bad_request. */
   since: (request: unknown) => ExportedPage
+  /** Verb `heldElsewhere`. Errors: bad_request. */
+  told: (request: unknown) => Promise<Verbs['heldElsewhere']['answer']>
   /** requests under way, the oldest first, and whose record was altered */
   open: () => { exports: OpenExport[] }
   /** something was frozen: what it concerns is cancelled, whatever one record of it is like; inside a transaction */
@@ -53,9 +71,11 @@ export function openExports({
   delaySeconds,
   now,
   log,
+  identity,
 }: {
   keys: Keys
   ledger: Ledger
+  identity: Pick<SignerIdentity, 'origin' | 'publicKey' | 'sign'>
   records: ExportRecords
   group: RunGrouped
   freezes: Pick<Freezes, 'assertKeyStays'>
@@ -114,10 +134,28 @@ export function openExports({
     },
     since(request) {
       const { after } = readAfterRequest(request)
-      const { left, head } = records.since(after, { within: MAX_RECORDS, most: MAX_LEFT })
-      const exported = left.map(({ userId, at }) => ({ userId, at }))
-      const through = left.length === MAX_LEFT ? left.at(-1)!.seq : Math.min(after + MAX_RECORDS, head)
-      return { exported, through, isEnd: through === head }
+      const { left, head } = records.since(after, { within: MAX_RECORDS, most: MAX_HELD })
+      const exported = left.map((key) => stateElsewhere(identity, key))
+      const through = left.length === MAX_HELD ? left.at(-1)!.seq : Math.min(after + MAX_RECORDS, head)
+      return { exported, through, isEnd: through === head, restored: ledger.restored?.toString('hex') ?? '' }
+    },
+    async told(request) {
+      const proven: { account: KeptAccount; told: HeldElsewhere }[] = []
+      let refused = 0
+      for (const told of readHeldElsewhereRequest(request)) {
+        const account = keys.ofUser(told.userId)
+        if (account === null || ledger.isHeldElsewhere(told.userId)) continue
+        if (isStatedElsewhere(identity, account, told)) proven.push({ account, told })
+        else refused += 1
+      }
+      if (refused > 0) log.warn('held_elsewhere_refused', { accounts: refused })
+      if (proven.length === 0) return { taken: 0, refused }
+      return group(FIRST, () => {
+        // Another server may have told the same meanwhile.
+        const missing = proven.filter(({ told }) => !ledger.isHeldElsewhere(told.userId))
+        for (const { account, told } of missing) ledger.append(recordElsewhere(identity.origin, account, { ...told, now: now() })) // prettier-ignore
+        return { taken: missing.length, refused }
+      })
     },
     open: () => ({
       exports: records.open(MAX_LISTED).flatMap((userId): OpenExport[] => {
@@ -197,8 +235,6 @@ export function openExports({
 
 /** Records that one question looks at: a few milliseconds that a signature may wait for. */
 const MAX_RECORDS = 4_000
-/** Exports in one answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds. */
-const MAX_LEFT = 400
 /** in an answer, which a frame has to hold */
 const MAX_LISTED = 500
 

@@ -48,6 +48,8 @@ export type Ledger = {
   ofIntent: (intentId: string) => Iterable<LedgerAttempt>
   /** records after one, oldest first */
   since: (seq: number, most: number) => LedgerRow[]
+  /** the record of the last restore; null where there was none */
+  restored: Buffer | null
   /** the hash of a record; null where there is none */
   recordAt: (seq: number) => Buffer | null
   /** adds a record to the chain; inside a transaction */
@@ -56,6 +58,8 @@ export type Ledger = {
 
 /** The rule of the record of an account whose key was brought (import-keys.ts). */
 export const IMPORTED = 'imported-key'
+/** The rules of an `export` that an older ledger was told of (elsewhere.ts): the key left, or was brought, by a record that it has lost. */
+export const TOLD = { exported: 'exported-before', imported: 'imported-before' } as const
 
 /** records in a row before a time, after which all are */
 const MAX_MISDATED = 1_000
@@ -98,8 +102,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
   const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
   const elsewhereHeld = db.prepare(
-    `SELECT 1 FROM ledger WHERE user_id = ?1 AND kind IN ('export-request', 'export-cancel', 'export') AND kind = 'export'
-      UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
+    `SELECT * FROM ledger WHERE user_id = ?1 AND kind IN ('export-request', 'export-cancel', 'export') AND kind = 'export'
+      UNION ALL SELECT * FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
   )
   const signatures = db.prepare(`SELECT * FROM ledger
     WHERE user_id = ?1 AND intent_id IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
@@ -109,12 +113,25 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   )
   const moveHead = db.prepare('UPDATE ledger_head SET count = ?, record = ?')
 
+  function isOwn(row: LedgerRow): boolean {
+    try {
+      const before = recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined
+      follow({ count: row.seq - 1, record: Buffer.from(before?.record ?? GENESIS) }, row)
+      assertMac(macs, row)
+      return true
+    } catch (error) {
+      if (error instanceof LedgerDamaged) return false
+      throw error
+    }
+  }
+
   const attemptsOf = ({ address, chainId, nonce }: LedgerSlot): LedgerAttempt[] =>
     (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld)
 
   return {
     tree,
     overruled,
+    restored: lastRestore(db),
     isFreshlyRestored: db.prepare(FRESHLY_RESTORED).get() !== undefined,
     head: () => head,
     attempts: attemptsOf,
@@ -147,7 +164,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
-    isHeldElsewhere: (userId) => elsewhereHeld.get(userId) !== undefined,
+    // Asked where a nonce lies far ahead only: a record that someone put there frees none.
+    isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
     signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
@@ -220,6 +238,11 @@ export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: Ledger
   if (!witness.record.equals(Buffer.from(row?.record ?? GENESIS))) {
     throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
   }
+}
+
+function lastRestore(db: DatabaseSync): Buffer | null {
+  const row = db.prepare(`SELECT record FROM ledger WHERE kind = 'restore' ORDER BY seq DESC LIMIT 1`).get()
+  return row === undefined ? null : Buffer.from((row as Pick<LedgerRow, 'record'>).record)
 }
 
 const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHERE kind = 'restore') AS restore

@@ -12,6 +12,10 @@ export type Macs = {
   from: number
   of: (record: Buffer) => Buffer
   isOf: (record: Uint8Array, mac: Uint8Array) => boolean
+  /** the epoch that makes new ones */
+  epoch: () => number
+  /** A key of an epoch for something else than records; undefined where there is no such epoch. */
+  keyFor: (purpose: string, epoch: number) => KeyObject | undefined
 }
 
 const EPOCH_BYTES = 4
@@ -46,6 +50,12 @@ export function openMacs({
       if (bytes.length !== EPOCH_BYTES + 32) return false
       const key = keyOf(bytes.readUInt32BE())
       return key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))
+    },
+    epoch: current,
+    keyFor(purpose, epoch) {
+      const key = keyOf(epoch)
+      // A record's hash is 32 bytes, and no purpose is: one never stands for the other.
+      return key === undefined ? undefined : createSecretKey(hmac(key, Buffer.from(purpose, 'utf8')))
     },
   }
 }

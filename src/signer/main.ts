@@ -29,6 +29,7 @@ import type { Kek } from './kek/provider.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
+import { openMeterSeal } from './meter-seal.ts'
 import { openMeters } from './meters.ts'
 import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
@@ -49,6 +50,7 @@ import { openSigningLog } from './signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
+import { openWithdrawals } from './withdrawals.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
 
@@ -134,7 +136,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
-  const meters = openMeters(db, now)
+  const meters = openMeters(db, now, openMeterSeal({ db, macs: deks.macs, ledger, log }))
   const group = openGroup({
     db,
     committing() {
@@ -160,12 +162,14 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const allFreezes = withPolicyFreezes(freezes, policy)
   const exports: Exports = openExports({
     ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
+    identity,
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
   const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })
+  const withdrawals = openWithdrawals({ keys, limits, log, now })
   const inside: Inside = {
-    ...{ keys, tokens, ledger, group, limits, unattended, now },
+    ...{ keys, tokens, withdrawals, ledger, group, limits, unattended, now },
     freezes: allFreezes,
     ...{ policy, meters, identity },
     // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
@@ -207,6 +211,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     takeKey: exports.take,
     keyExport: exports.stateOf,
     exported: exports.since,
+    heldElsewhere: exports.told,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
     health: async () => ({
@@ -239,6 +244,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       importRecipient: () => bulk.recipient(),
       importKeys: (request) => bulk.take(request),
       exportKeys: (request) => bulk.give(request),
+      grantWithdrawal: withdrawals.grant,
+      withdrawals: withdrawals.list,
+      revokeWithdrawal: withdrawals.revoke,
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.
@@ -322,6 +330,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       takeKey: refuse,
       keyExport: refuse,
       exported: refuse,
+      heldElsewhere: refuse,
       keyExports: refuse,
       revocations: refuse,
       health: refuse,
@@ -329,6 +338,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
     admin: {
       ...{ freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
       ...{ importRecipient: refuse, importKeys: refuse, exportKeys: refuse },
+      ...{ grantWithdrawal: refuse, withdrawals: refuse, revokeWithdrawal: refuse },
     },
   }
 }

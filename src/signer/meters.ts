@@ -17,6 +17,14 @@ export type Meters = {
   write: () => void
 }
 
+/** What tells that the table is as this signer left it (meter-seal.ts). */
+export type MeterSeal = {
+  /** A row is written; inside the transaction. */
+  wrote: (meter: string, window: string) => void
+  /** At the end of each transaction that a record was written in. */
+  write: () => void
+}
+
 /** In place of an account: a restore that lost nonces of any sponsor fills the meter. */
 export const ANY_SPONSOR = 'any sponsor'
 
@@ -31,7 +39,7 @@ export type DatedCharge = MeterCharge & { from?: number }
  * was ahead, and would hold until that date: it counts from that use. Not from the start: a machine may start with a clock that is
  * far behind, by which no token is valid, so nothing is used by it.
  */
-export function openMeters(db: DatabaseSync, now: () => number): Meters {
+export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal): Meters {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
   const cached = new BoundedMap<string, MeterWindow | null>(MAX_CACHED)
@@ -78,10 +86,13 @@ export function openMeters(db: DatabaseSync, now: () => number): Meters {
     },
     write() {
       for (const [meter, window] of unwritten) {
-        put.run(meter, windowToText(window))
+        const text = windowToText(window)
+        seal.wrote(meter, text)
+        put.run(meter, text)
         cached.set(meter, window)
       }
       unwritten.clear()
+      seal.write()
     },
   }
 }
@@ -96,13 +107,25 @@ export const spentToText = (charges: readonly DatedCharge[]): string | null =>
     : JSON.stringify(charges.map(({ amount, limit, meter, period, from }) => ({ meter, amount: amount.toString(), limit: limit.toString(), period, from }))) // prettier-ignore
 
 /** The reverse; null for a text that is not of this form. */
-function readSpent(text: string): DatedCharge[] | null {
+export function readSpent(text: string): DatedCharge[] | null {
   try {
     const charges = JSON.parse(text) as { meter: string; amount: string; limit: string; period: number; from?: number }[] // prettier-ignore
     return charges.map((each) => ({ ...each, amount: BigInt(each.amount), limit: BigInt(each.limit) }))
   } catch {
     return null
   }
+}
+
+/**
+ * The window of a meter after a record that charged it.
+ * @param held  the one before; null for none
+ */
+export function charged(
+  held: MeterWindow | null,
+  at: number,
+  { period, amount, from }: Pick<DatedCharge, 'period' | 'amount' | 'from'>,
+): MeterWindow {
+  return charge(held === null || from === undefined ? held : countFrom(held, from), { at, period, amount })
 }
 
 /** Counts every meter again from the records alone, and says which of the table differ. */
@@ -115,11 +138,7 @@ export function verifyMeters(db: DatabaseSync): string[] {
   for (const { seq, at, spent } of rows as Iterable<{ seq: number; at: number; spent: string }>) {
     const charges = readSpent(spent)
     if (charges === null) return [`Record ${seq}: what it spent of limits cannot be read.`]
-    for (const { meter, amount, period, from } of charges) {
-      const held = counted.get(meter) ?? null
-      const window = held === null || from === undefined ? held : countFrom(held, from)
-      counted.set(meter, charge(window, { at, period, amount }))
-    }
+    for (const each of charges) counted.set(each.meter, charged(counted.get(each.meter) ?? null, at, each))
   }
   let wrong = 0
   for (const { meter, window } of db.prepare('SELECT meter, window FROM meters').iterate() as Iterable<

@@ -50,7 +50,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
       const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
       const isFirst = !first.has(nonce)
       if (isFirst) first.set(nonce, row.client_id)
-      // A policy is not asked about top-ups: nothing else is signed with a token and from a sponsor.
+      // A policy is not asked about top-ups and withdrawals, which are all that is signed from a sponsor with a token or a grant.
       if (row.token_id === null || isSponsor(row.user_id)) continue
       const question = questionOf(row)
       const read = readAt(at)

@@ -1,6 +1,7 @@
 import { Refusal } from './refusal.ts'
+import { isSponsor } from './sponsor.ts'
 import type { FeeFields, UnsignedTransaction } from './transaction.ts'
-import { MAX_ATTESTED, type SignRequest } from './wire.ts'
+import { MAX_ATTESTED, MAX_HELD, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
 export type SignOrder = {
@@ -173,6 +174,24 @@ export function readCancelExportRequest(request: unknown): { userId: string; by:
   return { ...readCreateAccountRequest(rest), by }
 }
 
+/** @throws bad_request */
+export function readHeldElsewhereRequest(request: unknown): HeldElsewhere[] {
+  const { accounts } = readFields(request, new Set(['accounts']))
+  if (!Array.isArray(accounts) || accounts.length > MAX_HELD) throw bad(`accounts is not a list of at most ${MAX_HELD}`)
+  return accounts.map((account) => {
+    const {
+      userId,
+      at,
+      isBrought = false,
+      statement,
+    } = readFields(account, new Set(['userId', 'at', 'isBrought', 'statement']))
+    if (typeof isBrought !== 'boolean') throw bad('isBrought is not true or false')
+    if (typeof statement !== 'string' || !/^0x[0-9a-f]{128}$/.test(statement))
+      throw bad('statement is not 64 bytes of 0x-hex')
+    return { userId: readUserId(userId), at: readInteger('at', at, 0), isBrought, statement: statement as Hex }
+  })
+}
+
 export type ImportedKey = { userId: string; address: Buffer; enc: Buffer; ciphertext: Buffer }
 
 /** @throws bad_request */
@@ -205,6 +224,23 @@ export function readFreezeRequest(request: unknown): { subject: string } {
   if (!isOne || !(subject as string).isWellFormed())
     throw bad('subject is not everything, network CHAIN_ID, user ID or application ID')
   return { subject: subject as string }
+}
+
+/** `sponsor`: the name, without `SPONSOR-`. @throws bad_request */
+export function readGrantRequest(request: unknown): { userId: string; chainId: number; to: Buffer; most: bigint } {
+  const { sponsor, chainId, to, most } = readFields(request, new Set(['sponsor', 'chainId', 'to', 'most']))
+  if (typeof sponsor !== 'string' || !isSponsor(`SPONSOR-${sponsor}`)) throw bad('sponsor is not the name of one')
+  const address = readAddress('to', to)
+  if (address.every((byte) => byte === 0)) throw bad('to is the zero address')
+  const wei = readAmount('most', most, UINT256)
+  if (wei === 0n) throw bad('most is 0')
+  return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
+}
+
+/** @throws bad_request */
+export function readRevokeGrantRequest(request: unknown): { grant: string } {
+  const { grant } = readFields(request, new Set(['grant']))
+  return { grant: readIntentId(grant) }
 }
 
 export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)

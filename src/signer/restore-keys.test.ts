@@ -76,7 +76,7 @@ test(`the disk is gone after ${MANY} accounts: every key comes back to its addre
   assert.equal(second.keys.length, MANY)
   const { store } = await open('new')
   const done = await restoreKeys(store, kek, linesOf(second))
-  assert.deepEqual({ ...done, refused: done.refused.length }, { restored: MANY, present: 0, refused: 0, unattested: MANY, lostRecords: MANY }) // prettier-ignore
+  assert.deepEqual({ ...done, refused: done.refused.length }, { restored: MANY, present: 0, refused: 0, unattested: MANY, marked: 0, unmarked: 0, lostRecords: MANY }) // prettier-ignore
   const { deks, ledger } = await openSigningLog(store.db, kek, Date.now)
   const restored = openKeys({ db: store.db, deks, now: Date.now })
   assert.equal(restored.count(), MANY)

@@ -4,6 +4,7 @@ import { linesOf } from '../lines.ts'
 import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
+import { isStatedElsewhere, recordElsewhere } from './elsewhere.ts'
 import { isSignedBy } from './identity.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import { KekUnavailable, type Kek } from './kek/provider.ts'
@@ -15,7 +16,14 @@ import { unlessUnavailable } from './rotation.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
 import { hex } from './sign.ts'
-import { attestedText, readVerifierKey, type Hex, type WrappedDataKey, type WrappedKey } from './wire.ts'
+import {
+  attestedText,
+  readVerifierKey,
+  type HeldElsewhere,
+  type Hex,
+  type WrappedDataKey,
+  type WrappedKey,
+} from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 export type RestoredKeys = {
@@ -26,6 +34,10 @@ export type RestoredKeys = {
   refused: { row: string; reason: string }[]
   /** restored without the word of a signer for their addresses, beside the key itself */
   unattested: number
+  /** accounts whose key is elsewhere, too, of which the ledger has learnt */
+  marked: number
+  /** the same, but said by no signer that is asked to be believed */
+  unmarked: number
   /** records of accounts that the ledger had lost: it is older than what the signer answered for */
   lostRecords: number
 }
@@ -55,7 +67,15 @@ export async function restoreKeys(
   const { deks, ledger, heads, identity } = await openSigningLog(db, kek, Date.now)
   const keys = openKeys({ db, deks, now: Date.now })
   const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
-  const done: RestoredKeys = { restored: 0, present: 0, refused: [], unattested: 0, lostRecords: 0 }
+  const done: RestoredKeys = {
+    restored: 0,
+    present: 0,
+    refused: [],
+    unattested: 0,
+    marked: 0,
+    unmarked: 0,
+    lostRecords: 0,
+  }
   let [at, read, unreadable] = [0, 0, 0]
   let said: unknown
   let otherKek: Promise<Kek | null> | undefined
@@ -105,8 +125,9 @@ export async function restoreKeys(
       const account = readKey(key, dataKeys)
       const there = keys.ofUser(account.userId)
       if (there !== null && !there.address.equals(account.address)) throw new Mismatch('the store has another account of this user') // prettier-ignore
-      if (there !== null) return void (done.present += 1)
-      adopt(account, dataKeys.get(key.dataKeyId)!.dek!, key.attestation)
+      if (there === null) adopt(account, dataKeys.get(key.dataKeyId)!.dek!, key.attestation)
+      else done.present += 1
+      mark(account, key.elsewhere)
     } catch (error) {
       if (!(error instanceof Mismatch) && !(error instanceof Refusal)) throw error
       const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or give another address'
@@ -125,6 +146,18 @@ export async function restoreKeys(
     if (recorded === null) record(ledger, account)
     done.restored += 1
     if (recorded === null) done.lostRecords += 1
+  }
+
+  /** By the word of this store's identity, or of the one that is expected. */
+  function mark(account: KeptAccount, said: unknown): void {
+    if ((said ?? null) === null || ledger.isHeldElsewhere(account.userId)) return
+    const { at: since, isBrought, statement } = said as Unread<HeldElsewhere>
+    const kept = isCount(since) && isHex(statement, 64) ? { at: since, isBrought: isBrought === true, statement } : null
+    const believed = expected === null ? [identity] : [identity, expected]
+    const by = kept === null ? undefined : believed.find((one) => isStatedElsewhere(one, account, kept))
+    if (kept === null || by === undefined) return void (done.unmarked += 1)
+    ledger.append(recordElsewhere(by.origin, account, { ...kept, now: Date.now() }))
+    done.marked += 1
   }
 
   function commit(): void {
@@ -228,7 +261,7 @@ async function main(): Promise<number> {
   const store = openStore(folder)
   try {
     const kek = await openKekOf(store.db, settings)
-    const { restored, present, refused, unattested, lostRecords } = await restoreKeys(
+    const { restored, present, refused, unattested, marked, unmarked, lostRecords } = await restoreKeys(
       store,
       kek,
       linesOf(positionals[0]!),
@@ -239,6 +272,8 @@ async function main(): Promise<number> {
     for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
     print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
     if (unattested > 0) print(`${unattested} of them without an attestation by this store’s identity: --identity takes only those that the identity of before has attested.`) // prettier-ignore
+    if (marked > 0) print(`${marked} accounts count as held elsewhere, too: their keys had left, or were brought.`)
+    if (unmarked > 0) print(`${unmarked} accounts are said to be held elsewhere, too, by another identity than this store’s: run it again with --identity and the key of the one before.`) // prettier-ignore
     if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore
     return refused.length === 0 ? 0 : 1
   } finally {

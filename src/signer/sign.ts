@@ -17,12 +17,14 @@ import { askTopUp, decideTopUp, isTopUp } from './top-up.ts'
 import { assemble, digestOf } from './transaction.ts'
 import { dearerBy, type UnattendedFees } from './unattended.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
+import { askWithdrawal, decideWithdrawal, type WithdrawalGrant, type Withdrawals } from './withdrawals.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 /** What the verbs of the signer work with. */
 export type Inside = {
   keys: Keys
   tokens: TokenVerifier
+  withdrawals: Pick<Withdrawals, 'find'>
   ledger: Ledger
   group: RunGrouped
   limits: PolicyLimits
@@ -41,7 +43,8 @@ const WRITE_SCOPE = 'contracts:write'
 /**
  * Verb `sign`: freezes, token, built-in rules, ledger, the policy in force, in this order; then the key is opened, the signature
  * made and checked, the record and what it spends of limits written and committed, and only then are the bytes returned.
- * From a sponsor's account, with a token of the person who is topped up: its own limits in place of the policy (top-up.ts).
+ * From a sponsor's account, with a token of the person who is topped up: its own limits in place of the policy (top-up.ts); or with what the
+ * signer's own user granted, in the place of a token (withdrawals.ts).
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
  * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
  */
@@ -71,6 +74,7 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
     })
     meters.charge(at, charges)
     unattended.charge(ask.tx.chainId, unattendedWei)
+    if (asked.grant !== null) asked.grant.usedBy = ask.intentId
     return { ...toSigned(held), stored: false }
   })
 }
@@ -86,27 +90,33 @@ export async function check(inside: Inside, request: unknown): Promise<Checked> 
   return { kind, rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }
 }
 
-/** `toppedUp`: the person whose token was shown for an account of a sponsor's; null for what is signed with one's own. */
+/**
+ * `toppedUp`: the person whose token was shown for an account of a sponsor's; null for what is signed with one's own. `grant`: what was shown
+ * in the place of a token.
+ */
 type Examined = {
   ask: SignOrder
   caller: TokenCaller | null
   account: KeptAccount
   toppedUp: string | null
+  grant: WithdrawalGrant | null
   rule: string
 }
 
 /** Freezes, token and policy: what does not depend on the ledger. */
-async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder): Promise<Examined> {
+async function examine({ keys, tokens, withdrawals, limits, freezes }: Inside, ask: SignOrder): Promise<Examined> {
   const { tx } = ask
   const account = keys.ofAddress(tx.from)
   if (account !== null) freezes.assertMoves({ chainId: tx.chainId, userId: account.userId })
-  const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
-  const toppedUp = caller !== null && account !== null && isTopUp(ask, account) ? caller.userId : null
+  const grant = ask.accessToken === null ? null : withdrawals.find(ask.accessToken)
+  const caller = grant?.caller ?? (ask.accessToken === null ? null : await tokens.check(ask.accessToken))
+  const toppedUp = grant === null && caller !== null && account !== null && isTopUp(ask, account) ? caller.userId : null
   if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: toppedUp ?? account?.userId ?? null })
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   const rule = pass(decide(tx, limits))
-  if (toppedUp === null) return { ask, caller, account, toppedUp, rule }
-  return { ask, caller, account, toppedUp, rule: pass(decideTopUp(tx, addressOf(keys, toppedUp))) }
+  if (grant !== null) return { ask, caller, account, toppedUp, grant, rule: pass(decideWithdrawal(ask, grant)) }
+  if (toppedUp === null) return { ask, caller, account, toppedUp, grant, rule }
+  return { ask, caller, account, toppedUp, grant, rule: pass(decideTopUp(tx, addressOf(keys, toppedUp))) }
 }
 
 /** The address that the person's key gives, not one that a row of the store says. @throws key_damaged */
@@ -116,13 +126,14 @@ function addressOf(keys: Keys, userId: string): Buffer | null {
 }
 
 /** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
-function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Examined, at: number) {
+function judgeNow(inside: Inside, { ask, caller, account, toppedUp, grant, rule }: Examined, at: number) {
   const { limits, unattended, freezes } = inside
   const slot = slotOf(ask)
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
   if (toppedUp !== null) freezes.assertMoves({ chainId: slot.chainId, userId: toppedUp })
-  if (caller === null) inside.assertUnattended()
+  // Of a grant no list of what is revoked says anything.
+  if (caller === null || grant !== null) inside.assertUnattended()
   else assertNotSuspended(freezes, caller.clientId)
   const hasToken = caller !== null
   const facts = factsOf(inside, { slot, account, hasToken, intentId: ask.intentId })
@@ -148,9 +159,11 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Exam
   const verdictOfPolicy: PolicyVerdict =
     caller === null
       ? NO_POLICY
-      : toppedUp !== null
-        ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
-        : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
+      : grant !== null
+        ? askWithdrawal(grant, { tx: ask.tx, intentId: ask.intentId, at })
+        : toppedUp !== null
+          ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
+          : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
   return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
 }
 

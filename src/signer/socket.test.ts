@@ -41,6 +41,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     takeKey: () => ({}),
     keyExport: () => ({}),
     exported: () => ({}),
+    heldElsewhere: () => ({}),
     keyExports: () => ({}),
     recall: () => {
       calls.recall += 1

@@ -20,6 +20,9 @@ type AdminVerb =
   | 'importRecipient'
   | 'importKeys'
   | 'exportKeys'
+  | 'grantWithdrawal'
+  | 'withdrawals'
+  | 'revokeWithdrawal'
 export type AdminHandlers = { [verb in AdminVerb]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 

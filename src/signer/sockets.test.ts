@@ -21,10 +21,12 @@ test('beside a socket for the authorization server the other one makes no accoun
   const list = await place.revocations({ entries: [] })
   await assert.rejects(api.bringRevocations([list]), named('revocations', 'SIGNER_AUTH_SOCKET'))
   await assert.rejects(api.wrapped({ after: 0 }), named('wrapped', 'SIGNER_AUTH_SOCKET'))
+  await assert.rejects(api.heldElsewhere({ accounts: [] }), named('heldElsewhere', 'SIGNER_AUTH_SOCKET'))
 
   const { address } = await auth.createAccount({ userId: ALICE })
   await auth.bringRevocations([list])
   assert.equal((await auth.wrapped({ after: 0 })).keys.length, 1)
+  assert.deepEqual(await auth.heldElsewhere({ accounts: [] }), { taken: 0, refused: 0 })
   const accessToken = await place.token(ALICE)
   const request = ask(address, { accessToken })
   await assert.rejects(auth.sign(request), named('sign', 'SIGNER_SOCKET'))

@@ -18,7 +18,7 @@ const OF_API = new Set<Verb>([
   'health',
 ])
 /** What the authorization server asks: accounts and their keys, a person's own among them, and that tokens are no longer good. It has nothing signed. */
-const OF_AUTH = new Set<Verb>(['greeting', 'prove', 'createAccount', 'attest', 'signatures', 'wrapped', 'revocations', 'askKey', 'cancelKey', 'takeKey', 'keyExport', 'exported', 'keyExports', 'health']) // prettier-ignore
+const OF_AUTH = new Set<Verb>(['greeting', 'prove', 'createAccount', 'attest', 'signatures', 'wrapped', 'revocations', 'askKey', 'cancelKey', 'takeKey', 'keyExport', 'exported', 'heldElsewhere', 'keyExports', 'health']) // prettier-ignore
 
 /** The verbs of SIGNER_SOCKET beside a SIGNER_AUTH_SOCKET. */
 export const ofApi = (handlers: Handlers): Handlers => only(handlers, OF_API, 'SIGNER_AUTH_SOCKET')

@@ -222,6 +222,10 @@ const migrations = [
   CREATE INDEX ledger_signatures ON ledger (user_id, seq, chain_id) WHERE nonce IS NOT NULL;
   `,
   `
+  -- The seal of table meters as it was when the ledger ended there (meter-seal.ts). In the row that each commit writes anyway.
+  ALTER TABLE ledger_head ADD COLUMN meters BLOB;
+  `,
+  `
   -- kinds 'operation' and 'authorization': what an account signs for sponsors to send (operation-ledger.ts). SQLite changes no CHECK
   -- in place; the records' hashes are of their fields and stay what they were.
   CREATE TABLE ledger_with_operations (

@@ -19,11 +19,14 @@ import { effectOf } from './transaction.ts'
 import { openTree } from './tree.ts'
 import { delegationFault, operationFault, outerFaults } from './verify-operations.ts'
 import { readSignedHead, type Hex } from './wire.ts'
+import { WITHDRAWAL } from './withdrawals.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
 export type Report = {
   records: number
   signatures: number
+  /** how many of the signatures send funds of a sponsor back, by a grant of the signer's user */
+  withdrawals: number
   accounts: number
   /** how many records have a MAC that was checked; null: the master key was not given, so none was */
   macs: number | null
@@ -83,7 +86,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   let checked = 0
   const head = readHead(db)
   let last: LedgerHead = { count: 0, record: GENESIS }
-  let signatures = 0
+  let [signatures, withdrawals] = [0, 0]
   for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').iterate() as Iterable<LedgerRow>) {
     try {
       last = follow(last, row)
@@ -96,6 +99,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     else if (macs !== null && row.seq >= macs.from) checked += 1
     if (row.intent_id === null) continue
     signatures += 1
+    if (row.kind === 'send' && row.rule === WITHDRAWAL) withdrawals += 1
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
   }
@@ -112,7 +116,15 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
   problems.push(...outerFaults(db), ...verifyMeters(db), ...verifyKeptPolicy(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
-  return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
+  return {
+    head,
+    records: last.count,
+    signatures,
+    withdrawals,
+    accounts,
+    macs: macs === null ? null : checked,
+    problems,
+  }
 }
 
 /** Verifier key of the signer's identity; null in a store from before there was one. */
@@ -248,6 +260,14 @@ const queries: [problem: string, sql: string, column?: string][] = [
     'evidence',
   ],
   [
+    'Withdrawals of one grant that are not one',
+    `SELECT 1 FROM ledger WHERE kind = 'send' AND rule = 'sponsor-withdrawal' GROUP BY token_id HAVING count(*) > 1`,
+  ],
+  [
+    'Withdrawals from accounts that are no sponsors',
+    `SELECT 1 FROM ledger WHERE rule = 'sponsor-withdrawal' AND user_id NOT LIKE 'SPONSOR-%'`,
+  ],
+  [
     'Accounts that are missing in the ledger or differ from it',
     `SELECT 1 FROM accounts a LEFT JOIN (SELECT user_id, address FROM ledger WHERE kind = 'account') l
       ON l.user_id = a.user_id WHERE l.address IS NOT a.address`,
@@ -261,7 +281,7 @@ async function main(): Promise<void> {
   const folder = process.argv[2] ?? config.SIGNER_DIR
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: set it, or give the folder as an argument'])
   const settings = readKekSettings(config)
-  const { records, signatures, accounts, macs, problems } =
+  const { records, signatures, withdrawals, accounts, macs, problems } =
     settings === null ? verifyStore(folder) : await verifyStoreWith(folder, settings)
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
@@ -271,6 +291,7 @@ async function main(): Promise<void> {
   )
   const key = readVerifierKey(folder)
   if (key !== null) process.stdout.write(`Key of its log: ${key}\n`)
+  if (withdrawals > 0) process.stdout.write(`Of the signatures, withdrawals from sponsors: ${withdrawals}\n`)
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'
   process.stdout.write(`${records} records, ${signatures} signatures, ${accounts} accounts: ${verdict}\n`)
   process.exitCode = problems.length === 0 ? 0 : 1

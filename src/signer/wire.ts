@@ -130,6 +130,8 @@ export type Verbs = {
   keyExport: { request: { userId: string }; answer: KeyExport }
   /** Keys that left by records after one, oldest first, taken by a person, or the operator with all of them. */
   exported: { request: { after: number }; answer: ExportedPage }
+  /** What a server has kept of `exported`: a ledger from before learns of it. `refused`: what this signer has not signed. */
+  heldElsewhere: { request: { accounts: HeldElsewhere[] }; answer: { taken: number; refused: number } }
   /** Requests for keys that are under way, the oldest first, at most 500. */
   keyExports: { request: Record<string, never>; answer: { exports: OpenExport[] } }
   /** One part of a list of what is revoked, signed by the authorization server. */
@@ -173,13 +175,18 @@ export type KeyExport = {
   delaySeconds: number | null
 }
 export type ExportedPage = {
-  /** `at` in milliseconds since 1970 by the clock of the signer */
-  exported: { userId: string; at: number }[]
+  exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
+  /** the record of the last restore, in hexadecimal digits, empty where there was none; where it is another, the ledger is */
+  restored?: string
   /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
   through: number
   /** there was no more */
   isEnd: boolean
 }
+/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts). */
+export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
+/** Accounts in one `heldElsewhere`, and in one answer of `exported`. */
+export const MAX_HELD = 100
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */
@@ -196,6 +203,8 @@ export type WrappedKey = {
   dataKeyId: Hex
   /** what `attest` says of the address, where someone keeps that; null: nothing was kept */
   attestation?: Hex | null
+  /** that the key is elsewhere, too, where someone keeps that */
+  elsewhere?: Omit<HeldElsewhere, 'userId'> | null
   /** AES-256-GCM; the additional data holds user, address, version and epoch */
   wrapped: Hex
   iv: Hex

@@ -3,9 +3,10 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import { AppError } from '../errors.ts'
 import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
-import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
+import { lowBelow, openTransactions } from './watch.ts'
 import type { ListedSponsor } from './wire.ts'
 
 /**
@@ -18,28 +19,43 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
       .selectFrom('sponsors as sponsor')
       .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
       .leftJoin('networks as network', 'network.chain_id', 'sponsor.chain_id')
-      .select(['sponsor.name', 'sponsor.chain_id', 'network.name as network'])
+      .leftJoin('low_sponsors as low', (on) =>
+        on.onRef('low.chain_id', '=', 'sponsor.chain_id').onRef('low.account_id', '=', 'sponsor.account_id'),
+      ) // prettier-ignore
+      .select([
+        'sponsor.name',
+        'sponsor.chain_id',
+        'low.since as low_since',
+        'network.name as network',
+        'network.sponsor_low',
+      ])
       .select(['account.user_id', 'account.address', 'account.attestation'])
       .orderBy('sponsor.name')
       .orderBy('sponsor.chain_id')
       .execute(),
   )
   return Promise.all(
-    rows.map(async ({ name, chain_id: chainId, network, ...row }) => {
+    rows.map(async ({ name, chain_id: chainId, network, low_since: lowSince, sponsor_low: given, ...row }) => {
       const address = await provenAddress(app, storedAddressOf(row))
-      const balance = await heldBy(address, app.chains.get(chainId))
-      return { name, network, chainId, address: checksumAddress(address), balance }
+      const chain = app.chains.get(chainId)
+      return {
+        ...{ name, network, chainId, address: checksumAddress(address) },
+        balance: await asked(chain, (of) => readAt(of, 'latest', ({ balance }) => balance(address))),
+        openTransactions: await openTransactions(app.db, { address, chainId }),
+        lowBelow: given ?? (await asked(chain, (of) => lowBelow(app.db, of))),
+        lowSince: lowSince === null ? null : lowSince.toISOString(),
+      }
     }),
   )
 }
 
 /** Wei in decimal digits; null where no node of the network says it. */
-async function heldBy(address: Hex, chain: Chain | undefined): Promise<string | null> {
+async function asked(chain: Chain | undefined, read: (chain: Chain) => Promise<bigint>): Promise<string | null> {
   if (chain === undefined) return null
   try {
-    return String(await readAt(chain, 'latest', ({ balance }) => balance(address)))
+    return String(await read(chain))
   } catch (error) {
-    if (error instanceof RpcUnavailable || error instanceof RpcError) return null
+    if (error instanceof RpcUnavailable || error instanceof RpcError || error instanceof AppError) return null
     throw error
   }
 }

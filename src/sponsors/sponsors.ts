@@ -1,10 +1,10 @@
 /**
  * sponsors: accounts of the operator that pay for what people write.
- * Owns: which sponsors a network has, how one is made.
+ * Owns: which sponsors a network has, how one is made, which of them hold too little.
  * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
  *   of accounts (`users/`).
  * Start with `create.ts`.
- * Tables: sponsors.
+ * Tables: low_sponsors, sponsors.
  */
 
 import type { App } from '../app.ts'

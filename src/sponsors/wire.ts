@@ -24,10 +24,17 @@ export const ListedSponsor = Type.Object(
     ...sponsor,
     network: Nullable(Type.String({ description: 'null: the network was removed' })),
     balance: Nullable(Type.String({ description: 'Wei it holds there now; null: no node of the network said' })),
+    openTransactions: Type.Integer({ description: 'Of its own, that are not in a block yet' }),
+    lowBelow: Nullable(Type.String({ description: 'Wei below which its balance counts as low; null: as the balance' })),
+    lowSince: Nullable(
+      Type.String({ format: 'date-time', description: 'Since when servers see it low; null: they do not' }),
+    ),
   },
   {
     title: 'Sponsor',
-    examples: [{ ...HOUSE, balance: '1000000000000000000' }],
+    examples: [
+      { ...HOUSE, balance: '1000000000000000000', openTransactions: 2, lowBelow: '30000000000000000', lowSince: null },
+    ],
   },
 )
 export type ListedSponsor = Static<typeof ListedSponsor>

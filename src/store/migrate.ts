@@ -6,7 +6,7 @@ import type { RootDb } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
 
-type Migration = { number: number; name: string; text: string; sha256: string }
+export type Migration = { number: number; name: string; text: string; sha256: string }
 
 /** The numbered SQL files, in order. */
 export async function readMigrations(): Promise<Migration[]> {
@@ -69,12 +69,25 @@ function assertSame({ name, sha256 }: Migration, applied: string): void {
   if (applied !== sha256) throw new Error(`migration ${name} was changed after it had been applied to this database`)
 }
 
+const LEDGER =
+  'create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())'
+
+/** Applies migrations inside a transaction that is open, to a database that nobody else has seen. */
+export async function migrateWithin(
+  query: (text: string, parameters?: unknown[]) => Promise<unknown>,
+  migrations: readonly Migration[],
+): Promise<void> {
+  await query(LEDGER)
+  for (const { number, name, sha256, text } of migrations) {
+    await query('insert into migrations (number, name, sha256) values ($1, $2, $3)', [number, name, sha256])
+    for (const statement of statementsOf(text)) await query(statement)
+  }
+}
+
 /** The table of what was applied, made by the first that comes. */
 export async function createLedger(db: RootDb): Promise<void> {
   try {
-    await sql`create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())`.execute(
-      db,
-    )
+    await sql.raw(LEDGER).execute(db)
   } catch (error) {
     // Replicas that create it at once: "if not exists" is not atomic in PostgreSQL, and the loser gets one of these by how far
     // the winner was: the name in an index, the table, or the row type of the same name.

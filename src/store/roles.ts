@@ -14,15 +14,25 @@ type Grants = {
 
 /** People, applications, what they allowed, and what is a secret of theirs. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
-  read: ['migrations', 'application_usage', 'gas_spent', 'stopped_lanes', 'transactions', 'cursors', 'backfill_work'],
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  read: [
+    'migrations',
+    'application_usage',
+    'gas_spent',
+    'gas_spent_on_network',
+    'low_sponsors',
+    'stopped_lanes',
+    'transactions',
+    'cursors',
+    'backfill_work',
+  ],
   without: {},
   more: ['update on stopped_lanes'],
 }
 
 /** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'tokens', 'backfills', 'backfill_work', 'backfill_wishes', 'top_ups', 'gas_spent', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'tokens', 'backfills', 'backfill_work', 'backfill_wishes', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
   read: [
     'migrations',
     'accounts',
@@ -32,11 +42,12 @@ export const OF_API: Grants = {
     'consents',
     'revoked_grants',
     'sponsors',
+    'withdrawals',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
   // A row is locked by those only who may change something of it: this column, by which only the history judges from where on it is
   // complete. Who can write as the API can make it claim more than it has.
-  more: ['update (created_at) on accounts'],
+  more: ['update (created_at) on accounts', 'update (transaction_id, refusal) on withdrawals'],
 }
 
 /**

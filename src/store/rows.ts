@@ -24,6 +24,7 @@ export type Database = {
     imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     is_key_new: Generated<boolean>
+    elsewhere: ColumnType<string | null, string | null | undefined, string | null>
   }
   accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
   identities: {
@@ -70,8 +71,21 @@ export type Database = {
     gas: Generated<string>
     created_at: DefaultTime
     gas_space: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
   }
   sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
+  low_sponsors: { chain_id: number; account_id: string; since: DefaultTime }
+  withdrawals: {
+    grant_id: string
+    chain_id: number
+    sponsor_id: string
+    target: Bytes
+    amount: string | null
+    asked_at: DefaultTime
+    transaction_id: ColumnType<string | null, string | null | undefined, string | null>
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   top_ups: {
     chain_id: number
     account_id: string
@@ -87,6 +101,7 @@ export type Database = {
     block_number: ColumnType<number | null, number | null | undefined, number | null>
   }
   gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
+  gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
   applications: {
     client_id: string
     name: string
@@ -107,6 +122,8 @@ export type Database = {
     weight: Generated<number>
     sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
   }
   application_usage: {
     client_id: string
@@ -136,6 +153,7 @@ export type Database = {
     expires_at: Time | null
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     access_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
   consents: {
@@ -145,6 +163,7 @@ export type Database = {
     keys: ColumnType<Record<string, { permissions: string[]; at: string }>, string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
   sign_ins: {
@@ -157,6 +176,7 @@ export type Database = {
     created_at: DefaultTime
     expires_at: Time
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   transactions: {
     id: string

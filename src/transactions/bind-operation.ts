@@ -7,7 +7,7 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import { reach } from './crash-points.ts'
-import { countSpent, findExhausted, lockBudget, type Exhausted } from './gas-budget.ts'
+import { countSpent, findExhausted, lockBudgets, type Exhausted } from './gas-budget.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Operation } from './operation.ts'
 import { bytesOf } from './operation-gas.ts'
@@ -43,11 +43,10 @@ const groupOf = oncePer('commits of operations', (app, chain) =>
 
 function commit(app: App, chain: Chain, members: OperationBinding[]): Promise<BindResult[]> {
   return app.db.transaction().execute(async (db) => {
-    // In one order, or two groups would wait for each other.
-    for (const clientId of [...new Set(members.map((one) => one.clientId))].toSorted()) await lockBudget(db, clientId)
+    const perNetwork = await lockBudgets(db, chain.chainId)
     const known = await findKnown(db, members)
     const results: BindResult[] = []
-    for (const member of members) results.push(await bindOne(db, chain, member, known))
+    for (const member of members) results.push(await bindOne(db, chain, member, { known, perNetwork }))
     await reach(app, 'in-bind-operation')
     return results
   })
@@ -65,10 +64,19 @@ async function findKnown(db: Db, members: OperationBinding[]): Promise<Set<strin
   return new Set(rows.map(({ id }) => id))
 }
 
-async function bindOne(db: Db, chain: Chain, member: OperationBinding, known: Set<string>): Promise<BindResult> {
+async function bindOne(
+  db: Db,
+  chain: Chain,
+  member: OperationBinding,
+  { known, perNetwork }: { known: Set<string>; perNetwork: bigint | null },
+): Promise<BindResult> {
   const { id, accountId, clientId, charged, budget } = member
   if (known.has(id)) return 'key is taken'
-  const exhausted = await findExhausted(db, { clientId, accountId, charged }, budget)
+  const exhausted = await findExhausted(
+    db,
+    { chainId: chain.chainId, clientId, accountId, charged },
+    { ...budget, perNetwork },
+  )
   if (exhausted !== null) return exhausted
   const row = await db
     .insertInto('operations')
@@ -79,7 +87,7 @@ async function bindOne(db: Db, chain: Chain, member: OperationBinding, known: Se
   // Of an id that nobody had a moment ago it may be another replica, too.
   if (row === undefined) return (await isThere(db, id)) ? 'key is taken' : 'sequence is taken'
   known.add(id)
-  await countSpent(db, { clientId, accountId, wei: charged })
+  await countSpent(db, { chainId: chain.chainId, clientId, accountId, wei: charged })
   return 'bound'
 }
 
@@ -123,10 +131,10 @@ export async function claimOperation(db: Db, id: string): Promise<boolean> {
  * Removes an operation that the signer refused, with what it reserved: only by the one who bound it, and only while nobody else asked. Then
  * nothing was signed for it, and its key may be used again.
  */
-export async function unbind({ db }: App, { id, accountId, clientId }: Operation): Promise<void> {
+export async function unbind({ db }: App, { id, accountId, clientId, chainId }: Operation): Promise<void> {
   await retrying(() =>
     db.transaction().execute(async (work) => {
-      await lockBudget(work, clientId)
+      await lockBudgets(work, chainId)
       const gone = await work
         .deleteFrom('operations')
         .where('id', '=', id)
@@ -135,7 +143,7 @@ export async function unbind({ db }: App, { id, accountId, clientId }: Operation
         .returning(['charged', 'hour'])
         .executeTakeFirst()
       if (gone === undefined) return
-      await countSpent(work, { clientId, accountId, wei: -BigInt(gone.charged), hour: gone.hour })
+      await countSpent(work, { chainId, clientId, accountId, wei: -BigInt(gone.charged), hour: gone.hour })
     }),
   )
 }

@@ -52,8 +52,10 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   const chain = chainOf(app, caller)
-  const relieve = (more: Terms) => gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor, more })
-  const { sent } = await asked(() => raiseFee(app, chain, toBound(row), { accessToken: caller.token, relieve }))
+  const bound = toBound(row)
+  const relieve = (more: Terms) =>
+    gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
+  const { sent } = await asked(() => raiseFee(app, chain, bound, { accessToken: caller.token, relieve }))
   if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)
 }

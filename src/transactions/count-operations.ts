@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { countSpent, lockBudget } from './gas-budget.ts'
+import { countSpent, lockBudgets } from './gas-budget.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type OperationRow } from './operation.ts'
 
@@ -18,13 +18,10 @@ const CHUNK = 200
 export async function countOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
   return retrying(() =>
     db.transaction().execute(async (work) => {
-      const clients = await uncounted(work, chainId).select('client_id').distinct().execute()
-      // In one order, as who binds locks them.
-      for (const clientId of clients.map(({ client_id }) => client_id).toSorted()) await lockBudget(work, clientId)
+      await lockBudgets(work, chainId)
       const rows = await uncounted(work, chainId).selectAll().orderBy('id').limit(CHUNK).forUpdate().execute()
-      const mine = rows.filter(({ client_id }) => clients.some((one) => one.client_id === client_id))
-      const costs = await costsOf(work, mine)
-      for (const row of mine) await setCharged(work, row, costs.get(row.id) ?? 0n)
+      const costs = await costsOf(work, rows)
+      for (const row of rows) await setCharged(work, row, costs.get(row.id) ?? 0n)
       return rows.length === CHUNK
     }),
   )
@@ -80,5 +77,5 @@ async function setCharged(db: Db, row: OperationRow, wei: bigint): Promise<void>
     .where('id', '=', id)
     .execute()
   const more = wei - BigInt(charged)
-  if (more !== 0n) await countSpent(db, { clientId, accountId, wei: more, hour })
+  if (more !== 0n) await countSpent(db, { chainId: row.chain_id, clientId, accountId, wei: more, hour })
 }

@@ -4,9 +4,17 @@ import { testDatabase, testPooler, type TestDatabase } from '../../test/database
 import { randomOf } from '../../test/random.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
 import { openPostgres, type RootDb } from '../store/db.ts'
-import { spentOfBudget, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { spentOfBudget, spentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
-import { findExhausted, newestTopUp, reserveTopUp, restoreTopUp, settleTopUp, sweepTopUps } from './gas-budget.ts'
+import {
+  findExhausted,
+  newestTopUp,
+  readNetworkBudget,
+  reserveTopUp,
+  restoreTopUp,
+  settleTopUp,
+  sweepTopUps,
+} from './gas-budget.ts'
 
 /** What several processes count at once, in seeded orders, against a model of what was paid. */
 let database: TestDatabase
@@ -15,6 +23,7 @@ let replicas: RootDb[]
 const HOUR_MS = 3_600_000
 const CHAIN = 5
 const SPONSOR = accountIdOf('SPONSOR', 'HOUSE')
+type Amounts = Omit<SponsorBudget, 'contracts'>
 
 before(async () => {
   database = await testDatabase()
@@ -22,7 +31,14 @@ before(async () => {
   const more = () => openPostgres({ url: url!, pooler: testPooler, pool: 4, onError: () => {} })
   replicas = url === null ? [db] : [db, await more(), await more()]
   await account('SPONSOR-HOUSE')
+  await db
+    .insertInto('networks')
+    .values({ chain_id: CHAIN, name: 'five', genesis_hash: Buffer.alloc(32) })
+    .execute()
 })
+/** null: as much as applications may */
+const capNetwork = (wei: bigint | null) =>
+  database.db.updateTable('networks').set({ sponsor_per_day: wei === null ? null : String(wei) }).where('chain_id', '=', CHAIN).execute() // prettier-ignore
 after(async () => {
   for (const replica of replicas.slice(1)) await replica.destroy()
   await database.close()
@@ -41,6 +57,8 @@ async function later(hours: number): Promise<void> {
     const earlier = (hour: Date) => new Date(hour.getTime() - hours * HOUR_MS)
     const rows = await db.deleteFrom('gas_spent').returningAll().execute()
     if (rows.length > 0) await db.insertInto('gas_spent').values(rows.map((row) => ({ ...row, hour: earlier(row.hour) }))).execute() // prettier-ignore
+    const onNetwork = await db.deleteFrom('gas_spent_on_network').returningAll().execute()
+    if (onNetwork.length > 0) await db.insertInto('gas_spent_on_network').values(onNetwork.map((row) => ({ ...row, hour: earlier(row.hour) }))).execute() // prettier-ignore
     const topUps = await db.selectFrom('top_ups').selectAll().execute()
     for (const { chain_id: chainId, account_id: accountId, ordinal, hour } of topUps)
       await db.updateTable('top_ups').set({ hour: earlier(hour) }).where('chain_id', '=', chainId).where('account_id', '=', accountId).where('ordinal', '=', ordinal).execute() // prettier-ignore
@@ -50,17 +68,21 @@ async function later(hours: number): Promise<void> {
 type Paid = { clientId: string; accountId: string; at: number; wei: bigint }
 
 /** One schedule: several people, applications and processes; whatever is in one batch is done at once. */
-async function play(seed: number): Promise<{ paid: number; refused: number }> {
+async function play(seed: number): Promise<{ paid: number; refused: Map<string, number> }> {
   const below = randomOf(seed)
   const people: string[] = []
   for (const name of ['a', 'b', 'c']) people.push(await account(`ONE-${seed}-${name}`))
   // What one application had sent while another asked for the same is counted for both: more may be counted then than a budget, and no more is paid.
   const clients = [`x-${seed}`, `y-${seed}`].slice(seed % 2)
-  const budget: SponsorBudget = { perUser: BigInt(20 + below(30)), perApplication: BigInt(30 + below(60)) }
+  const budget: Amounts = { perUser: BigInt(20 + below(30)), perApplication: BigInt(30 + below(60)) }
+  // Of every third there is none.
+  const perNetwork = seed % 3 === 0 ? null : BigInt(30 + below(90))
+  await capNetwork(perNetwork)
   const paid: Paid[] = []
   /** by person and ordinal: that it was sent, once, and what of it is settled */
   const sent = new Map<string, Paid & { cost: bigint }>()
-  let [now, refused] = [0, 0]
+  const refused = new Map<string, number>()
+  let now = 0
   const pick = <T>(all: T[]): T => all[below(all.length)]!
 
   async function ask(): Promise<void> {
@@ -77,7 +99,7 @@ async function play(seed: number): Promise<{ paid: number; refused: number }> {
       return
     }
     const answer = await reserveTopUp(db, { ...key, sponsorId: SPONSOR, clientId, wei: charged, charged }, budget)
-    if (typeof answer === 'object') refused++
+    if (typeof answer === 'object') refused.set(answer.of, (refused.get(answer.of) ?? 0) + 1)
     // The key of the transaction lets one be sent, whoever is first.
     if (answer !== 'reserved' || !isSent || sent.has(name)) return
     const one = { clientId, accountId, at: now, wei: charged, cost: spent < charged ? spent : charged }
@@ -86,6 +108,7 @@ async function play(seed: number): Promise<{ paid: number; refused: number }> {
   }
 
   async function hold(): Promise<void> {
+    let ofAll = 0n
     for (const clientId of clients) {
       let [all, spent] = [0n, 0n]
       for (const accountId of people) {
@@ -99,10 +122,17 @@ async function play(seed: number): Promise<{ paid: number; refused: number }> {
         spent += real
       }
       const told = `seed ${seed}: ${spent}, counted ${all} of ${budget.perApplication}`
+      ofAll += all
       assert.equal(await spentOfBudget(database.db, clientId), all, told)
       assert.ok(spent <= budget.perApplication, told)
       if (clients.length === 1) assert.ok(all <= budget.perApplication, told)
     }
+    const onNetwork = await spentOnNetwork(database.db, CHAIN)
+    const real = paid.filter(({ at }) => at > now - 24).reduce((sum, { wei }) => sum + wei, 0n)
+    const told = `seed ${seed}: ${real}, counted ${onNetwork} of ${perNetwork} on the network`
+    assert.equal(onNetwork, ofAll, told)
+    assert.ok(real <= onNetwork && (perNetwork === null || real <= perNetwork), told)
+    if (clients.length === 1) assert.ok(perNetwork === null || onNetwork <= perNetwork, told)
   }
 
   for (let batch = 0; batch < 6; batch++) {
@@ -114,26 +144,55 @@ async function play(seed: number): Promise<{ paid: number; refused: number }> {
     if (below(6) === 0) await sweepTopUps(database.db)
   }
   await database.db.deleteFrom('gas_spent').execute()
+  await database.db.deleteFrom('gas_spent_on_network').execute()
   await database.db.deleteFrom('top_ups').execute()
   return { paid: paid.length, refused }
 }
 
 test('whatever processes, applications and people do at once, die of and repeat, no day holds more than the budgets', async () => {
   const seeds = database.url === null ? 40 : 200
-  const all = { paid: 0, refused: 0 }
+  const all = { paid: 0, person: 0, application: 0, network: 0 }
   for (let seed = 1; seed <= seeds; seed++) {
     const { paid, refused } = await play(seed)
     all.paid += paid
-    all.refused += refused
+    for (const whose of ['person', 'application', 'network'] as const) all[whose] += refused.get(whose) ?? 0
   }
-  assert.ok(all.paid > seeds * 2 && all.refused > seeds, JSON.stringify(all))
+  const { paid, person, application, network } = all
+  const isTried = paid > seeds * 2 && person > seeds / 4 && application > seeds / 4 && network > seeds / 4
+  assert.ok(isTried && person + application + network > seeds, JSON.stringify(all))
+})
+
+test('a budget of the network is over all applications, is read as it is now, and says when there is room', async () => {
+  const [ann, ben] = [await account('ONE-network-a'), await account('ONE-network-b')]
+  const rich = { perUser: 1_000n, perApplication: 1_000n }
+  const topUp = (accountId: string, clientId: string, charged: bigint, ordinal = 0) =>
+    reserveTopUp(database.db, { chainId: CHAIN, accountId, ordinal, sponsorId: SPONSOR, clientId, wei: 1n, charged }, rich) // prettier-ignore
+  await database.db.deleteFrom('gas_spent_on_network').execute()
+  await capNetwork(10n)
+  assert.equal(await readNetworkBudget(database.db, CHAIN), 10n)
+  assert.equal(await topUp(ann, 'net-a', 6n), 'reserved')
+  const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
+  const refused = (await topUp(ben, 'net-b', 5n)) as { of: string; resetsAt: Date | null }
+  assert.deepEqual([refused.of, refused.resetsAt], ['network', new Date(hour + 25 * HOUR_MS)])
+  assert.deepEqual(await topUp(ben, 'net-b', 11n), { of: 'network', resetsAt: null })
+  assert.equal(await topUp(ben, 'net-b', 4n), 'reserved')
+  assert.equal(await spentOnNetwork(database.db, CHAIN), 10n)
+  // What it did not cost is there again for all, and what an operator gives more is there at once.
+  await settleTopUp(database.db, { chainId: CHAIN, accountId: ann, ordinal: 0 }, { spent: 5n, wei: 4n, blockNumber: 1 })
+  assert.notEqual(await topUp(ann, 'net-a', 2n, 1), 'reserved')
+  assert.equal(await topUp(ann, 'net-a', 1n, 1), 'reserved')
+  await capNetwork(0n)
+  assert.deepEqual(await topUp(ben, 'net-b', 5n), { of: 'network', resetsAt: null })
+  await capNetwork(null)
+  assert.equal(await topUp(ben, 'net-b', 5n), 'reserved')
 })
 
 test('when there is room is the hour from which it is given, neither before nor after', async () => {
   const accountId = await account('ONE-resets')
-  const topUp = (ordinal: number, charged: bigint, budget: SponsorBudget) =>
+  const topUp = (ordinal: number, charged: bigint, budget: Amounts) =>
     reserveTopUp(database.db, { chainId: CHAIN, accountId, ordinal, sponsorId: SPONSOR, clientId: 'resets', wei: 1n, charged }, budget) // prettier-ignore
   const budget = { perUser: 10n, perApplication: 100n }
+  await capNetwork(null)
   const settle = (ordinal: number) =>
     settleTopUp(database.db, { chainId: CHAIN, accountId, ordinal }, { spent: null, wei: 1n, blockNumber: 1 })
   assert.equal(await topUp(0, 4n, budget), 'reserved')
@@ -156,7 +215,14 @@ test('when there is room is the hour from which it is given, neither before nor 
   assert.notEqual(await topUp(2, 5n, budget), 'reserved')
   assert.equal(await topUp(2, 2n, budget), 'reserved')
   assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
-  assert.equal(await findExhausted(database.db, { clientId: 'resets', accountId, charged: 0n }, budget), null)
+  assert.equal(
+    await findExhausted(
+      database.db,
+      { chainId: CHAIN, clientId: 'resets', accountId, charged: 0n },
+      { ...budget, perNetwork: null },
+    ),
+    null,
+  )
 })
 
 test('what is settled is settled once, and counted as what it cost', async () => {

@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { fromWord } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
-import { DAY_HOURS, EVERYONE, readSpent, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { DAY_HOURS, EVERYONE, readSpent, readSpentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -23,7 +23,7 @@ export type TopUp = TopUpKey & {
 type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
 
 /** When there is room for it, as far as what is counted now goes; null: there never is, the budget is smaller. */
-export type Exhausted = { of: 'person' | 'application'; resetsAt: Date | null }
+export type Exhausted = { of: 'person' | 'application' | 'network'; resetsAt: Date | null }
 
 export async function newestTopUp(
   db: Db,
@@ -49,7 +49,7 @@ export async function newestTopUp(
 }
 
 /**
- * Takes what a top-up costs at most out of the budgets of its application, in one transaction with the row that says what it is for.
+ * Takes what a top-up costs at most out of the budgets of its application and its network, in one transaction with the row that says what it is for.
  * One that is there and was not sent takes what it costs more than before, within its hour; later, or for another application, all of
  * it once more: what was counted may be a day old when it is sent.
  * @param charged  wei, with the highest fee
@@ -58,11 +58,11 @@ export async function newestTopUp(
 export function reserveTopUp(
   db: RootDb,
   { chainId, accountId, ordinal, sponsorId, clientId, wei, charged }: TopUp & { charged: bigint },
-  budget: SponsorBudget,
+  budget: Amounts,
 ): Promise<'reserved' | 'settled' | Exhausted> {
   return retrying(() =>
     db.transaction().execute(async (work) => {
-      await lockBudget(work, clientId)
+      const perNetwork = await lockBudgets(work, chainId)
       const known = await work
         .selectFrom('top_ups')
         .select(['settled_at', 'charged', 'client_id', sql<boolean>`hour = date_trunc('hour', now())`.as('is_counted')])
@@ -75,9 +75,13 @@ export function reserveTopUp(
       const counted = known?.is_counted === true && known.client_id === clientId ? BigInt(known.charged) : 0n
       const more = charged - counted
       if (more > 0n) {
-        const exhausted = await findExhausted(work, { clientId, accountId, charged: more }, budget)
+        const exhausted = await findExhausted(
+          work,
+          { chainId, clientId, accountId, charged: more },
+          { ...budget, perNetwork },
+        )
         if (exhausted !== null) return exhausted
-        await countSpent(work, { clientId, accountId, wei: more })
+        await countSpent(work, { chainId, clientId, accountId, wei: more })
       }
       const row = {
         ...{ sponsor_id: sponsorId, client_id: clientId, wei: String(wei) },
@@ -91,6 +95,30 @@ export function reserveTopUp(
       return 'reserved'
     }),
   )
+}
+
+/**
+ * Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other. It is the network's, which
+ * all its applications share, and by which its own budget is read as it is now, in every process.
+ * @returns wei of a rolling day; null: as much as its applications have
+ */
+export async function lockBudgets(work: Db, chainId: number): Promise<bigint | null> {
+  const { sponsor_per_day: perDay } = await work
+    .selectFrom('networks')
+    .select('sponsor_per_day')
+    .where('chain_id', '=', chainId)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  return perDay === null ? null : BigInt(perDay)
+}
+
+/** What sponsors may spend on a network in a rolling day for all applications, wei; null: as much as those have. */
+export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint | null> {
+  const row = await retrying(() =>
+    db.selectFrom('networks').select('sponsor_per_day').where('chain_id', '=', chainId).executeTakeFirst(),
+  )
+  const perDay = row?.sponsor_per_day ?? null
+  return perDay === null ? null : BigInt(perDay)
 }
 
 /**
@@ -121,7 +149,7 @@ export function restoreTopUp(
         .onConflict((conflict) => conflict.doNothing())
         .returning('ordinal')
         .executeTakeFirst()
-      if (row !== undefined) await countSpent(work, { clientId, accountId, wei: charged })
+      if (row !== undefined) await countSpent(work, { chainId, clientId, accountId, wei: charged })
     }),
   )
 }
@@ -162,7 +190,7 @@ export function settleTopUp(
         .where('ordinal', '=', ordinal)
         .execute()
       if (spent !== null && spent !== charged)
-        await countSpent(work, { clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
+        await countSpent(work, { chainId, clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
     }),
   )
 }
@@ -172,12 +200,13 @@ const KEPT_DAYS = 30
 
 /** Drops what no budget counts any more. */
 export async function sweepTopUps(db: Db): Promise<void> {
-  await retrying(() =>
-    db
-      .deleteFrom('gas_spent')
-      .where('hour', '<', sql<Date>`now() - ${`${2 * DAY_HOURS} hours`}::interval`)
-      .execute(),
-  )
+  for (const table of ['gas_spent', 'gas_spent_on_network'] as const)
+    await retrying(() =>
+      db
+        .deleteFrom(table)
+        .where('hour', '<', sql<Date>`now() - ${`${2 * DAY_HOURS} hours`}::interval`)
+        .execute(),
+    )
   await retrying(() =>
     sql`delete from top_ups old where settled_at < now() - ${`${KEPT_DAYS} days`}::interval
       and exists (select 1 from top_ups newer where newer.chain_id = old.chain_id and newer.account_id = old.account_id and newer.ordinal > old.ordinal)`.execute(
@@ -189,35 +218,49 @@ export async function sweepTopUps(db: Db): Promise<void> {
 /** What a top-up of so much would be refused for now; null: nothing. */
 export async function findExhausted(
   db: Db,
-  { clientId, accountId, charged }: { clientId: string; accountId: string; charged: bigint },
-  { perUser, perApplication }: SponsorBudget,
+  { chainId, clientId, accountId, charged }: { chainId: number; clientId: string; accountId: string; charged: bigint },
+  { perUser, perApplication, perNetwork }: Limits,
 ): Promise<Exhausted | null> {
   const spent = await readSpent(db, clientId, [accountId, EVERYONE])
-  for (const [of, whose, limit] of [
-    ['person', accountId, perUser],
-    ['application', EVERYONE, perApplication],
-  ] as const) {
-    const hours = spent.filter((row) => row.accountId === whose)
-    let left = hours.reduce((sum, { wei }) => sum + wei, charged)
-    if (left <= limit) continue
-    if (charged > limit) return { of, resetsAt: null }
-    for (const { hour, wei } of hours) {
-      left -= wei
-      if (left <= limit) return { of, resetsAt: new Date(hour.getTime() + (DAY_HOURS + 1) * HOUR_MS) }
-    }
-  }
-  return null
+  const of = (whose: string) => spent.filter((row) => row.accountId === whose)
+  const ofNetwork = perNetwork === null ? [] : await readSpentOnNetwork(db, chainId)
+  return (
+    exhaustedBy('person', { hours: of(accountId), limit: perUser, charged }) ??
+    exhaustedBy('application', { hours: of(EVERYONE), limit: perApplication, charged }) ??
+    (perNetwork === null ? null : exhaustedBy('network', { hours: ofNetwork, limit: perNetwork, charged }))
+  )
 }
 
-/** Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other. */
-export async function lockBudget(db: Db, clientId: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`gas budget ${clientId}`}, 0))`.execute(db)
+type Amounts = Omit<SponsorBudget, 'contracts'>
+type Limits = Amounts & { perNetwork: bigint | null }
+
+/** @param hours  oldest first */
+function exhaustedBy(
+  of: Exhausted['of'],
+  { hours, limit, charged }: { hours: { hour: Date; wei: bigint }[]; limit: bigint; charged: bigint },
+): Exhausted | null {
+  let left = hours.reduce((sum, { wei }) => sum + wei, charged)
+  if (left <= limit) return null
+  if (charged > limit) return { of, resetsAt: null }
+  for (const { hour, wei } of hours) {
+    left -= wei
+    if (left <= limit) return { of, resetsAt: new Date(hour.getTime() + (DAY_HOURS + 1) * HOUR_MS) }
+  }
+  return { of, resetsAt: null }
+}
+
+type Counted = {
+  chainId: number
+  clientId: string
+  accountId: string
+  wei: bigint
+  hour?: Date | RawBuilder<Date>
 }
 
 /** Counts what sponsors pay for a person's write, in the hour that it is of. `wei` below 0: given back. */
 export async function countSpent(
   db: Db,
-  { clientId, accountId, wei, hour }: { clientId: string; accountId: string; wei: bigint; hour?: Date },
+  { chainId, clientId, accountId, wei, hour = sql<Date>`date_trunc('hour', now())` }: Counted,
 ): Promise<void> {
   await db
     .insertInto('gas_spent')
@@ -225,7 +268,7 @@ export async function countSpent(
       [accountId, EVERYONE].map((whose) => ({
         client_id: clientId,
         account_id: whose,
-        hour: hour ?? sql<Date>`date_trunc('hour', now())`,
+        hour,
         wei: String(wei),
       })),
     )
@@ -233,6 +276,13 @@ export async function countSpent(
       conflict
         .columns(['client_id', 'account_id', 'hour'])
         .doUpdateSet({ wei: sql<string>`gas_spent.wei + excluded.wei` }),
+    )
+    .execute()
+  await db
+    .insertInto('gas_spent_on_network')
+    .values({ chain_id: chainId, hour, wei: String(wei) })
+    .onConflict((conflict) =>
+      conflict.columns(['chain_id', 'hour']).doUpdateSet({ wei: sql<string>`gas_spent_on_network.wei + excluded.wei` }),
     )
     .execute()
 }

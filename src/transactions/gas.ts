@@ -26,7 +26,9 @@ export type GasStrategy = {
    * Gives an account what its open writes lack by now, a reorganisation or a raise may have taken it, and what one of them costs `more`.
    * @throws what sending a write throws
    */
-  relieve: (asked: Omit<Preparing, 'intent' | 'sending'> & { send: TopUpTools['send']; more: Terms }) => Promise<void>
+  relieve: (
+    asked: Omit<Preparing, 'intent' | 'sending'> & Pick<TopUpTools, 'send' | 'to'> & { more: Terms },
+  ) => Promise<void>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
@@ -45,7 +47,7 @@ type Preparing = {
   caller: Caller
   intent: Intent
   /** absent in a rehearsal, which sends nothing */
-  sending?: Pick<TopUpTools, 'send' | 'check'>
+  sending?: Pick<TopUpTools, 'send' | 'check' | 'refuseIfSent'>
 }
 
 /** An intent as it would be bound. */
@@ -126,14 +128,19 @@ const topup: GasStrategy = {
       caller.address,
       intent,
       sending === undefined
-        ? rehearsedFund({ app, chain, caller })
+        ? rehearsedFund({ app, chain, caller, to: intent.to })
         : topUpFund({
-            ...{ app, chain, caller, ...sending },
+            ...{ app, chain, caller, to: intent.to, ...sending },
             prepare: transferFrom(chain),
           }),
     ),
-  relieve: async ({ app, chain, caller, send, more }) => {
-    const fund = topUpFund({ ...{ app, chain, caller, send }, check: async () => {}, prepare: transferFrom(chain) })
+  relieve: async ({ app, chain, caller, send, more, to }) => {
+    const fund = topUpFund({
+      ...{ app, chain, caller, send, to },
+      check: async () => {},
+      refuseIfSent: async () => {},
+      prepare: transferFrom(chain),
+    })
     await fund({ value: 0n, terms: more })
   },
 }

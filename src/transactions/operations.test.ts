@@ -213,6 +213,23 @@ test('budgets are reserved before anything is signed, and a write beyond them is
   await assert.rejects(add(none), refusedWith('gas_budget_exhausted'))
 })
 
+test('an application whose budget names contracts has writes to those paid, and a network’s own budget holds for all', async () => {
+  const writer = await world.poor('names-contracts', 'one-contract')
+  await assert.rejects(call(writer, 'ping()'), refusedWith('gas_budget_exhausted'))
+  const mixed = { calls: [{ address: world.probe, abi: 'add(uint256)', args: ['1'] }, { address: world.target, abi: 'ping()' }] } // prettier-ignore
+  await assert.rejects(writeBatch(world.first.app, writer, mixed, {}), refusedWith('gas_budget_exhausted'))
+  await add(writer)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+  const setCap = (wei: string | null) => world.db.updateTable('networks').set({ sponsor_per_day: wei }).execute()
+  await setCap('1')
+  try {
+    await assert.rejects(add(writer), refusedWith('gas_budget_exhausted'))
+  } finally {
+    await setCap(null)
+  }
+})
+
 test('where no sponsor can pay it is refused before anything is stored', async () => {
   const writer = await world.poor('empty')
   const held = await world.balanceOf(world.house.address)

@@ -34,7 +34,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     ...{ sequence: 0, calls, gas, authorizationNonce, requestHash: null },
     deadline: Math.floor(app.now() / 1_000) + LIFE_SECONDS,
   }
-  await rehearseBudget(app, caller, charged)
+  await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, token)
   const [returned, { rule, limits }] = await Promise.all([
     callOperation(chain, from, intents, payer),

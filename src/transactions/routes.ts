@@ -5,7 +5,8 @@
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
  * Start with `send.ts` and docs/states.md; `keeper.ts` is the worker.
- * Tables: attempts, carried, gas_spent, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups, transactions, waits.
+ * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups,
+ *   transactions, waits, withdrawals.
  */
 
 import type { FastifyInstance } from 'fastify'

@@ -9,12 +9,12 @@ import { SignerRefused } from '../signer/client.ts'
 import type { SignOperationRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import type { SponsorBudget } from '../store/sponsor-budget.ts'
+import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { notSigned } from './bind.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
-import { findExhausted } from './gas-budget.ts'
+import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
 import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
 import { answerOf } from './answer.ts'
@@ -82,17 +82,19 @@ async function attemptWrite(app: App, write: OperationWrite): Promise<OperationO
   throw inFlight()
 }
 
-/** What the budgets of the application are; sponsors pay nothing for one that has none. @throws gas_budget_exhausted */
-function budgetOf(app: App, { clientId }: Caller): SponsorBudget {
+/** What the budgets of the application are; sponsors pay nothing for one that has none, nor for contracts that it does not name. @throws gas_budget_exhausted */
+function budgetOf(app: App, { clientId }: Caller, intents: readonly Intent[]): SponsorBudget {
   const budget = allowedTo(app, clientId).sponsor
   if (budget === null) throw exhaustedError(app, { of: 'application', resetsAt: null })
+  if (!intents.every(({ to }) => paysFor(budget, to)))
+    throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null, retryAfter: 3_600 }) // prettier-ignore
   return budget
 }
 
 async function prepareAndSend(app: App, write: OperationWrite, id: string): Promise<OperationOutcome> {
   const { chain, caller, intents, key } = write
   const { accountId, clientId, address: from } = caller
-  const budget = budgetOf(app, caller)
+  const budget = budgetOf(app, caller, intents)
   let prepared: PreparedOperation & { charged: bigint }
   try {
     prepared = await preparePaid(app, chain, from, intents)
@@ -231,8 +233,15 @@ export async function toldOperation(app: App, chain: Chain, row: OperationRow, h
 }
 
 /** Whether sponsors would pay for it, for a dry run. @throws gas_budget_exhausted */
-export async function rehearseBudget(app: App, caller: Caller, charged: bigint): Promise<void> {
-  const { clientId, accountId } = caller
-  const exhausted = await findExhausted(app.db, { clientId, accountId, charged }, budgetOf(app, caller))
+export async function rehearseBudget(
+  app: App,
+  caller: Caller,
+  intents: readonly Intent[],
+  charged: bigint,
+): Promise<void> {
+  const { clientId, accountId, chainId } = caller
+  const budget = budgetOf(app, caller, intents)
+  const perNetwork = await readNetworkBudget(app.db, chainId)
+  const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
   if (exhausted !== null) throw exhaustedError(app, exhausted)
 }

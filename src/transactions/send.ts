@@ -10,7 +10,7 @@ import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
 import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
 import { sendOperation, toldOperation } from './send-operation.ts'
 import type { PreparedWrite } from './prepare.ts'
@@ -40,24 +40,39 @@ export async function sendTransaction(
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
   if (chain.gas === 'sponsor') return sendOperation(app, caller, [intent], { idempotency })
+  // Nothing is paid for what was sent before, also where the database has lost that.
+  const refuseIfSent = async (id: string) => {
+    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
+  }
   const prepare = (id: string) =>
     gasStrategy(chain).prepare({
       ...{ app, chain, caller, intent },
       sending: {
         send: sendForSponsor,
         check: async (terms) => {
-          // Nothing is paid for what was sent before, also where the database has lost that.
-          if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
+          await refuseIfSent(id)
           return checkWrite(app, chain, caller, { intent, terms })
         },
+        refuseIfSent: () => refuseIfSent(id),
       },
     })
   return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
 }
 
-/** A write of an account that is not the caller's own, prepared in a way of its own. @throws as `sendTransaction` */
-export const sendForSponsor = async (app: App, write: Write): Promise<WriteAnswer> =>
-  (await sendWrite(app, write)).answer
+/**
+ * A write of an account that is not the caller's own, prepared in a way of its own, in which it is asked what the signer would refuse: a
+ * nonce that is bound and given back keeps those waiting who are behind it, and of a sponsor these are other people.
+ * @throws as `sendTransaction`
+ */
+export async function sendForSponsor(
+  app: App,
+  write: Omit<Write, 'prepare'> & { prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite> },
+): Promise<{ id: string; isReplay: boolean }> {
+  const { chain, caller, intent } = write
+  const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
+  const { answer, isReplay } = await sendWrite(app, { ...write, prepare })
+  return { id: answer.id, isReplay }
+}
 
 async function sendWrite(app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)

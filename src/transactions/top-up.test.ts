@@ -34,6 +34,7 @@ const RICH = { perUser: COIN, perApplication: 1_000n * COIN }
 before(async () => {
   world = await writing()
   world.first.chain.gas = 'topup'
+  await world.db.insertInto('networks').values({ chain_id: 31_337, name: 'devnet', genesis_hash: Buffer.alloc(32) }).execute() // prettier-ignore
   house = await sponsor('HOUSE')
   await application('demo', RICH)
 })
@@ -53,12 +54,15 @@ async function sponsor(name: string, wei = 100n * COIN): Promise<Sponsor> {
   await give(address, wei)
   return { accountId, chainId: 31_337, name, address: address.toLowerCase() as Hex }
 }
-const application = (clientId: string, sponsored: typeof RICH | null) =>
-  saveApplication(world.db, {
-    ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
-    ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
-    ...{ logoUri: null, isSuspended: false, sponsor: sponsored },
-  })
+const application = (clientId: string, sponsored: (typeof RICH & { contracts?: Hex[] }) | null) =>
+  saveApplication(
+    { db: world.db, rowKeys: null },
+    {
+      ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+      ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+      ...{ logoUri: null, isSuspended: false, sponsor: sponsored && { contracts: null, ...sponsored } },
+    },
+  )
 const give = (address: Hex, wei: bigint) => world.rpc('anvil_setBalance', address, `0x${wei.toString(16)}`)
 
 /** A person with nothing. */

@@ -12,13 +12,14 @@ import { allowedTo, type Caller } from '../http/bearer.ts'
 import type { Hex, KeyScope } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
-import { fromHex, fromWord } from '../store/bytes.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import type { SponsorBudget } from '../store/sponsor-budget.ts'
-import type { Budget, Fund, Shortage } from './funds.ts'
+import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { fundsOf, type Budget, type Fund, type Shortage } from './funds.ts'
 import {
   findExhausted,
   newestTopUp,
+  readNetworkBudget,
   reserveTopUp,
   restoreTopUp,
   settleTopUp,
@@ -31,11 +32,21 @@ import { lastUse, type IdempotencyKey } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
 
-/** A write that is not a caller's own: prepared in a way of its own, with a key of its own. @returns its id */
+/**
+ * A write that is not a caller's own: prepared in a way of its own, with a key of its own.
+ * @returns its id, and whether it was told before
+ */
 type SendWrite = (
   app: App,
-  write: { chain: Chain; caller: Caller; intent: Intent; key: IdempotencyKey; prepare: () => Promise<PreparedWrite> },
-) => Promise<{ id: string }>
+  write: {
+    chain: Chain
+    caller: Caller
+    intent: Intent
+    key: IdempotencyKey
+    /** @param check  what the signer would refuse. @throws what the signer throws */
+    prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite>
+  },
+) => Promise<{ id: string; isReplay: boolean }>
 
 /** What a top-up needs of the engine above it. */
 export type TopUpTools = {
@@ -43,9 +54,13 @@ export type TopUpTools = {
   chain: Chain
   /** the person whose write it is */
   caller: Caller
+  /** what the write calls, in lower case: not every budget pays for everything */
+  to: Hex
   send: SendWrite
   /** what the signer would refuse the person's write for; nothing is paid for that. @throws what the signer throws */
   check: (terms: Terms) => Promise<unknown>
+  /** That no other process has sent the person's write meanwhile. @throws idempotency_in_flight */
+  refuseIfSent: () => Promise<void>
   /** How a plain transfer from a sponsor is prepared. */
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
 }
@@ -75,6 +90,7 @@ export const topUpFund =
     const { app, chain, caller } = tools
     const budget = allowedTo(app, caller.clientId).sponsor
     if (budget === null || shortage.terms === null) return null
+    if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     let brought = 0
     // Once at least: one who hardly waits finds at the repeat what was begun.
     do {
@@ -82,7 +98,7 @@ export const topUpFund =
       let id = sent
       if (id === null) {
         await followedTo(chain, blockNumber)
-        const { funds, lacks } = await missing(tools, shortage)
+        const { funds, lacks } = await missing(tools, shortage, budget)
         if (lacks === 0n) return funds
         // Before each: meanwhile the same request may have been bound by another process.
         await tools.check(shortage.terms)
@@ -118,15 +134,19 @@ async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
 
 /** Whether a top-up would be sent, for a dry run: nothing is. @throws gas_budget_exhausted, sponsor_empty */
 export const rehearsedFund =
-  (tools: Pick<TopUpTools, 'app' | 'chain' | 'caller'>): Fund =>
+  (tools: Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to'>): Fund =>
   async (shortage) => {
     const { app, chain, caller } = tools
     const budget = allowedTo(app, caller.clientId).sponsor
     if (budget === null || shortage.terms === null) return null
-    const { funds, lacks } = await missing(tools, shortage)
+    if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
+    const { funds, lacks } = await missing(tools, shortage, budget)
     if (lacks === 0n) return funds
     const charged = lacks + marginOf(shortage.terms)
-    const exhausted = await findExhausted(app.db, { clientId: caller.clientId, accountId: caller.accountId, charged }, budget) // prettier-ignore
+    const { chainId } = chain
+    const { clientId, accountId } = caller
+    const perNetwork = await readNetworkBudget(app.db, chainId)
+    const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
     if (exhausted !== null) throw exhaustedError(app, exhausted)
     if ((await sponsorsOf(app.db, chain.chainId)).length === 0) throw empty(app, chain)
     return { ...funds, available: funds.available + charged }
@@ -137,31 +157,51 @@ const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
 const marginOf = (terms: Terms): bigint => feeOf(terms) / 4n
 
 /**
- * What the person has at the newest block and what their write lacks beside their open ones, wei: gas, of this and of those that became
- * dearer. Nothing, too, where they do not have the values: then it is their own funds that do not suffice, and the caller finds that.
+ * For a write of a contract that the application's budget does not pay for: what the person has, where it suffices.
+ * @throws insufficient_funds  saying why no sponsor pays
+ */
+async function ownFunds(
+  tools: Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to'>,
+  shortage: Shortage,
+  budget: SponsorBudget,
+): Promise<Budget> {
+  const { funds, needed } = await missing(tools, shortage, budget)
+  const { available } = funds
+  if (needed <= available) return funds
+  const detail = `The account needs ${needed} wei and has ${available}: no sponsor pays for this address, the budget of the application names others.`
+  throw new AppError('insufficient_funds', detail, { funds: fundsOf(tools.caller.address, { needed, available }) })
+}
+
+/**
+ * What the person has at the newest block, what their write needs beside their open ones, and what lacks of that, wei: gas, of this and of
+ * those that became dearer. Nothing, too, where they do not have the values, or the gas of open writes that the budget does not pay for:
+ * then it is their own funds that do not suffice, and the caller finds that.
  */
 async function missing(
   { app, chain, caller: { address } }: Pick<TopUpTools, 'app' | 'chain' | 'caller'>,
   { value, terms }: Shortage,
-): Promise<{ funds: Budget; lacks: bigint }> {
+  budget: SponsorBudget,
+): Promise<{ funds: Budget; needed: bigint; lacks: bigint }> {
   const funds = await fundsAtHead(chain, address)
   const open = await retrying(() =>
     app.db
       .selectFrom('transactions')
-      .select(['reserved', 'value', 'is_cancel'])
+      .select(['reserved', 'value', 'is_cancel', 'target'])
       .where('chain_id', '=', chain.chainId)
       .where('sender', '=', fromHex(address))
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
       .where('nonce', '>=', funds.paidBelow)
       .execute(),
   )
-  let [reserved, values] = [value + feeOf(terms!), value]
+  /** `own`: of what is needed, what nobody else pays */
+  let [needed, own] = [value + feeOf(terms!), value]
   for (const row of open) {
-    reserved += BigInt(row.reserved ?? 0)
-    if (row.reserved !== null && !row.is_cancel) values += fromWord(row.value)
+    needed += BigInt(row.reserved ?? 0)
+    if (!paysFor(budget, toHex(row.target))) own += BigInt(row.reserved ?? 0)
+    else if (row.reserved !== null && !row.is_cancel) own += fromWord(row.value)
   }
-  const lacks = reserved - funds.available
-  return { funds, lacks: lacks <= 0n || values > funds.available ? 0n : lacks }
+  const lacks = needed - funds.available
+  return { funds, needed, lacks: lacks <= 0n || own > funds.available ? 0n : lacks }
 }
 
 /** Both at one block by its hash: a node that lags says so, instead of naming less than is there. */
@@ -227,22 +267,28 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   const { app, chain, caller } = tools
   const intent: Intent = { to: caller.address, data: '0x', value: topUp.wei, abi: '', fn: null, errors: [] }
   let isCounted = false
-  const prepare = async (): Promise<PreparedWrite> => {
+  const prepare = async (check: (terms: Terms) => Promise<unknown>): Promise<PreparedWrite> => {
     const prepared = await tools.prepare(sponsor.address, intent)
+    // Before anything is counted or has a nonce: who is at a limit of the signer takes neither from others.
+    await check(prepared.terms)
     const charged = topUp.wei + feeOf(prepared.terms)
     const reserved = await reserveTopUp(app.db, { ...topUp, charged }, budget)
     if (reserved === 'settled') throw new SettledMeanwhile()
     if (reserved !== 'reserved') throw exhaustedError(app, reserved)
     isCounted = true
+    // Once more, as late as it can be: the same request may have been bound by another process since its own funds suffice.
+    await tools.refuseIfSent()
     return prepared
   }
   try {
     const key = { scope: scopeOf(topUp), requestHash: REQUEST_HASH }
     const from = { ...caller, accountId: sponsor.accountId, address: sponsor.address }
-    const { id } = await tools.send(app, { chain, caller: from, intent, key, prepare })
+    const { id, isReplay } = await tools.send(app, { chain, caller: from, intent, key, prepare })
     // Sent before: also where the database has lost that it was, and has its transaction from the ledger.
     if (!isCounted) await restoreTopUp(app.db, topUp, id)
     const { chainId, wei } = topUp
+    // Found again it is told by who sent it.
+    if (isReplay) return id
     app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
     return id
   } catch (error) {
@@ -314,12 +360,11 @@ const secondsUntil = (resetsAt: string | null, now: () => number): number =>
 
 export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
   telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
-  const whose = of === 'person' ? 'person' : 'application'
   const until = resetsAt === null ? null : resetsAt.toISOString()
   const detail =
     until === null
-      ? `This write costs more gas than the budget of the ${whose} for a day.`
-      : `The gas budget of the ${whose} is used up until ${until}.`
+      ? `This write costs more gas than the budget of the ${of} for a day.`
+      : `The gas budget of the ${of} is used up until ${until}.`
   return new AppError('gas_budget_exhausted', detail, {
     resetsAt: until,
     retryAfter: secondsUntil(until, now),

@@ -15,9 +15,9 @@ test('an application reads nobody by an identity that is not proven to be theirs
   Object.assign(app, { identityKeys: madeIdentityKeys() })
   const { accountId, userId } = await account('ann')
   const { clientId } = demoApplication
-  await saveApplication(db, demoApplication)
+  await saveApplication(app, demoApplication)
   await noteUser(db, { clientId, accountId })
-  await addConsent(db, { accountId, clientId, permissions: ['users:read'] })
+  await addConsent(app, { accountId, clientId, permissions: ['users:read'] })
   const profile = { provider: 'TWO', subject: '7', username: null, imageSrc: null, email: null, emailVerified: null }
   await linkIdentity(app, { accountId, userId }, profile)
   const reader = { kind: 'machine', clientId } as Reader

@@ -12,7 +12,7 @@ const tokens = new Map<string, string>()
 before(async () => {
   here = await world()
   for (const clientId of ['social', 'private'])
-    await saveApplication(here.app.db, {
+    await saveApplication(here.app, {
       clientId,
       name: clientId,
       chainId: here.facts.chainId,
@@ -71,7 +71,7 @@ test('who is not of the application, or did not allow being found, is not there,
   const dan = (await here.person('dan')).userId
   const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', dan).executeTakeFirstOrThrow() // prettier-ignore
   await db.insertInto('application_users').values({ client_id: 'social', account_id: accountId }).execute()
-  await addConsent(db, { accountId, clientId: 'social', permissions: ['wallet:read'] })
+  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['wallet:read'] })
   const said = []
   for (const id of ['DEV-alice', 'DEV-cas', 'DEV-dan', 'DEV-nobody']) {
     const { status, body } = await get(`/v1/users/${id}`, tokens.get('ann')!)
@@ -79,7 +79,7 @@ test('who is not of the application, or did not allow being found, is not there,
     assert.deepEqual((await look(`username=${id.slice(4)}`)).body, [])
   }
   assert.equal(new Set(said).size, 1)
-  await addConsent(db, { accountId, clientId: 'social', permissions: ['users:directory'] })
+  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['users:directory'] })
   assert.equal((await look('username=dan')).body.length, 1)
 })
 
@@ -115,7 +115,7 @@ test('ten names a minute, then 429', async (t) => {
 
 test('an application lists who allowed it to read them, each once, the newest first, page by page', async () => {
   const { db } = here.app
-  const { secret } = await createApplication(db, {
+  const { secret } = await createApplication(here.app, {
     clientId: 'office',
     name: 'Office',
     network: 'devnet',
@@ -135,7 +135,7 @@ test('an application lists who allowed it to read them, each once, the newest fi
       .insertInto('application_users')
       .values({ client_id: 'office', account_id: accountId, created_at })
       .execute()
-    if (name !== 'ivy') await addConsent(db, { accountId, clientId: 'office', permissions: ['users:read'] })
+    if (name !== 'ivy') await addConsent(here.app, { accountId, clientId: 'office', permissions: ['users:read'] })
   }
   const basic = { authorization: `Basic ${Buffer.from(`office:${secret}`).toString('base64')}` }
   const { body } = await post(here.facts.origin, '/oauth/token', { grant_type: 'client_credentials' }, basic)

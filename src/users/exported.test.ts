@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import { makePlace, startSigner } from '../../test/spawned-signer.ts'
+import { command } from '../../test/command.ts'
+import { ask, makePlace, refusal as refused, startSigner } from '../../test/spawned-signer.ts'
 import { AppError } from '../errors.ts'
 import { accountIdOf, type UserId } from '../ids.ts'
 import { askAt } from '../signer/ask-operator.ts'
@@ -11,7 +13,16 @@ import { exportAll } from '../signer/export-all.ts'
 import { newKeyPair } from '../signer/hpke.ts'
 import type { KeyExport } from '../signer/wire.ts'
 import { stopLane } from '../transactions/stop-lane.ts'
-import { markExported, readExported, settleExported, startMarkingExports, takeKey } from './exported.ts'
+import {
+  markExported,
+  readExported,
+  readKeptStatement,
+  settleExported,
+  startMarkingExports,
+  takeKey,
+  tellHeldElsewhere,
+  type ExportedPlace,
+} from './exported.ts'
 import { pregenerate } from './pregenerate.ts'
 import { insertAccount } from './sign-in.ts'
 
@@ -154,4 +165,81 @@ test('keys that the signer’s operator takes out count as exported by the next 
   const worker = startMarkingExports({ db, signer, telemetry })
   await worker.stop()
   assert.notEqual(await readExported(db, rows[2]!.accountId), null)
+})
+
+test('what the signer says of keys that left is kept, and a signer that was restored from before is told, once', async (t) => {
+  const place = await makePlace()
+  const start = () => startSigner(place, { more: { SIGNER_EXPORT_ALL: 'on' } })
+  let signer = await start()
+  t.after(async () => {
+    await signer.end('SIGKILL')
+    place.clear()
+  })
+  const { db } = world.app
+  const [left, stays] = ['X-told1', 'X-told2'] as const
+  for (const userId of [left, stays]) {
+    const { address } = await signer.createAccount({ userId })
+    await insertAccount(db, { userId, address })
+    await signer.sign(ask(address, { intentId: userId, accessToken: await place.token(userId) }))
+  }
+  const far = async (userId: string) => {
+    const { address } = await signer.createAccount({ userId })
+    return signer.sign(ask(address, { nonce: 500, intentId: `${userId}_500`, accessToken: await place.token(userId) }))
+  }
+  await signer.end('SIGTERM')
+  const [store, copy] = [join(place.env.SIGNER_DIR!, 'signer.sqlite'), join(place.folder, 'copy')]
+  copyFileSync(store, copy)
+  signer = await start()
+  const where: ExportedPlace = { through: 0 }
+  await markExported({ db, signer }, where)
+  assert.deepEqual(await tellHeldElsewhere({ db, signer }, where), { taken: 0, refused: 0 })
+  await askAt(join(place.env.SIGNER_DIR!, 'admin.sock'), { verb: 'freeze', request: { subject: `user ${stays}` } })
+  const recipient = newKeyPair().getPublicKey('base64url')
+  await exportAll(recipient, { ask: (question) => askAt(join(place.env.SIGNER_DIR!, 'admin.sock'), question), write: () => {} }) // prettier-ignore
+  assert.equal(await markExported({ db, signer }, where), 1)
+  assert.deepEqual(await tellHeldElsewhere({ db, signer }, where), { taken: 0, refused: 0 }, 'it knows')
+  const kept = async (userId: string) =>
+    (await db.selectFrom('accounts').select('elsewhere').where('user_id', '=', userId).executeTakeFirstOrThrow()).elsewhere // prettier-ignore
+  const said = readKeptStatement((await kept(left))!)
+  assert.deepEqual([said.at, said.isBrought], [(await signer.keyExport({ userId: left })).exportedAt, false])
+  assert.equal(await kept(stays), null)
+
+  await signer.end('SIGTERM')
+  copyFileSync(copy, store)
+  const run = (...words: string[]) => command(place.env, ['signer', 'accept-restore', '--without-networks', ...words])
+  const [, confirmation] = /--accept ([0-9a-f]{16})$/m.exec((await run()).out)!
+  assert.equal((await run('--accept', confirmation!)).code, 0)
+  signer = await start()
+  await assert.rejects(far(left), refused('nonce_gap'))
+  // The same process as before: its ledger is a longer one by now.
+  for (let n = 0; n < 9; n++) await signer.createAccount({ userId: `X-more${n}` })
+  assert.ok((await signer.health()).ledgerEntries > where.through)
+  await markExported({ db, signer }, where)
+  assert.deepEqual(await tellHeldElsewhere({ db, signer }, where), { taken: 1, refused: 0 })
+  assert.deepEqual(await tellHeldElsewhere({ db, signer }, { ...where, isTold: false }), { taken: 0, refused: 0 })
+  await far(left)
+  await assert.rejects(far(stays), refused('nonce_gap'))
+
+  // A process that had passed these records by in another ledger.
+  await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', '=', left).execute()
+  const passed: ExportedPlace = {
+    through: (await signer.health()).ledgerEntries,
+    restored: 'ab'.repeat(32),
+    isTold: true,
+  }
+  await markExported({ db, signer }, passed)
+  assert.deepEqual([readKeptStatement((await kept(left))!).at, passed.isTold], [said.at, false])
+
+  // A database that someone wrote into: what the signer never signed it does not believe.
+  await db
+    .updateTable('accounts')
+    .set({ elsewhere: (await kept(left))! })
+    .where('user_id', '=', stays)
+    .execute()
+  assert.deepEqual(await tellHeldElsewhere({ db, signer }, { ...where, isTold: false }), { taken: 0, refused: 1 })
+  await assert.rejects(far(stays), refused('nonce_gap'))
+  await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', 'in', [left, stays]).execute()
+  const worker = startMarkingExports({ db, signer, telemetry: world.app.telemetry })
+  await worker.stop()
+  assert.equal(readKeptStatement((await kept(left))!).at, said.at)
 })

@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import type { Signer } from '../signer/client.ts'
-import type { KeyExport, OpenExport } from '../signer/wire.ts'
+import { MAX_HELD, type HeldElsewhere, type KeyExport, type OpenExport } from '../signer/wire.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { findNamed } from './find.ts'
@@ -40,25 +40,70 @@ export async function settleExported(db: Db, accountId: string, { exportedAt }: 
   if (exportedAt !== null) await markLeft(db, accountId, new Date(exportedAt))
 }
 
-/** Where a process is in the ledger of the signer. */
-export type ExportedPlace = { through: number }
+/** Where a process is in the ledger of the signer, the last restore of that, and whether it was told since what was kept here. */
+export type ExportedPlace = { through: number; restored?: string; isTold?: boolean }
 
 /**
  * Marks the accounts whose keys left by the signer's ledger, after a place in it: those that its own user took out with
- * `export-all`, and a key whose person did not come back after a process died here.
+ * `export-all`, and a key whose person did not come back after a process died here. What the signer has signed of each is kept for
+ * `tellHeldElsewhere`.
  * @returns how many counted as exported by it for the first time
  * @throws signer_unavailable, database_unavailable
  */
 export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, place: ExportedPlace): Promise<number> {
   let marked = 0
   for (;;) {
-    const { exported, through, isEnd } = await signer.exported({ after: place.through })
-    for (const { userId, at } of exported) marked += await markUser(db, userId, new Date(at))
+    const { exported, through, isEnd, restored } = await signer.exported({ after: place.through })
+    if (restored !== place.restored && restored !== undefined) {
+      const isOther = place.restored !== undefined
+      Object.assign(place, { restored, isTold: false })
+      if (isOther) place.through = 0
+      if (isOther) continue
+    }
+    for (const one of exported) {
+      if (one.isBrought !== true) marked += await markUser(db, one.userId, new Date(one.at))
+      if (one.statement !== undefined) await keepStatement(db, one as HeldElsewhere)
+    }
     const isOlder = through < place.through
     place.through = isOlder ? 0 : through
     if (isEnd && !isOlder) return marked
   }
 }
+
+/**
+ * Tells the signer which keys are elsewhere, too, by its own word that was kept: one that was restored from before has lost it, and would refuse
+ * nonces of these accounts that lie far ahead. Once for each process and restore.
+ * @returns how many it had not known, and how many it does not believe: another signer said so
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function tellHeldElsewhere(
+  { db, signer }: Pick<App, 'db' | 'signer'>,
+  place: ExportedPlace,
+): Promise<{ taken: number; refused: number }> {
+  const told = { taken: 0, refused: 0 }
+  // A signer of an earlier version takes no such word.
+  if (place.isTold === true || place.restored === undefined) return told
+  for (let after = '00000000-0000-0000-0000-000000000000'; ;) {
+    const rows = await retrying(
+      () =>
+      db.selectFrom('accounts').select(['account_id', 'user_id', 'elsewhere']).where('elsewhere', 'is not', null).where('account_id', '>', after).orderBy('account_id').limit(MAX_HELD).execute(), // prettier-ignore
+    )
+    if (rows.length > 0) {
+      const accounts = rows.map(({ user_id: userId, elsewhere }) => ({ userId, ...readKeptStatement(elsewhere!) }))
+      const { taken, refused } = await signer.heldElsewhere({ accounts })
+      told.taken += taken
+      told.refused += refused
+    }
+    if (rows.length < MAX_HELD) break
+    after = rows.at(-1)!.account_id
+  }
+  place.isTold = true
+  return told
+}
+
+/** The reverse of what `keepStatement` stores. */
+export const readKeptStatement = (text: string): Omit<HeldElsewhere, 'userId'> =>
+  JSON.parse(text) as Omit<HeldElsewhere, 'userId'>
 
 /** When the key of an account left; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
@@ -144,12 +189,34 @@ async function markUser(db: Db, userId: string, at: Date): Promise<number> {
   return Number(numUpdatedRows)
 }
 
+/** A key that was brought and has left since has left. */
+async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldElsewhere): Promise<void> {
+  const elsewhere = JSON.stringify({ at, isBrought: isBrought === true, statement })
+  await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ elsewhere })
+      .where('user_id', '=', userId)
+      .where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', '<>', elsewhere)]))
+      .$if(isBrought === true, (query) =>
+        query.where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', 'like', '%"isBrought":true%')])),
+      )
+      .execute(),
+  )
+}
+
 /** Marks whose keys left: an export by a person is marked at once, one by the signer's operator by this. */
 export function startMarkingExports(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
   const { log } = app.telemetry
   const place: ExportedPlace = { through: 0 }
   return eachMinute({
-    work: () => markExported(app, place),
+    async work() {
+      const marked = await markExported(app, place)
+      const { taken, refused } = await tellHeldElsewhere(app, place)
+      if (taken > 0) log.info('held_elsewhere_told', { accounts: taken })
+      if (refused > 0) log.warn('held_elsewhere_refused', { accounts: refused })
+      return marked
+    },
     done: (accounts) => log.info('accounts_marked_exported', { accounts }),
     failed: (error) => log.warn('exports_not_read', {}, error),
   })

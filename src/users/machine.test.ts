@@ -15,13 +15,13 @@ before(async () => {
   secret = await register('backend', ['wallet:read', 'users:read'])
   // Alice signed in to this application, Bob did not.
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
-  await addConsent(here.app.db, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
+  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
   machine = (await ask('backend', secret)).body.access_token
 })
 after(() => here.close())
 
 async function register(clientId: string, permissions: string[]): Promise<string> {
-  const made = await createApplication(here.app.db, {
+  const made = await createApplication(here.app, {
     clientId,
     name: clientId,
     network: 'devnet',
@@ -62,7 +62,7 @@ test('an application gets a token for itself, without a user and without a refre
 
 test('who is not confidential, or may not, or does not prove itself, gets none', async () => {
   const plain = await register('plain', ['wallet:read', 'contracts:write'])
-  await saveApplication(here.app.db, {
+  await saveApplication(here.app, {
     clientId: 'browser',
     name: 'browser',
     chainId: here.facts.chainId,
@@ -177,7 +177,7 @@ test('who signed in without being asked for it is not read, and who is asked is 
   const browser = openBrowser(origin)
   await browser.signIn(authorizationUrl(origin, at).url, 'walt')
   // The permission comes later: nobody was asked for it yet.
-  await updateApplication(here.app.db, 'quiet', { permissions: ['users:read'] })
+  await updateApplication(here.app, 'quiet', { permissions: ['users:read'] })
   forgetApplication(here.app, 'quiet')
   const quietly = (await ask('quiet', quiet)).body.access_token
   assert.equal((await get('/v1/users/DEV-walt', quietly)).body.code, 'forbidden_user')
@@ -208,7 +208,7 @@ test('it can be looked at and taken back by its application only, and ends with 
   assert.equal((await get('/v1/users/DEV-alice', token)).status, 401)
   assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200)
 
-  await updateApplication(here.app.db, 'backend', { permissions: ['wallet:read'] })
+  await updateApplication(here.app, 'backend', { permissions: ['wallet:read'] })
   forgetApplication(here.app, 'backend')
   assert.equal((await ask('backend', secret)).body.error, 'invalid_request')
 })

@@ -4,6 +4,7 @@ import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
+import { readKeptStatement } from './exported.ts'
 
 /** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
@@ -147,9 +148,9 @@ export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
   }
   let keys = 0
   for (let after = ''; ;) {
-    const rows = await db.selectFrom('wrapped_keys as kept').leftJoin('accounts as account', 'account.user_id', 'kept.user_id').selectAll('kept').select('account.attestation').where('kept.user_id', '>', after).orderBy('kept.user_id').limit(EXPORT_PAGE).execute() // prettier-ignore
-    for (const { user_id: userId, address, version, data_key_id, wrapped, iv, tag, attestation } of rows) {
-      const key: WrappedKey = { userId, address: toHex(address), version, dataKeyId: toHex(data_key_id), wrapped: toHex(wrapped), iv: toHex(iv), tag: toHex(tag), attestation: attestation === null ? null : toHex(attestation) } // prettier-ignore
+    const rows = await db.selectFrom('wrapped_keys as kept').leftJoin('accounts as account', 'account.user_id', 'kept.user_id').selectAll('kept').select(['account.attestation', 'account.elsewhere']).where('kept.user_id', '>', after).orderBy('kept.user_id').limit(EXPORT_PAGE).execute() // prettier-ignore
+    for (const { user_id: userId, address, version, data_key_id, wrapped, iv, tag, attestation, elsewhere } of rows) {
+      const key: WrappedKey = { userId, address: toHex(address), version, dataKeyId: toHex(data_key_id), wrapped: toHex(wrapped), iv: toHex(iv), tag: toHex(tag), attestation: attestation === null ? null : toHex(attestation), elsewhere: elsewhere === null ? null : readKeptStatement(elsewhere) } // prettier-ignore
       yield JSON.stringify({ key })
     }
     keys += rows.length

@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { testCluster } from '../database.ts'
+import { playTopUpPoints } from './top-up-points.ts'
 import { runToppedUp } from './top-ups.ts'
 import { describe } from './transactions-report.ts'
 
@@ -23,5 +24,18 @@ test(
     assert.deepEqual(report.verdict.problems, [], report.said)
     assert.ok(report.kills.server + report.kills.signer >= 3, 'too few were killed')
     assert.ok(report.topUps > 20, `only ${report.topUps} top-ups`)
+  },
+)
+
+test(
+  'killed between two steps of a top-up, or of the write behind it, a person without a coin is paid once and writes once',
+  { timeout: 240_000 },
+  async (t) => {
+    const points = ['after-bind', 'after-store', 'after-bind:2', 'signer.after-commit']
+    const report = await playTopUpPoints({ points, replicas: 1, cluster: testCluster })
+    const { fired, missed, verdict, topUps, said } = report
+    t.diagnostic(`killed at ${fired.join(', ')}; ${topUps} top-ups in ${report.seconds} s`)
+    assert.deepEqual([missed, verdict.problems], [[], []], said)
+    assert.equal(topUps, points.length)
   },
 )

@@ -34,7 +34,7 @@ export async function runToppedUp(options: RunOptions): Promise<RunReport & { to
 }
 
 /** What a reorganisation or a raise took from a write that was told is sent again when its person asks for it to be sped up. */
-async function hurry(world: ChaosWorld, writes: Write[], signal: AbortSignal): Promise<void> {
+export async function hurry(world: ChaosWorld, writes: Write[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     for (const write of writes) {
       if (signal.aborted || write.hash === null) continue
@@ -48,7 +48,7 @@ async function hurry(world: ChaosWorld, writes: Write[], signal: AbortSignal): P
 const SPONSOR = 'SPONSOR-HOUSE'
 
 /** A funded sponsor, and people without coins: from so far below that no reorganisation gives them any back. */
-async function withSponsor(world: ChaosWorld): Promise<Account[]> {
+export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
   const people = [...world.accounts]
   const signer = connectSigner({ path: join(world.folder, 'signer.sock') })
   const { address } = await signer.createAccount({ userId: SPONSOR })
@@ -77,7 +77,7 @@ async function withSponsor(world: ChaosWorld): Promise<Account[]> {
  * there are no more of them than transactions of theirs that needed one. The application's budget counts at least what was paid.
  * @returns how many there were
  */
-async function judgeTopUps(world: ChaosWorld): Promise<number> {
+export async function judgeTopUps(world: ChaosWorld): Promise<number> {
   const sponsor = world.accounts.at(-1)!.address
   const { transactions } = await readChain(world)
   const { topUps, rows, spent } = await world.reading(async (db) => ({

@@ -29,7 +29,7 @@ before(async () => {
   agent = new http.Agent({ keepAlive: true, maxSockets: LANES })
   here = await world({ LOG_LEVEL: 'silent' })
   // Every permission that a user's token can carry, so that every route can accept something.
-  await updateApplication(here.app.db, here.facts.clientId, { permissions: [...userPermissions] })
+  await updateApplication(here.app, here.facts.clientId, { permissions: [...userPermissions] })
   forgetApplication(here.app, here.facts.clientId)
   here = { ...here, alice: await here.person('alice'), bob: await here.person('bob') }
 })

@@ -7,6 +7,7 @@ import { accountIdOf } from '../../ids.ts'
 import { findUser } from '../../users/find.ts'
 import { qrSvg } from './qr.ts'
 import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../../test/rehearsal.ts' // prettier-ignore
+import { rewriteMacs } from '../../../test/rewrite-macs.ts'
 import { en } from '../../texts/en.ts'
 
 let world: Rehearsal
@@ -32,6 +33,7 @@ const growOld = async () => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(
     world.app.db,
   )
+  await rewriteMacs(world.app)
 }
 
 test('a person signs in for the page itself and sees address, code and nothing of an application', async () => {
@@ -94,7 +96,7 @@ test('one script, from one address, may run on the page, and nowhere else', asyn
 })
 
 test('revoking one application leaves the others and other people alone', async () => {
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'second', name: 'Second' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'second', name: 'Second' })
   const one = await obtainTokens(world, { username: 'cleo' })
   const two = await obtainTokens(world, { username: 'cleo', parameters: { client_id: 'second' } })
   const other = await obtainTokens(world, { username: 'carl', parameters: { client_id: 'second' } })

@@ -8,6 +8,7 @@ import { exportInfo } from '../../signer/exports.ts'
 import { en } from '../../texts/en.ts'
 import { makePlace, startSigner, type Place, type Running } from '../../../test/spawned-signer.ts'
 import { openBrowser, rehearse, textOf, type Page, type Rehearsal } from '../../../test/rehearsal.ts'
+import { rewriteMacs } from '../../../test/rewrite-macs.ts'
 import { publicKeys } from '../keys.ts'
 
 let world: Rehearsal
@@ -54,8 +55,10 @@ async function take(
   }
 }
 
-const growOld = (seconds: number) =>
-  sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - ${seconds}::int))) where kind = 'Session' and payload ? 'loginTs'`.execute(world.app.db) // prettier-ignore
+const growOld = async (seconds: number) => {
+  await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - ${seconds}::int))) where kind = 'Session' and payload ? 'loginTs'`.execute(world.app.db) // prettier-ignore
+  await rewriteMacs(world.app)
+}
 
 const marked = async (userId: string) =>
   (await world.app.db.selectFrom('accounts').select('exported_at').where('user_id', '=', userId).executeTakeFirstOrThrow())

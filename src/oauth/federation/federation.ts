@@ -12,9 +12,11 @@ import { sql, type Selectable } from 'kysely'
 import * as openid from 'openid-client'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
+import { isAuthentic, type RowReader } from '../../http/authentic-row.ts'
 import { newSecret } from '../../ids.ts'
-import { retrying, type RootDb } from '../../store/db.ts'
+import { retrying } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
+import { macOf, type RowContent } from '../../store/row-mac.ts'
 import type { Database } from '../../store/rows.ts'
 import type { Profile } from '../../users/profile.ts'
 import { openConnections, unavailable } from './connection.ts'
@@ -63,7 +65,7 @@ type Visit = {
  * for the profile with the access token that it gave to us, over the same connection of ours.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
-export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemetry'>): Federation {
+export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemetry' | 'rowKeys'>): Federation {
   const { db, origin } = app
   const connect = openConnections(app)
 
@@ -75,11 +77,20 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         nonce: openid.randomNonce(),
         codeVerifier: openid.randomPKCECodeVerifier(),
       }
+      const row = {
+        state_hash: sha256(visit.state),
+        interaction_uid: interactionUid,
+        provider: provider.name,
+        nonce: visit.nonce,
+        code_verifier: visit.codeVerifier,
+        browser_hash: sha256(browser),
+        expires_at: new Date(Date.now() + VISIT_SECONDS * 1_000),
+      }
       await retrying(() =>
         sql`${prepared}
-          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at)
-          values (${sha256(visit.state)}, ${interactionUid}, ${provider.name}, ${visit.nonce}, ${visit.codeVerifier},
-            ${sha256(browser)}, ${new Date(Date.now() + VISIT_SECONDS * 1_000)})`.execute(db),
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac)
+          values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
+            ${row.browser_hash}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(db),
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
@@ -103,10 +114,9 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
     },
 
     async receive(provider, { state, browser }) {
-      const row = browser === null ? undefined : await consumeVisit(db, provider, { state, browser })
-      if (row === undefined) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
-      const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, created_at } = row
-      return { interactionUid, state, nonce, codeVerifier, leftAt: created_at.getTime() / 1_000 }
+      const visit = browser === null ? null : await consumeVisit(app, provider, { state, browser })
+      if (visit === null) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
+      return visit
     },
 
     async identify(provider, visit, callback) {
@@ -138,22 +148,43 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
 
 /** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
 async function consumeVisit(
-  db: RootDb,
-  provider: ProviderSettings,
+  app: RowReader & Pick<App, 'db'>,
+  { name }: ProviderSettings,
   { state, browser }: { state: string; browser: string },
-): Promise<VisitRow | undefined> {
+): Promise<Visit | null> {
   const now = new Date()
   const { rows } = await retrying(() =>
     sql<VisitRow>`${prepared}
       update sign_ins set consumed_at = ${now}
-      where state_hash = ${sha256(state)} and provider = ${provider.name} and browser_hash = ${sha256(browser)}
+      where state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}
         and consumed_at is null and expires_at > ${now}
-      returning interaction_uid, nonce, code_verifier, created_at`.execute(db),
+      returning state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac`.execute(
+      app.db,
+    ),
   )
-  return rows[0]
+  const [row] = rows
+  if (row === undefined) return null
+  const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until, mac } = row
+  if (!isAuthentic(app, { provider: name, interaction: interactionUid }, { content: visitContent(row), mac }))
+    return null
+  return { interactionUid, state, nonce, codeVerifier, leftAt: until.getTime() / 1_000 - VISIT_SECONDS }
 }
 
-type VisitRow = Pick<Selectable<Database['sign_ins']>, 'interaction_uid' | 'nonce' | 'code_verifier' | 'created_at'>
+type VisitRow = Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at'>
+
+/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, until when. */
+export const visitContent = (
+  row: Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at' | 'mac'>,
+): RowContent => [
+  'sign_ins',
+  Buffer.from(row.state_hash).toString('hex'),
+  row.interaction_uid,
+  row.provider,
+  row.nonce,
+  row.code_verifier,
+  Buffer.from(row.browser_hash).toString('hex'),
+  row.expires_at.toISOString(),
+]
 
 /** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
 export const callbackOf = (origin: string, { name }: ProviderSettings): string => `${origin}/login/callback/${name}`

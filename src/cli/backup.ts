@@ -1,0 +1,186 @@
+import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { readIdentities, readRecipient } from '../backup/age.ts'
+import { readSome } from '../config.ts'
+import { lockFolder } from '../folder-lock.ts'
+import { backupDatabase } from '../snapshot/backup.ts'
+import { drillBackup, type SnapshotDrill } from '../snapshot/drill.ts'
+import { BackupError, sayFault } from '../snapshot/fault.ts'
+import { assertTarget, collectFiles, readIdentityText } from '../snapshot/files.ts'
+import { restoreDatabase } from '../snapshot/restore.ts'
+import { makeFolder } from '../store/folder.ts'
+import type { DatabasePlace } from '../store/copy.ts'
+import { readInstallationSettings, type InstallationSettings } from './database.ts'
+
+const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
+const collect = (one: string, before: string[] = []): string[] => [...before, one]
+
+/** `chatelaine backup`: beside running servers; the embedded database lets one process in. */
+export function addBackup(program: Command, version: string): void {
+  program
+    .command('backup')
+    .description(
+      'copy database and files of the server, beside running servers, into one file, encrypted to recipients (age); the signer’s side: `signer backup`',
+    )
+    .requiredOption('--to <file>', 'file to create; FILE.json beside it says what is in it')
+    .requiredOption('--recipient <key>', 'age1…, who can open it; repeat for each', collect)
+    .option('--without-files', 'the database only: another user has the files')
+    .action(({ to, recipient, withoutFiles }: { to: string; recipient: string[]; withoutFiles?: true }) =>
+      told('Nothing was written.', () => backup({ to, recipient, hasFiles: withoutFiles !== true, version })),
+    )
+}
+
+async function backup({
+  to,
+  recipient,
+  hasFiles,
+  version,
+}: {
+  to: string
+  recipient: string[]
+  hasFiles: boolean
+  version: string
+}): Promise<void> {
+  // prettier-ignore
+  const settings = readInstallationSettings()
+  const place = placeOf(settings)
+  if ('dir' in place && !existsSync(place.dir))
+    throw new BackupError(`There is no installation in ${settings.dataDir}: set DATA_DIR or DATABASE_URL.`)
+  const recipients = recipient.map(readRecipient)
+  assertTarget(to, { inside: 'dir' in place ? settings.dataDir : null, kekFiles: kekFiles(settings) })
+  const files = hasFiles ? collectFiles(process.env, settings.dataDir) : []
+  process.umask(0o077)
+  const record = await holding(settings, () =>
+    backupDatabase(place, { to, recipients, files, program: version, now: Date.now }),
+  )
+  const rows = Object.values(record.rows).reduce((sum, one) => sum + one, 0)
+  console.log(`${to}: ${record.bytes} bytes, ${record.rows.accounts} accounts, ${rows} rows, as of ${record.at}.`)
+  console.log(
+    files.length === 0
+      ? 'Files of the server are not in it.'
+      : `Files in it: ${record.files.join(', ')}. Who opens it can sign tokens.`,
+  )
+  console.log(
+    'Now the signer’s side, as its user: chatelaine signer backup. A signer’s backup from before this one is too old for it.',
+  )
+}
+
+/** `chatelaine restore`: into an empty database, PostgreSQL or embedded, whichever it came from. */
+export function addRestore(program: Command): void {
+  program
+    .command('restore')
+    .description(
+      'restore a file of `chatelaine backup` into an empty database, PostgreSQL or embedded; all of it is checked first, and nothing is overwritten',
+    )
+    .argument('<file>', 'file of `chatelaine backup`')
+    .requiredOption(IDENTITY[0], IDENTITY[1], collect)
+    .option('--files <folder>', 'folder to create for the keys, files and settings that are in it')
+    .option('--without-files', 'the database only')
+    .action((file: string, given: { identity: string[]; files?: string; withoutFiles?: true }) =>
+      told('Nothing was restored.', () => restore(file, given)),
+    )
+}
+
+async function restore(
+  file: string,
+  { identity, files, withoutFiles }: { identity: string[]; files?: string; withoutFiles?: true },
+): Promise<void> {
+  if ((files === undefined) === (withoutFiles === undefined))
+    throw new BackupError('Say where the files go with --files FOLDER, or --without-files.')
+  const settings = readInstallationSettings()
+  const identities = identity.map(readIdentityText).flatMap(readIdentities)
+  process.umask(0o077)
+  if (settings.databaseUrl === undefined) await makeFolder(settings.dataDir, 'DATA_DIR')
+  const { manifest, rows, migrated, ...restored } = await holding(settings, () =>
+    restoreDatabase(placeOf(settings), { file, identities, folder: files ?? null }, async () => {}),
+  )
+  const all = Object.values(rows).reduce((sum, one) => sum + one, 0)
+  console.log(`Restored: ${rows.accounts} accounts, ${all} rows, as of ${manifest.at}.`)
+  if (migrated.length > 0) console.log(`Brought up to date since version ${manifest.program}: ${migrated.join(', ')}.`)
+  if (files !== undefined) console.log(`In ${files}: ${restored.files.join(', ')}.`)
+  if (manifest.head !== null)
+    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/guides/backup.md`) // prettier-ignore
+  console.log(
+    'What was done since then is not in it. Do not start a server before the signer is restored, if it was lost too.',
+  )
+}
+
+/** `chatelaine drill`: ends with 1 when a restore would not bring everything back. */
+export function addDrill(program: Command): void {
+  program
+    .command('drill')
+    .description(
+      'try a file of `chatelaine backup`: restore it into a temporary database, check it and every attested address, and delete it; touches no installation',
+    )
+    .argument('<file>', 'file of `chatelaine backup`')
+    .requiredOption(IDENTITY[0], IDENTITY[1], collect)
+    .option('--in <folder>', 'where the temporary folder is made, with room for the database', tmpdir())
+    .action((file: string, given: { identity: string[]; in: string }) =>
+      told('This backup was not tried to its end.', () => drill(file, given)),
+    )
+}
+
+/** Names that are printed; how many there are always is. */
+const MAX_SHOWN = 100
+
+async function drill(file: string, { identity, in: within }: { identity: string[]; in: string }): Promise<void> {
+  const identities = identity.map(readIdentityText).flatMap(readIdentities)
+  process.umask(0o077)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
+  const { SIGNER_KEY: verifier } = readSome(process.env, ['SIGNER_KEY'])
+  const found = await drillBackup({ file, identities, within, verifier })
+  for (const line of linesOf(found)) console.log(line)
+  if (found.false.length === 0 && found.dangling.length === 0)
+    return console.log('This backup brings back everything that it names.')
+  console.log('This backup does NOT bring back everything that an installation needs.')
+  process.exitCode = 1
+}
+
+function linesOf(found: SnapshotDrill): string[] {
+  const { manifest, rows, files, accounts, attested, notAttested, withoutKey, dangling, seconds } = found
+  const all = Object.values(rows).reduce((sum, one) => sum + one, 0)
+  return [
+    ...found.false.slice(0, MAX_SHOWN).map((userId) => `not the signer’s address  ${userId}`),
+    ...dangling.map(({ place, rows }) => `${place}: ${rows} rows refer to nothing`),
+    `Backup as of ${manifest.at}, version ${manifest.program}: ${all} rows of ${manifest.tables.length} tables, ${files.length} files.`,
+    attested === null
+      ? `${accounts} accounts; addresses were not checked: no key of the signer’s log is known.`
+      : `${attested} of ${accounts} addresses are attested by the signer; ${notAttested} were not yet, ${found.false.length} are false.`,
+    ...(withoutKey === 0 ? [] : [`${withoutKey} accounts have no copy of their key here.`]),
+    `Restored and checked in ${seconds.toFixed(1)} s.`,
+  ]
+}
+
+const placeOf = ({ databaseUrl, pooler, dataDir }: InstallationSettings): DatabasePlace =>
+  databaseUrl === undefined ? { dir: join(dataDir, 'db') } : { url: databaseUrl, pooler }
+
+/** The embedded database lets one process in. @throws FolderInUse */
+async function holding<T>({ databaseUrl, dataDir }: InstallationSettings, work: () => Promise<T>): Promise<T> {
+  const unlock = databaseUrl === undefined ? lockFolder(dataDir) : () => {}
+  try {
+    return await work()
+  } finally {
+    unlock()
+  }
+}
+
+/** Where the master key is, as far as these settings say it. */
+function kekFiles({ dataDir }: InstallationSettings): string[] {
+  const { SIGNER_KEK, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE } = process.env
+  const named = [SIGNER_KEK?.startsWith('file:') === true ? SIGNER_KEK.slice(5) : undefined, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE] // prettier-ignore
+  const ofDevelopment = join(dataDir, 'signer-kek')
+  return [
+    ...(existsSync(ofDevelopment) ? [ofDevelopment] : []),
+    ...named.flatMap((path) => (path === undefined || path === '' ? [] : [path])),
+  ]
+}
+
+async function told(outcome: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    throw sayFault(error, outcome)
+  }
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { testCluster, testPooler } from '../../test/database.ts'
+import { inside, snapshotStage } from '../../test/snapshot-stage.ts'
+import { openPostgres, type RootDb } from '../store/db.ts'
+import { findDangling } from './tables.ts'
+
+const skip = testCluster === null ? 'the embedded database lets one process in: needs TEST_DATABASE_URL' : false
+const WRITERS = 200
+
+test(
+  'a backup beside 200 writers is the rows of one moment, and none of them waits for it',
+  { skip, timeout: 120_000 },
+  async (t) => {
+    const stage = snapshotStage(t)
+    const source = await stage.migrated('postgres')
+    assert.ok('url' in source)
+    // Between the accounts, which are copied first, and what refers to them.
+    await inside(
+      source,
+      ({ query }) =>
+    query(`insert into blocks select 1, g, sha256(g::text::bytea), sha256(g::text::bytea), now(), null from generate_series(1, 60000) g`), // prettier-ignore
+    )
+    const db = await openPostgres({ url: source.url, pooler: testPooler, pool: 12, onError: () => {} })
+    let isOver = false
+    let commits = 0
+    let longestMs = 0
+    const writers = Array.from({ length: WRITERS }, async () => {
+      while (!isOver) {
+        const began = performance.now()
+        await db.transaction().execute(addPerson)
+        commits++
+        longestMs = Math.max(longestMs, performance.now() - began)
+      }
+    })
+    while (commits < WRITERS) await new Promise((resolve) => setTimeout(resolve, 10))
+    const before = commits
+    const file = await stage.backup(source)
+    const during = commits - before
+    isOver = true
+    await Promise.all(writers)
+    await db.destroy()
+    assert.ok(during > 20, `${during} were committed meanwhile`)
+    assert.ok(longestMs < 10_000, `one waited ${longestMs} ms`)
+
+    const target = await stage.empty('postgres')
+    const { rows } = await stage.restore(file, target)
+    const counts = [rows.accounts, rows.identities, rows.transactions, rows.attempts]
+    assert.deepEqual(new Set(counts).size, 1, `of each as many: ${counts.join()}`)
+    assert.ok(rows.accounts! >= before && rows.accounts! < commits, 'neither before it began nor after it ended')
+    assert.deepEqual(await inside(target, findDangling), [])
+  },
+)
+
+/** A person with a write of theirs, in one commit. */
+async function addPerson(
+  db: Parameters<Parameters<ReturnType<RootDb['transaction']>['execute']>[0]>[0],
+): Promise<void> {
+  const [account_id, id, hash, bytes] = [randomUUID(), `tx_${randomUUID()}`, randomBytes(32), randomBytes(20)]
+  await db
+    .insertInto('accounts')
+    .values({ account_id, user_id: `X-${id}`, address: bytes })
+    .execute()
+  await db.insertInto('transactions').values({ id, account_id, client_id: 'shop', chain_id: 1, sender: bytes, nonce: 0, target: bytes, value: hash, data: hash, gas_limit: 1, max_fee: hash, abi: 'f()', request_hash: null, state: 'SUBMITTED', transitions: '[]' }).execute() // prettier-ignore
+  await db.insertInto('attempts').values({ chain_id: 1, hash, transaction_id: id, raw: hash, gas_limit: 1, max_fee: hash }).execute() // prettier-ignore
+  await db.insertInto('identities').values({ provider: 'X', subject: id, account_id, username: id }).execute()
+}

@@ -1,0 +1,107 @@
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { isAttested, type AttestingIdentity } from '../http/proven-address.ts'
+import { readVerifierKey } from '../signer/wire.ts'
+import { toHex } from '../store/bytes.ts'
+import type { CopySession } from '../store/copy.ts'
+import { BackupError } from './fault.ts'
+import { restoreDatabase, type RestoredSnapshot } from './restore.ts'
+import { findDangling } from './tables.ts'
+
+export type SnapshotDrill = RestoredSnapshot & {
+  accounts: number
+  /** accounts whose address the signer's identity signed; null: nobody's key is known here */
+  attested: number | null
+  /** users whose address is not what the signer's identity signed */
+  false: string[]
+  /** accounts whose address was not signed yet */
+  notAttested: number
+  /** accounts without a copy of their key, which a signer that lost its disk would not get back from here */
+  withoutKey: number
+  dangling: { place: string; rows: number }[]
+  seconds: number
+}
+
+/**
+ * Restores a backup into an embedded database that is thrown away, and looks at it: what a restore after a disaster would find.
+ * @param within    folder with room for the database
+ * @param verifier  SIGNER_KEY; undefined: the key that the database kept, which is of the backup itself
+ * @throws BackupError, AgeError, ArchiveError
+ */
+export async function drillBackup({
+  file,
+  identities,
+  within,
+  verifier,
+}: {
+  file: string
+  identities: KeyObject[]
+  within: string
+  verifier: string | undefined
+}): Promise<SnapshotDrill> {
+  const began = performance.now()
+  const folder = mkdtempSync(join(within, 'chatelaine-drill-'))
+  const clear = () => rmSync(folder, { recursive: true, force: true })
+  // Ended in the middle it leaves nothing, either.
+  process.once('exit', clear)
+  try {
+    const place = { dir: join(folder, 'db') }
+    const { seen, ...restored } = await restoreDatabase(place, { file, identities, folder: null }, async (session) => ({
+      ...(await lookAtAddresses(session, verifier)),
+      withoutKey: await countWithoutKey(session),
+      dangling: await findDangling(session),
+    }))
+    return { ...restored, ...seen, seconds: (performance.now() - began) / 1_000 }
+  } finally {
+    process.off('exit', clear)
+    clear()
+  }
+}
+
+const PAGE = 1_000
+type AddressRow = { account_id: string; user_id: string; address: Uint8Array; attestation: Uint8Array | null }
+
+async function lookAtAddresses(
+  { query }: CopySession,
+  verifier: string | undefined,
+): Promise<Pick<SnapshotDrill, 'accounts' | 'attested' | 'false' | 'notAttested'>> {
+  const [kept] = await query<{ key: string | null }>('select key from signing_log_head')
+  const identity = identityOf(verifier ?? kept?.key ?? null)
+  let [accounts, attested, notAttested] = [0, 0, 0]
+  const wrong: string[] = []
+  for (let after = '00000000-0000-0000-0000-000000000000'; ;) {
+    const rows = await query<AddressRow>(
+      'select account_id, user_id, address, attestation from accounts where account_id > $1 order by account_id limit $2',
+      [after, PAGE],
+    )
+    for (const { user_id: userId, address, attestation } of rows) {
+      accounts++
+      if (attestation === null) notAttested++
+      else if (identity === null) continue
+      else if (isAttested(identity, { userId, address: toHex(address), attestation })) attested++
+      else wrong.push(userId)
+    }
+    if (rows.length < PAGE)
+      return { accounts, attested: identity === null ? null : attested, false: wrong, notAttested }
+    after = rows.at(-1)!.account_id
+  }
+}
+
+/** DER of an Ed25519 key (RFC 8410) before its 32 bytes. */
+const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
+
+function identityOf(text: string | null): AttestingIdentity | null {
+  if (text === null) return null
+  const read = readVerifierKey(text)
+  if (read === null) throw new BackupError('SIGNER_KEY, or the key that the database kept, is no verifier key.')
+  const publicKey = createPublicKey({ key: Buffer.concat([SPKI, read.publicKey]), format: 'der', type: 'spki' })
+  return { origin: read.origin, publicKey }
+}
+
+async function countWithoutKey({ query }: CopySession): Promise<number> {
+  const [row] = await query<{ rows: number }>(
+    'select count(*)::int as rows from accounts a where not exists (select from wrapped_keys k where k.user_id = a.user_id)',
+  )
+  return row!.rows
+}

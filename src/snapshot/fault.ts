@@ -1,0 +1,48 @@
+import { AgeError } from '../backup/age.ts'
+import { ArchiveError } from '../backup/tar.ts'
+import { ConfigError } from '../config.ts'
+import { AppError } from '../errors.ts'
+import { FolderInUse } from '../folder-lock.ts'
+import { sqlState } from '../store/away.ts'
+
+/** Something is not as a backup or its place has to be; the text is shown, so it says no path, address or value of a secret. */
+export class BackupError extends Error {}
+
+/** What the system says, by its code, and what that means here. */
+const SYSTEM: Record<string, string> = {
+  ENOSPC: 'The disk is full',
+  EDQUOT: 'The disk quota is used up',
+  EFBIG: 'The file is larger than this user may write',
+  EACCES: 'This user has no right to it',
+  EPERM: 'This user has no right to it',
+  EROFS: 'The disk is read-only',
+  ENOENT: 'There is no such file or folder',
+  EISDIR: 'It is a folder',
+  EEXIST: 'It exists already',
+}
+
+/** What the embedded database says of its disk, in the numbers of WASI, where Node.js has a code: ENOSPC. */
+const WASI_ENOSPC = 51
+
+/** SQLSTATEs that an operator can do something about. */
+const DATABASE: Record<string, string> = {
+  '42501': 'The role of DATABASE_URL has no right to do this: docs/guides/backup.md says which one has',
+  '53100': 'The disk of the database is full',
+  '40001': 'The database needed what this was reading (a standby that caught up): try again, or on the primary',
+}
+
+/**
+ * A sentence for anyone who runs one of these commands. Errors that are not foreseen stay as they are.
+ * @param outcome  what is there now, such as `Nothing was written.`
+ */
+export function sayFault(error: unknown, outcome: string): unknown {
+  if (error instanceof ConfigError || error instanceof FolderInUse) return error
+  if (error instanceof BackupError || error instanceof AgeError || error instanceof ArchiveError)
+    return new Error(`${error.message} ${outcome}`, { cause: error })
+  // The database that is away says why in its cause.
+  const state = sqlState(error instanceof AppError ? error.cause : error) ?? ''
+  const why = DATABASE[state] ?? (error instanceof AppError ? undefined : SYSTEM[state])
+  if (why !== undefined) return new Error(`${why} (${state}). ${outcome}`, { cause: error })
+  const isFull = state === '' && (error as { errno?: unknown } | null)?.errno === WASI_ENOSPC
+  return isFull ? new Error(`${SYSTEM.ENOSPC} (ENOSPC). ${outcome}`, { cause: error }) : error
+}

@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto'
+import { closeSync, existsSync, fstatSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, realpathSync, statSync, writeSync } from 'node:fs' // prettier-ignore
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path'
+import { configKeys, type ConfigKey } from '../config.ts'
+import { whoElseReads } from '../secret-file.ts'
+import { BackupError } from './fault.ts'
+
+export type SnapshotFile = { name: string; content: Buffer }
+
+/** Files of the settings that nothing else has, and their names in a backup. */
+const FILES = {
+  AUTH_KEYS_FILE: 'auth-keys.json',
+  AUTH_JWKS_FILE: 'auth-keys.public.json',
+  PROVIDERS_FILE: 'providers.json',
+  NETWORKS_FILE: 'networks.json',
+  OPERATOR_TOKEN_FILE: 'operators',
+  BRAND_LOGO_FILE: 'brand-logo',
+} as const
+type FileSetting = keyof typeof FILES
+
+const SETTINGS_NAME = 'settings.env'
+/** Files that an entry of PROVIDERS_FILE names, as `provider-1-NAME`. */
+const OF_PROVIDER = /^provider-\d{1,3}-[\w.-]{1,60}$/
+const MAX_FILE_BYTES = 1_048_576
+/** 32 random bytes: what a master key (KEK) in a file is. */
+const KEK_BYTES = 32
+/** Without them a server of production does not start. */
+const REQUIRED: readonly FileSetting[] = ['AUTH_KEYS_FILE', 'PROVIDERS_FILE']
+
+/** Whether a name in an archive is one of ours: nothing else is written anywhere. */
+export const isFileName = (name: string): boolean =>
+  name === SETTINGS_NAME || (Object.values(FILES) as string[]).includes(name) || OF_PROVIDER.test(name)
+
+/**
+ * The files that this server has, and its settings. Never the database's password, which is of the machine that is gone, and nothing of the signer's.
+ * @param env      the settings as they are in the environment
+ * @param dataDir  where they are that no setting names
+ * @throws BackupError  when one is named and cannot be read, or is as long as a master key
+ */
+export function collectFiles(env: Record<string, string | undefined>, dataDir: string): SnapshotFile[] {
+  const isProduction = env.NODE_ENV === 'production'
+  const named = (setting: FileSetting) => (env[setting] === '' ? undefined : env[setting])
+  const keysFile = named('AUTH_KEYS_FILE') ?? join(dataDir, FILES.AUTH_KEYS_FILE)
+  const otherwise: Partial<Record<FileSetting, string>> = {
+    AUTH_KEYS_FILE: keysFile,
+    AUTH_JWKS_FILE: `${keysFile.replace(/\.json$/, '')}.public.json`,
+    NETWORKS_FILE: join(dataDir, FILES.NETWORKS_FILE),
+  }
+  const files = (Object.keys(FILES) as FileSetting[]).flatMap((setting) => {
+    const path = named(setting) ?? otherwise[setting]
+    // A file with networks is there once there is one.
+    const mayLack = named(setting) === undefined || setting === 'NETWORKS_FILE' || setting === 'AUTH_JWKS_FILE'
+    const content = path === undefined ? null : readContent(path, setting, mayLack)
+    if (content !== null) return [{ name: FILES[setting], content }]
+    if (isProduction && REQUIRED.includes(setting))
+      throw new BackupError(`${setting} is missing: run this as the user who has it, with the settings of its program, or with --without-files.`) // prettier-ignore
+    return []
+  })
+  return [...files, ...filesOfProviders(files, named('PROVIDERS_FILE')), { name: SETTINGS_NAME, content: Buffer.from(settingsOf(env)) }] // prettier-ignore
+}
+
+function readContent(path: string, setting: string, mayLack: boolean): Buffer | null {
+  let content: Buffer
+  try {
+    if (statSync(path).size > MAX_FILE_BYTES) throw new BackupError(`${setting} names a file of more than 1 MiB.`)
+    content = readFileSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' && mayLack) return null
+    if (error instanceof BackupError) throw error
+    throw new BackupError(`${setting} cannot be read (${code}).`)
+  }
+  if (content.length === KEK_BYTES)
+    throw new BackupError(`${setting} names a file of ${KEK_BYTES} bytes, as a master key (KEK) is: that never goes into a backup.`) // prettier-ignore
+  return content
+}
+
+/** Secrets of providers may be in files of their own, beside the list or anywhere. */
+function filesOfProviders(files: SnapshotFile[], listPath: string | undefined): SnapshotFile[] {
+  const list = files.find(({ name }) => name === FILES.PROVIDERS_FILE)
+  if (list === undefined || listPath === undefined) return []
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(list.content.toString('utf8'))
+  } catch {
+    throw new BackupError('PROVIDERS_FILE does not hold JSON.')
+  }
+  const entries: unknown[] = Array.isArray(parsed) ? parsed : []
+  const paths = entries.flatMap(
+    (one) =>
+    Object.entries(one ?? {}).flatMap(([key, value]) => (key.endsWith('File') && typeof value === 'string' ? [value] : [])), // prettier-ignore
+  )
+  return [...new Set(paths)].map((path, index) => ({
+    name: `provider-${index + 1}-${basename(path).replaceAll(/[^\w.-]/g, '_').slice(0, 60)}`, // prettier-ignore
+    content: readContent(resolve(dirname(listPath), path), 'A file that PROVIDERS_FILE', false)!,
+  }))
+}
+
+/** Lines for a shell, or for EnvironmentFile of systemd. */
+function settingsOf(env: Record<string, string | undefined>): string {
+  const names = (Object.keys(configKeys) as ConfigKey[]).filter(
+    (name) => configKeys[name].part !== 'signer' && name !== 'DATABASE_URL' && (env[name] ?? '') !== '',
+  )
+  return names.map((name) => `${name}='${env[name]!.replaceAll("'", `'\\''`)}'\n`).join('')
+}
+
+/** Writes files into a folder that is not there yet, readable by this user alone. @throws BackupError when it is there */
+export function writeFiles(folder: string, files: SnapshotFile[]): void {
+  mkdirSync(folder, { mode: 0o700 })
+  for (const { name, content } of files) {
+    const fd = openSync(join(folder, name), 'wx', 0o600)
+    try {
+      for (let at = 0; at < content.length;) at += writeSync(fd, content, at)
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+  }
+}
+
+/**
+ * A backup must not lie where the master key does, and not with the database that it is of.
+ * @param kekFiles  where settings say that the master key is, as far as this program knows it
+ * @throws BackupError
+ */
+export function assertTarget(to: string, { inside, kekFiles }: { inside: string | null; kekFiles: string[] }): void {
+  const target = realOf(dirname(resolve(to)))
+  if (target === null) throw new BackupError('The folder of --to is missing.')
+  for (const path of [to, `${to}.json`])
+    if (existsSync(path)) throw new BackupError(`${path} exists already: a backup is never replaced by another.`)
+  if (inside !== null && isWithin(realOf(inside) ?? resolve(inside), target))
+    throw new BackupError('--to must not be inside DATA_DIR: the backup would be lost with the database.')
+  if (kekFiles.some((file) => isWithin(target, realOf(file) ?? resolve(file))))
+    throw new BackupError('The master key (KEK) lies in the folder of --to: who has one would have both. Choose another place.') // prettier-ignore
+  // Which file is the key only the signer's user may know; by its length it can be told from a backup.
+  const like = readdirSync(target, { withFileTypes: true }).find(
+    (one) => one.isFile() && statSync(join(target, one.name)).size === KEK_BYTES,
+  )
+  if (like !== undefined)
+    throw new BackupError(`A file of ${KEK_BYTES} bytes, as a master key (KEK) is, lies in the folder of --to: ${like.name}. Keep them apart.`) // prettier-ignore
+}
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way === '' || (!way.startsWith('..') && !isAbsolute(way))
+}
+
+function realOf(path: string): string | null {
+  try {
+    return realpathSync(path)
+  } catch {
+    return null
+  }
+}
+
+/** The text of a file with identities. @throws BackupError  when it is missing, or open to others */
+export function readIdentityText(path: string): string {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch {
+    throw new BackupError('The identity file cannot be opened: --identity.')
+  }
+  try {
+    const others = whoElseReads(fstatSync(fd))
+    if (others !== null) throw new BackupError(`The identity file is readable by ${others}: chmod 600.`)
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
+  }
+}
+
+export const sha256Of = (content: Buffer): string => createHash('sha256').update(content).digest('hex')

@@ -1,0 +1,73 @@
+import type { CopySession, TableColumns } from '../store/copy.ts'
+import { BackupError } from './fault.ts'
+
+/** Tables that are not in a backup, and why. */
+export const LEFT_OUT: Readonly<Record<string, string>> = {
+  migrations: 'the manifest says which were applied, and restoring applies them',
+}
+
+/**
+ * The tables of the schema with their columns, as the database itself names them, each behind those that it refers to. A table that
+ * a migration adds is in the next backup.
+ */
+export async function readTables({ query }: Pick<CopySession, 'query'>): Promise<TableColumns[]> {
+  const rows = await query<{ name: string; columns: string }>(`
+    select c.relname as name, json_agg(a.attname order by a.attnum)::text as columns
+    from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+    group by c.relname order by c.relname`)
+  const references = await query<{ name: string; to: string }>(`
+    select c.relname as name, r.relname as to from pg_constraint k
+    join pg_class c on c.oid = k.conrelid join pg_class r on r.oid = k.confrelid
+    where k.contype = 'f' and c.oid <> r.oid and c.relnamespace = current_schema()::regnamespace`)
+  const left = rows
+    .filter(({ name }) => !(name in LEFT_OUT))
+    .map(({ name, columns }) => ({ name, columns: JSON.parse(columns) as string[] }))
+  const ordered: TableColumns[] = []
+  while (left.length > 0) {
+    const at = left.findIndex(({ name }) =>
+      references.every((one) => one.name !== name || ordered.some((table) => table.name === one.to)),
+    )
+    if (at < 0) throw new BackupError('Tables refer to each other in a circle.')
+    ordered.push(...left.splice(at, 1))
+  }
+  return ordered
+}
+
+/**
+ * What an account, a write or an attempt cannot be without: [table, column, table it refers to, column there]. Most of it no
+ * constraint of the database holds.
+ */
+const REFERENCES = [
+  ['identities', 'account_id', 'accounts', 'account_id'],
+  ['transactions', 'account_id', 'accounts', 'account_id'],
+  ['attempts', 'transaction_id', 'transactions', 'id'],
+  ['earlier_keys', 'transaction_id', 'transactions', 'id'],
+  ['wrapped_keys', 'data_key_id', 'wrapped_data_keys', 'id'],
+  ['sponsors', 'account_id', 'accounts', 'account_id'],
+  ['top_ups', 'sponsor_id', 'accounts', 'account_id'],
+] as const
+
+/** Rows that refer to one that is not there, by table and column; those without any are not named. */
+export async function findDangling({ query }: Pick<CopySession, 'query'>): Promise<{ place: string; rows: number }[]> {
+  const found: { place: string; rows: number }[] = []
+  for (const [table, column, to, key] of REFERENCES) {
+    const [row] = await query<{ rows: number }>(
+      `select count(*)::int as rows from ${table} a where not exists (select from ${to} b where b.${key} = a.${column})`,
+    )
+    if (row!.rows > 0) found.push({ place: `${table}.${column}`, rows: row!.rows })
+  }
+  return found
+}
+
+/** Indexes that hold no constraint: dropped before rows go in, and made again from what they were. */
+export async function dropIndexes({ query }: Pick<CopySession, 'query'>): Promise<string[]> {
+  const indexes = await query<{ name: string; definition: string }>(`
+    select i.indexrelid::regclass::text as name, pg_get_indexdef(i.indexrelid) as definition
+    from pg_index i join pg_class c on c.oid = i.indrelid
+    where c.relnamespace = current_schema()::regnamespace and not i.indisunique
+      and not exists (select from pg_constraint k where k.conindid = i.indexrelid)`)
+  for (const { name } of indexes) await query(`drop index ${name}`)
+  return indexes.map(({ definition }) => definition)
+}

@@ -1,0 +1,101 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { writing, type Writing } from '../../test/writing.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import { highestPrice } from '../chain/fees.ts'
+import { accountIdOf, type Hex } from '../ids.ts'
+import { restoreAccount } from '../users/pregenerate.ts'
+import { lowBelow, lowSponsors, openTransactions, startWatchingSponsors } from './watch.ts'
+
+/** When a sponsor holds too little: told once, by one process, and not again before it held clearly more. */
+let world: Writing
+let address: Hex
+const told: [event: string, sponsor: string][] = []
+
+before(async () => {
+  world = await writing()
+  await world.db.insertInto('networks').values({ chain_id: 31_337, name: 'devnet', genesis_hash: Buffer.alloc(32), sponsor_low: '1000' }).execute() // prettier-ignore
+  const userId = 'SPONSOR-HOUSE'
+  ;({ address } = await world.signer.createAccount({ userId }))
+  await restoreAccount(world.db, { userId, address })
+  await world.db.insertInto('sponsors').values({ account_id: accountIdOf('SPONSOR', 'HOUSE'), chain_id: 31_337, name: 'HOUSE' }).execute() // prettier-ignore
+})
+after(() => world.close())
+
+/** What a process of the service sees, with its log written down. */
+async function watcher() {
+  const replica = await world.replica()
+  replica.chain.gas = 'topup'
+  const { app } = replica
+  const note = (event: string, { sponsor }: { sponsor: string }) => void told.push([event, sponsor])
+  app.telemetry.log = { ...app.telemetry.log, warn: note, info: note } as never
+  const look = async () => {
+    const watching = startWatchingSponsors(app)
+    await watching.round()
+    await watching.stop()
+  }
+  return { app, replica, look }
+}
+const hold = async (wei: bigint) => {
+  await world.rpc('anvil_setBalance', address, `0x${wei.toString(16)}`)
+  await world.mine()
+}
+const taken = () => told.splice(0).map(([event]) => event)
+
+test('a sponsor that crosses the line is told once by all processes, and again only after it held a quarter more', async () => {
+  const [one, two] = [await watcher(), await watcher()]
+  const both = () => Promise.all([one.look(), two.look()])
+  await hold(1_000n)
+  await both()
+  assert.deepEqual(taken(), [])
+  await hold(999n)
+  await both()
+  await both()
+  assert.deepEqual(taken(), ['sponsor_low'])
+  for (const { app } of [one, two]) assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+  // Between the two it stays low, however often it goes up and down.
+  for (const wei of [1_000n, 1_249n, 999n]) {
+    await hold(wei)
+    await both()
+    assert.deepEqual([taken(), lowSponsors(one.app, 31_337)], [[], ['HOUSE']])
+  }
+  // Nor does a process that has just started tell it anew.
+  const third = await watcher()
+  await third.look()
+  assert.deepEqual([taken(), lowSponsors(third.app, 31_337)], [[], ['HOUSE']])
+  await hold(1_250n)
+  await both()
+  assert.deepEqual([taken(), lowSponsors(one.app, 31_337)], [['sponsor_recovered'], []])
+  await hold(1_001n)
+  await both()
+  assert.deepEqual([taken(), lowSponsors(two.app, 31_337)], [[], []])
+  await hold(0n)
+  await both()
+  assert.deepEqual(taken(), ['sponsor_low'])
+  const metrics = await one.app.telemetry.registry.metrics()
+  assert.match(metrics, /^sponsor_balance_wei\{chain_id="31337",sponsor="HOUSE"\} 0$/m)
+  assert.match(metrics, /^sponsor_open_transactions\{chain_id="31337",sponsor="HOUSE"\} 0$/m)
+  assert.match(metrics, /^sponsors_spent_wei\{chain_id="31337"\} 0$/m)
+})
+
+test('a node that is away changes nothing of what is known, and a network where people pay is not looked at', async () => {
+  const { app, replica, look } = await watcher()
+  await hold(0n)
+  await look()
+  assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+  taken()
+  replica.misbehave(() => Promise.reject(new Error('nobody may ask')))
+  replica.chain.gas = 'self'
+  await look()
+  assert.deepEqual([taken(), lowSponsors(app, 31_337)], [[], ['HOUSE']])
+  replica.misbehave(null)
+})
+
+test('where its operator says nothing else a sponsor is low that cannot pay a hundred top-ups', async () => {
+  const { app, replica } = await watcher()
+  assert.equal(await lowBelow(app.db, replica.chain), 1_000n)
+  await app.db.updateTable('networks').set({ sponsor_low: null }).execute()
+  const standard = await lowBelow(app.db, replica.chain)
+  assert.equal(standard, 100n * 150_000n * highestPrice(await currentFees(replica.chain)))
+  assert.equal(await openTransactions(app.db, { address, chainId: 31_337 }), 0)
+})
