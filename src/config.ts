@@ -3,10 +3,7 @@ import { resolve } from 'node:path'
 import { brandProblems } from './brand-settings.ts'
 import { misspelt } from './misspelt.ts'
 
-/**
- * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
- * Without NODE_ENV=production the defaults are a development installation on loopback.
- */
+/** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
 type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
 type Environment = Record<string, string | undefined>
 type Setting = {
@@ -48,7 +45,8 @@ const keys = {
   NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must report; default: the first that it reports, kept permanently' },
   NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
-  NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs: docs/guides/gas.md' },
+  NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup', 'sponsor'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends what they sign, and pays for that: docs/guides/gas.md' },
+  NETWORK_GAS_SPACE: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: the address whose key allows sponsors, as `network deploy-gas` says it' },
   NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
   NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },

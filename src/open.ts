@@ -34,6 +34,7 @@ import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
+import { explainSponsoring } from './transactions/probe-sponsor.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
 import { lowSponsors } from './sponsors/watch.ts'
 import { openState } from './state.ts'
@@ -153,7 +154,8 @@ export async function open(config: Config): Promise<OpenedProgram> {
     }
     if (main !== null) await registerDemo(app, main)
     await recallHead(app)
-    if (main !== null && embedded !== null && main.gas === 'topup') await openHouse(app, main, embedded)
+    if (main !== null && embedded !== null && main.gas !== 'self') await openHouse(app, main, embedded)
+    await refuseUnsponsored(app, main)
     if (keys !== null) revocations = await openRevocations(app, keys, opened)
     const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 
@@ -232,11 +234,13 @@ async function allOpened<T extends readonly unknown[]>(
 async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Chain> {
   const { config, db, telemetry } = place
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
-  const wanted = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
+  const settings = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
+  // The embedded chain has a space of its own: nobody has to say one.
+  const wanted = embedded === null ? settings : { ...settings, gasSpace: settings.gasSpace ?? embedded.space }
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
   // Where a sponsor pays, accounts are given what a write needs and nothing before.
-  const refilled = wanted.gas === 'topup' ? Promise.resolve() : refillAccounts(db, embedded, telemetry)
+  const refilled = wanted.gas !== 'self' ? Promise.resolve() : refillAccounts(db, embedded, telemetry)
   await refilled.catch((error: unknown) => {
     closeChain(chain)
     throw error
@@ -262,6 +266,21 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
 async function openHouse(app: App, { chainId }: Chain, embedded: EmbeddedChain): Promise<void> {
   const { address } = await createSponsor(app, { name: HOUSE, chainId })
   await embedded.fund(address, HOUSE_WEI)
+  await embedded.allowSponsor(address)
+}
+
+/**
+ * Networks where sponsors are to send what people sign, and cannot: that of the settings ends the start, another is not served.
+ * @throws Error
+ */
+async function refuseUnsponsored({ chains, telemetry }: App, main: Chain | null): Promise<void> {
+  for (const chain of chains.values()) {
+    const why = chain.gas === 'sponsor' ? await explainSponsoring(chain) : null
+    if (why === null) continue
+    if (chain === main) throw new Error(`sponsors cannot send for people on ${chain.name}: ${why}`)
+    telemetry.log.error('network_cannot_sponsor', { network: chain.name, reason: why })
+    chains.delete(chain.chainId)
+  }
 }
 
 /** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */

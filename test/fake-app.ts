@@ -95,7 +95,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
     /** a row of an account; SUBMITTED, under a hash that has an attempt, unless it is said otherwise */
     async row(
       { accountId, address }: Account,
-      { transitions, revert, ...given }: Partial<TransactionRow> = {},
+      { transitions, revert, ...given }: Partial<Omit<TransactionRow, 'authorizations'>> = {},
       attempt: Partial<AttemptRow> | null = {},
     ): Promise<TransactionRow> {
       const id = newTransactionId()

@@ -92,7 +92,7 @@ const table: Record<string, string[]> = {
   sponsors: [...core, 'users'],
   balances: [...core, 'users', 'applications', 'tokens'],
   history: [...core, 'users', 'applications', 'tokens', 'follower'],
-  transactions: [...core, 'users', 'applications', 'follower', 'sponsors'],
+  transactions: [...core, 'users', 'applications', 'follower', 'sponsors', 'gas'],
   contracts: [...core, 'users', 'applications', 'transactions'],
   transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications'],

@@ -7,6 +7,9 @@ import type { Replica, Writer, Writing } from './writing.ts'
 
 /** The tables of transactions, children first. */
 const TABLES = [
+  'carried',
+  'operations',
+  'operation_sequences',
   'attempts',
   'transactions',
   'stopped_lanes',
@@ -47,8 +50,12 @@ export async function keep({ first }: Writing): Promise<void> {
 }
 
 /** Makes all rows of transactions so much older, by the database's clock and by ours. */
-export const age = ({ db }: Pick<App, 'db'>, seconds: number): Promise<unknown> =>
-  sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval,
+export async function age({ db }: Pick<App, 'db'>, seconds: number): Promise<void> {
+  for (const table of ['transactions', 'operations']) await ageTable(db, table, seconds)
+}
+
+const ageTable = (db: App['db'], table: string, seconds: number): Promise<unknown> =>
+  sql`update ${sql.table(table)} set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval,
     transitions = coalesce((select jsonb_agg(jsonb_set(step, '{at}', to_jsonb((step->>'at')::timestamptz - ${`${seconds} seconds`}::interval)) order by place)
       from jsonb_array_elements(transitions) with ordinality as steps (step, place)), '[]'::jsonb)`.execute(db)
 

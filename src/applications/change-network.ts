@@ -19,7 +19,7 @@ export async function readNetwork(db: Db, name: string): Promise<NetworkFacts> {
 export async function updateNetwork(db: RootDb, name: string, changes: NetworkChanges): Promise<NetworkFacts> {
   const before = await readNetwork(db, name)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
-  refuseIfAny(problemsOf(before, given))
+  refuseIfAny([...problemsOf(before, given), ...untried(before, given)])
   const columns = columnsOf({ ...before, ...given })
   const changed = Object.entries(columns).filter(([column]) => given[fieldOf(column)] !== undefined)
   if (changed.length > 0)
@@ -38,6 +38,18 @@ function problemsOf(before: NetworkFacts, given: Record<string, unknown>): Field
       .map((detail) => ({ pointer: `/${field}`, code: 'invalid', detail })),
   )
 }
+
+/** What has to be tried with its nodes, and accepted as it is, before it is kept. */
+const untried = ({ gas }: NetworkFacts, given: Record<string, unknown>): FieldError[] =>
+  given.gas === 'sponsor' && gas !== 'sponsor'
+    ? [
+        {
+          pointer: '/gas',
+          code: 'invalid',
+          detail: 'The gas `sponsor` is tried with the nodes before it is kept: use `chatelaine network add`.',
+        },
+      ]
+    : []
 
 function refuseIfAny(errors: FieldError[]): void {
   if (errors.length > 0) throw new AppError('invalid_request', errors.map(({ detail }) => detail).join(' '), { errors })

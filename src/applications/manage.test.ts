@@ -31,6 +31,7 @@ const sepolia = {
   coin: 'Sepolia Ether',
   decimals: 18,
   explorer: templatesAt('https://sepolia.etherscan.io/'),
+  gasSpace: null,
   finality: 'finalized' as const,
   blockVerification: null,
   feeCapGwei: null,

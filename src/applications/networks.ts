@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { checksumAddress } from '../abi/address.ts'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -103,7 +104,8 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
-    gas: row.gas === 'topup' ? 'topup' : 'self',
+    gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
+    gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
     sponsorPerDay: row.sponsor_per_day,
     sponsorLow: row.sponsor_low,
     sponsorSpent: spent.get(row.chain_id) ?? '0',
@@ -193,6 +195,7 @@ export function explainNetwork({
   blockVerification,
   feeCapGwei,
   gas,
+  gasSpace = null,
   sponsorPerDay = null,
   sponsorLow = null,
 }: NetworkFacts): string[] {
@@ -209,10 +212,11 @@ export function explainNetwork({
     problems.push('The block verification must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
-  // Who asks for what the design knows and the program does not is told so.
-  if ((gas as string) === 'sponsor')
-    problems.push('The gas `sponsor` is not built yet, on any network: `self` or `topup`.')
-  else if (!['self', 'topup'].includes(gas)) problems.push('The gas must be `self` or `topup`.')
+  if (!['self', 'topup', 'sponsor'].includes(gas)) problems.push('The gas must be `self`, `topup` or `sponsor`.')
+  if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+    problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
+  else if (gas === 'sponsor' && gasSpace === null)
+    problems.push('The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
   for (const [what, wei] of [
     ['What its sponsors may spend in a day', sponsorPerDay],
     ['The balance below which a sponsor counts as low', sponsorLow],
@@ -244,6 +248,7 @@ export const columnsOf = ({
   blockVerification,
   feeCapGwei,
   gas,
+  gasSpace = null,
   sponsorPerDay = null,
   sponsorLow = null,
 }: NetworkFacts) => ({
@@ -255,6 +260,7 @@ export const columnsOf = ({
   block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
   gas,
+  gas_space: gasSpace === null ? null : fromHex(gasSpace),
   sponsor_per_day: sponsorPerDay,
   sponsor_low: sponsorLow,
 })

@@ -26,6 +26,7 @@ export const NETWORK_KEYS = [
   'FEE_CAP_GWEI',
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
+  'NETWORK_GAS_SPACE',
   'NETWORK_SPONSOR_PER_DAY_WEI',
   'NETWORK_SPONSOR_LOW_WEI',
 ] as const satisfies (keyof Config)[]
@@ -67,6 +68,7 @@ export const settingsNetwork = (
   blockVerification: null,
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
+  gasSpace: (config.NETWORK_GAS_SPACE as Hex | undefined) ?? null,
   sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
   sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })

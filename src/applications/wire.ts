@@ -1,3 +1,4 @@
+import type { Hex } from '../ids.ts'
 import Type, { type Static } from 'typebox'
 import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
@@ -204,8 +205,14 @@ export const ListedNetwork = Type.Object(
     feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
     gas: Type.Unsafe<GasChoice>(
       Type.String({
-        description: 'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs',
+        description:
+          'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
       }),
+    ),
+    gasSpace: Type.Optional(
+      Nullable(
+        Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
+      ),
     ),
     sponsorPerDay: Nullable(
       wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),

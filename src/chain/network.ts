@@ -27,6 +27,8 @@ export type Chain = {
   feeCapWei: bigint
   verification: Verification
   gas: GasChoice
+  /** where gas is `sponsor`: the address that says which sponsors may send operations; lower-case */
+  gasSpace?: Hex | null
   explorer: Explorer
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */
@@ -58,9 +60,10 @@ export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): b
 export type Verification = 'hash' | 'bloom' | 'count'
 
 /**
- * Who pays for the gas of people: `self`, they do; `topup`, a sponsor of the operator first sends them what their write needs.
+ * Who pays for the gas of people: `self`, they do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends
+ * what they signed, and pays for that.
  */
-export type GasChoice = 'self' | 'topup'
+export type GasChoice = 'self' | 'topup' | 'sponsor'
 
 export type Explorer = {
   tx: (hash: Hex) => string

@@ -38,6 +38,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
     feeCapWei,
     verification,
     gas,
+    gasSpace = null,
   } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const head = openHead(now)
@@ -55,6 +56,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       feeCapWei,
       verification,
       gas,
+      gasSpace: gasSpace === null ? null : (gasSpace.toLowerCase() as Hex),
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),

@@ -123,13 +123,17 @@ describe('beside a database that nobody holds', () => {
     assert.deepEqual([after.blockVerification, after.feeCapGwei], [null, null])
   })
 
-  test('a network says who pays for gas: itself until it is said, a sponsor not yet built refused by its name', async () => {
+  test('a network says who pays for gas: itself until it is said, a sponsor refused with what is missing', async () => {
     assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
-    for (const [word, sentence] of [
-      ['sponsor', /`sponsor` is not built yet/],
-      ['free', /must be `self` or `topup`/],
+    const space = `0x${'5a'.repeat(20)}`
+    for (const [words, sentence] of [
+      [['sponsor'], /needs a gas space/],
+      [['sponsor', '--gas-space', space], /--accept-unaudited/],
+      [['sponsor', '--gas-space', space, '--accept-unaudited'], /Sponsors cannot send for people on this network/],
+      [['sponsor', '--gas-space', '0x1'], /must be an address/],
+      [['free'], /must be `self`, `topup` or `sponsor`/],
     ] as const) {
-      const { code, err } = await run('network', 'add', 'sepolia', '--gas', word)
+      const { code, err } = await run('network', 'add', 'sepolia', '--gas', ...words)
       assert.equal(code, 1)
       assert.match(err, sentence)
     }

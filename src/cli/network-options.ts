@@ -35,7 +35,10 @@ export const withFactsOptions = (command: Command): Command =>
       '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
     )
     .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
-    .option('--gas <who>', 'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs')
+    .option(
+      '--gas <who>',
+      'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    )
     .option(
       '--sponsor-per-day <wei>',
       'what its sponsors may spend in 24 hours for all applications, or `default`: as much as those may',

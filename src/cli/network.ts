@@ -19,6 +19,7 @@ import { recorded } from '../operator/actions.ts'
 import { networkFacts } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
+import { explainSponsoring } from '../transactions/probe-sponsor.ts'
 import { addDeployGas } from './deploy-gas.ts'
 import { readCount, readFacts, withFactsOptions, type NetworkFactsOptions } from './network-options.ts'
 import { addSet, refuseOfSettings } from './network-set.ts'
@@ -27,7 +28,8 @@ import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
 
-type NetworkOptions = JsonOption & NetworkFactsOptions & { rpcUrl?: string[]; chainId?: string }
+type NetworkOptions = JsonOption &
+  NetworkFactsOptions & { rpcUrl?: string[]; chainId?: string; gasSpace?: string; acceptUnaudited?: boolean }
 type DescribedNetwork = KnownNetwork & { nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
@@ -45,7 +47,12 @@ export function network(): Command {
         'node; repeat for several of the same network; - reads them from standard input',
         collect,
       )
-      .option('--chain-id <id>', 'manual: chain id the nodes must report'),
+      .option('--chain-id <id>', 'manual: chain id the nodes must report')
+      .option(
+        '--gas-space <address>',
+        'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+      )
+      .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md'),
   )
     .option(...json)
     .action(add)
@@ -107,6 +114,8 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
     else if (!areNodeUrls(rpcUrls))
       problems.push('A node must be an http or https URL; ws or wss ones may be added beside it.')
     if (problems.length > 0) throw refusal(problems)
+    if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
+      throw new Error('The contracts of sponsored gas are not audited (docs/gas-contracts.md): add --accept-unaudited.')
     const genesisHash = await askNodes(rpcUrls, wanted)
     await recorded(db, commandActor(), { action: 'add-network', target: name, look: networkFacts }, (db) =>
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
@@ -205,7 +214,8 @@ function choose({
 }): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow'>> {
   const { sponsorPerDay = null, sponsorLow = null, ...facts } = readFacts(given, known)
   const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
-  return { name, chainId, ...facts, sponsorPerDay, sponsorLow }
+  const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
+  return { name, chainId, ...facts, gasSpace, sponsorPerDay, sponsorLow }
 }
 
 function explainMissing(
@@ -219,7 +229,7 @@ function explainMissing(
     : []
 }
 
-async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
+async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace }: NetworkFacts): Promise<Hex> {
   const onNode: OnNode = (position, event) => {
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
@@ -229,7 +239,9 @@ async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<H
   }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
+    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, rpc }) : null
     rpc.close()
+    if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
     return identity.genesisHash
   } catch (error) {
     if (error instanceof RpcUnavailable || error instanceof RpcError)
@@ -265,7 +277,10 @@ function describe(one: DescribedNetwork): string {
 
 function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
   if (gas === 'self') return 'self: people pay'
-  const text = 'topup: a sponsor sends people what their write needs'
+  const text =
+    gas === 'topup'
+      ? 'topup: a sponsor sends people what their write needs'
+      : 'sponsor: a sponsor sends what people sign'
   return sponsors === 0
     ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`

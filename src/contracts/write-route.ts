@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { respondToWrite } from '../transactions/respond.ts'
 import { WaitQuery } from '../transactions/wire.ts'
 import * as wire from './write-wire.ts'
+import { BATCH_ROUTE, dryRunBatch, writeBatch } from './write-batch.ts'
 import { dryRunContract, writeContract, WRITE_ROUTE } from './write.ts'
 
 /** Writes to any contract. */
@@ -17,6 +18,19 @@ export function contractWrites(server: FastifyInstance, app: App): void {
       return respondToWrite(app, request, reply, {
         send: (idempotencyKey) => writeContract(app, caller, body, { idempotencyKey }),
         rehearse: () => dryRunContract(app, caller, body),
+      })
+    },
+  )
+
+  /** POST /v1/contracts/method/write/batch: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  server.post<{ Body: Static<typeof wire.BatchRequest>; Querystring: Static<typeof WaitQuery> }>(
+    BATCH_ROUTE,
+    { schema: { ...wire.batch, querystring: WaitQuery }, config: { scope: 'contracts:write' } },
+    async (request, reply) => {
+      const { caller, body } = request
+      return respondToWrite(app, request, reply, {
+        send: (idempotencyKey) => writeBatch(app, caller, body, { idempotencyKey }),
+        rehearse: () => dryRunBatch(app, caller, body),
       })
     },
   )

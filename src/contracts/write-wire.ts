@@ -31,6 +31,48 @@ export const WriteRequest = Type.Object(
   },
 )
 
+/** calls of one batch: the signer takes no more in an operation */
+const MAX_BATCH_CALLS = 20
+const { dryRun, ...callProperties } = WriteRequest.properties
+
+/** Calls that are done in this order, all or none. */
+export const BatchRequest = Type.Object(
+  {
+    calls: Type.Array(Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false }), {
+      minItems: 2,
+      maxItems: MAX_BATCH_CALLS,
+    }),
+    dryRun,
+  },
+  {
+    title: 'BatchWriteRequest',
+    additionalProperties: false,
+    examples: [
+      {
+        calls: ['approve(address spender, uint256 amount) public', 'transfer(address to, uint256 amount) public'].map(
+          (abi) => ({
+            address: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+            abi,
+            args: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8', '1500000'],
+          }),
+        ),
+      },
+    ],
+  },
+)
+
+export const batch = {
+  tags: ['Contracts'],
+  operationId: 'writeContractBatch',
+  ...sends(...WRITTEN),
+  summary: 'Call several functions, all or none',
+  description:
+    'On networks where sponsors send what people sign. Simulated as a whole first. Done in this order, in one step: when one call fails, none was done.',
+  headers: KeyHeaders,
+  body: BatchRequest,
+  ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
+}
+
 export const write = {
   tags: ['Contracts'],
   operationId: 'writeContract',

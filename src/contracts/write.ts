@@ -13,7 +13,7 @@ import { parsedAbi } from './abi-cache.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
 
-type ContractWriteBody = Static<typeof WriteRequest>
+export type ContractWriteBody = Static<typeof WriteRequest>
 
 /** Scope of the idempotency keys of this operation; also the path. */
 export const WRITE_ROUTE = '/v1/contracts/method/write'
@@ -41,7 +41,7 @@ export function dryRunContract(app: App, caller: Caller, body: ContractWriteBody
 }
 
 /** Everything that can be refused without asking the chain. */
-function readIntent({ address, abi, args = [], value = '0' }: ContractWriteBody): Intent {
+export function readIntent({ address, abi, args = [], value = '0' }: ContractWriteBody): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)
   refuseView(fn)

@@ -11,6 +11,7 @@ import type { Hex } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { startChain } from './chain.ts'
 import { deploySamples } from './deploy.ts'
+import { allowSponsor, spaceOf } from './sponsor.ts'
 import { giveCoins } from './faucet.ts'
 
 export type EmbeddedChain = {
@@ -20,6 +21,9 @@ export type EmbeddedChain = {
   faucet(address: Hex): Promise<void>
   /** an account that has less than a tenth of this has it afterwards */
   fund(address: Hex, wei: bigint): Promise<void>
+  /** the address that says which sponsors may send what people sign */
+  space: Hex
+  allowSponsor(address: Hex): Promise<void>
   stop(): Promise<void>
   /** settles when the chain has ended, wanted or not */
   exited: Promise<unknown>
@@ -44,6 +48,8 @@ export async function openEmbeddedChain(options: {
       fund: async (address, wei) => {
         await giveCoins(chain.rpcUrl, address, wei)
       },
+      space: await spaceOf(chain.rpcUrl),
+      allowSponsor: (address) => allowSponsor(chain.rpcUrl, address),
       stop: () => chain.stop(),
       exited: chain.exited,
     }

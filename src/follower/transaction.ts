@@ -94,6 +94,31 @@ export function readRaw(raw: Buffer): EncodedTransaction {
   })
 }
 
+/** Who delegates in a transaction, and by which nonce of theirs (EIP-7702); none of another type. @throws InvalidResponse */
+export function readAuthorizations(raw: Buffer): { from: Hex; nonce: number }[] {
+  const type = raw[0]! < 0xc0 ? raw[0]! : 0
+  if (type !== 4) return []
+  const items = readRlp(raw.subarray(1)) as Decoded[]
+  const all = items[fieldsOf(type).findIndex(([name]) => name === 'authorizationList')]
+  if (!Array.isArray(all)) throw new InvalidResponse('a transaction is truncated')
+  return all.map((one) => {
+    if (!Array.isArray(one) || one.length !== 6) throw new InvalidResponse('an authorization is truncated')
+    const [chainId, address, nonce, parity, r, s] = one.map(onlyBytes) as [
+      Buffer,
+      Buffer,
+      Buffer,
+      Buffer,
+      Buffer,
+      Buffer,
+    ]
+    const digest = keccak(Buffer.concat([Buffer.of(5), encodeRlp([chainId, address, nonce])]))
+    return {
+      from: recoverSender(digest, { r, s, parity: parity.length === 0 ? 0 : 1 }),
+      nonce: Number(numberIn(nonce)),
+    }
+  })
+}
+
 function onlyBytes(item: Decoded): Buffer {
   if (!Buffer.isBuffer(item)) throw new InvalidResponse('a field is not bytes')
   return item

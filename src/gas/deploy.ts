@@ -2,7 +2,7 @@
  * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
  * Owns: their addresses and code, whether a network can have them, and putting them there; operations, authorizations and
  *   transactions of type 4 as bytes.
- * Does not own: keys of sponsors, which operations are sent and what became of them.
+ * Does not own: keys of sponsors, which operations are sent and what became of them (`transactions/`).
  */
 
 import { randomBytes } from 'node:crypto'
@@ -71,7 +71,7 @@ export async function deployGas(deploying: Deploying): Promise<Deployment> {
     if (!(await isThere(ask, contracts)))
       throw new DeployRefusal('The contracts were sent and are not there: the deployment was reverted.')
   }
-  await rehearse(deploying, contracts)
+  await rehearseDelegation(deploying, contracts)
   for (const sponsor of sponsors)
     if (!(await isSponsor(ask, { dispatcher, space: addressOf(key), sponsor })))
       await send.transaction({ to: dispatcher, value: 0n, data: setSponsorData(sponsor) })
@@ -154,7 +154,10 @@ async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<vo
  * One operation of a random key, called as the dispatcher would: signature, network and delegation hold on this network, or the
  * call reverts. It does nothing but a call of the key's own account without data.
  */
-async function rehearse({ ask, chainId }: Deploying, { dispatcher, delegate }: GasContracts): Promise<void> {
+export async function rehearseDelegation(
+  { ask, chainId }: Pick<Deploying, 'ask' | 'chainId'>,
+  { dispatcher, delegate }: GasContracts,
+): Promise<void> {
   const someone = randomBytes(32)
   const account = bytesOf(addressOf(someone))
   const { timestamp } = await ask<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])

@@ -96,7 +96,7 @@ export async function rowsOf(
       const accountId = accounts.get(address)
       if (accountId === undefined) continue
       // Anyone who signed the transaction with the account's own key initiated it too, wherever it was sent from.
-      const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash) === accountId
+      const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash)?.has(accountId) === true
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
   }
@@ -168,21 +168,27 @@ async function findAccounts(db: Db, found: FoundTransfer[]): Promise<Map<Hex, st
 }
 
 /**
- * Which account initiated the transactions that moved nothing. Our own record decides, not the sender on chain:
- * with a sponsor that is someone else. The record is committed before a transaction is broadcast.
+ * Which accounts initiated the transactions that moved nothing. Our own record decides, not the sender on chain: where a sponsor
+ * sends what people signed that is someone else, and there may be many. The record is committed before a transaction is broadcast.
  */
-async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, string>> {
+async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, Set<string>>> {
   const hashes = [...new Set(ours.filter(({ value }) => value === 0n).map(({ hash }) => hash))]
-  const initiators = new Map<Hex, string>()
+  const initiators = new Map<Hex, Set<string>>()
   for (let start = 0; start < hashes.length; start += PROBE) {
+    const wanted = byteaArray(hashes.slice(start, start + PROBE))
     const rows = await db
       .selectFrom('attempts as attempt')
       .innerJoin('transactions as transaction', 'transaction.id', 'attempt.transaction_id')
-      .select(['attempt.hash', 'transaction.account_id'])
+      .leftJoin('carried', 'carried.transaction_id', 'transaction.id')
+      .leftJoin('operations as operation', 'operation.id', 'carried.operation_id')
+      .select(['attempt.hash', 'transaction.account_id', 'operation.account_id as signed_by'])
       .where('attempt.chain_id', '=', chain.chainId)
-      .where((eb) => eb('attempt.hash', '=', eb.fn.any(byteaArray(hashes.slice(start, start + PROBE)))))
+      .where((eb) => eb('attempt.hash', '=', eb.fn.any(wanted)))
       .execute()
-    for (const row of rows) initiators.set(toHex(row.hash), row.account_id)
+    for (const { hash, account_id, signed_by } of rows) {
+      const accounts = initiators.get(toHex(hash)) ?? new Set()
+      initiators.set(toHex(hash), accounts.add(signed_by ?? account_id))
+    }
   }
   return initiators
 }

@@ -94,7 +94,7 @@ function securityOf({ scope, machineScope }: FastifyContextConfig): { security?:
 
 type Schema = Record<string, unknown>
 type Media = { schema: Schema; example?: unknown; examples?: object }
-type Operation = {
+type RouteOperation = {
   'x-sends'?: HeaderName[]
   security?: Record<string, unknown>[]
   parameters?: { schema: Schema }[]
@@ -102,7 +102,7 @@ type Operation = {
   responses: Record<string, { description: string; content?: Record<string, Media> }>
 }
 type Document = {
-  paths: Record<string, Record<string, Operation>>
+  paths: Record<string, Record<string, RouteOperation>>
   components: { schemas?: Record<string, Schema>; responses?: Record<string, object>; headers?: object }
 }
 

@@ -1,5 +1,5 @@
 /**
- * sponsors: accounts of the operator that send people what a write of theirs costs.
+ * sponsors: accounts of the operator that pay for what people write.
  * Owns: which sponsors a network has, how one is made, which of them hold too little.
  * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
  *   of accounts (`users/`).
@@ -42,6 +42,6 @@ export async function tellMissingSponsors({
   telemetry,
 }: Pick<App, 'db' | 'chains' | 'telemetry'>): Promise<void> {
   for (const { chainId, name, gas } of chains.values())
-    if (gas === 'topup' && (await sponsorsOf(db, chainId)).length === 0)
+    if (gas !== 'self' && (await sponsorsOf(db, chainId)).length === 0)
       telemetry.log.warn('network_without_sponsor', { chainId, network: name })
 }

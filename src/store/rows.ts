@@ -70,6 +70,7 @@ export type Database = {
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     gas: Generated<string>
     created_at: DefaultTime
+    gas_space: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
   }
@@ -208,8 +209,43 @@ export type Database = {
     transitions: JsonColumn<Transition[]>
     created_at: DefaultTime
     updated_at: DefaultTime
+    /** of a transaction that carries operations: which accounts delegate in it */
+    authorizations: JsonColumn<OuterAuthorization[]> | null
   }
   strangers: { sender_id: string; user_id: string; made_at: DefaultTime }
+  operations: {
+    id: string
+    account_id: string
+    client_id: string
+    chain_id: number
+    sender: Bytes
+    space: Bytes
+    sequence: number
+    calls: Bytes
+    gas_limit: number
+    deadline: number
+    authorization_nonce: number | null
+    claims: Generated<number>
+    abi: string
+    request_hash: Bytes | null
+    state: TransactionState
+    is_cancel: Generated<boolean>
+    outer_id: string | null
+    block_number: number | null
+    block_hash: Bytes | null
+    is_final: Generated<boolean>
+    reason: Bytes | null
+    revert: JsonColumn<Record<string, unknown>> | null
+    /** decimal digits */
+    charged: string
+    hour: Time
+    is_counted: Generated<boolean>
+    transitions: JsonColumn<Transition[]>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
+  carried: { operation_id: string; transaction_id: string }
+  operation_sequences: { chain_id: number; space: Bytes; next: number }
   attempts: {
     chain_id: number
     hash: Bytes
@@ -363,4 +399,6 @@ export type TransactionState =
   | 'FAILED'
   | 'REPLACED'
   | 'CANCELLED'
+/** An account that delegates in a transaction of a sponsor. */
+export type OuterAuthorization = { from: Hex; nonce: number }
 export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }

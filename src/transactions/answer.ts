@@ -23,7 +23,7 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
 
 export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'requestHash'>): WireTransaction {
   return {
-    type: bound.fees.type === 'legacy' ? 0 : 2,
+    type: bound.fees.type === 'legacy' ? 0 : (bound.authorizations?.length ?? 0) > 0 ? 4 : 2,
     chainId: bound.chainId,
     nonce: bound.nonce,
     from: readAddress(bound.from),

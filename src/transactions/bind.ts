@@ -71,11 +71,23 @@ async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, ti
 
 function toBound(
   { chainId }: Chain,
-  { id, requestHash, intent, terms, from, accountId }: Binding,
+  { id, requestHash, intent, terms, from, accountId, authorizations }: Binding,
   nonce: number,
 ): Bound {
   const { to, value, data } = intent
-  return { id, requestHash, accountId, chainId, from, nonce, to, value, data, ...terms }
+  return {
+    id,
+    requestHash,
+    accountId,
+    chainId,
+    from,
+    nonce,
+    to,
+    value,
+    data,
+    ...(authorizations === undefined ? {} : { authorizations }),
+    ...terms,
+  }
 }
 
 /** @throws account_stopped, too_many_pending */
@@ -165,7 +177,7 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
 
 /** The row lock decides between two. */
 async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
-  const { id, requestHash, intent, terms, accountId, clientId, from } = binding
+  const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
   const taken = await db
     .updateTable('transactions')
     .set({
@@ -182,6 +194,7 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
       reserved: String(reserveOf(chain, binding)),
       abi: intent.abi,
       request_hash: requestHash,
+      authorizations: authorizations === undefined ? null : JSON.stringify(authorizations),
       state: 'BOUND',
       transitions: '[]',
       created_at: sql`date_trunc('milliseconds', now())`,

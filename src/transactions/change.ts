@@ -6,6 +6,8 @@ import { SignerRefused } from '../signer/client.ts'
 import { toBound, type Terms, type TransactionRow } from './intent.ts'
 import { findTransaction, readTransaction } from './read.ts'
 import type { Transaction } from './wire.ts'
+import { cancelOperation } from './cancel-operation.ts'
+import { findOperation } from './read-operation.ts'
 import { raiseFee, sendCancel } from './replace.ts'
 import { gasStrategy } from './gas.ts'
 import { sendForSponsor } from './send.ts'
@@ -16,6 +18,11 @@ import { sendForSponsor } from './send.ts'
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function cancelTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
+  const operation = await findOperation(app, caller, idOrHash)
+  if (operation !== null) {
+    await cancelOperation(app, chainOf(app, caller), operation)
+    return readTransaction(app, caller, operation.id)
+  }
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   if (!row.is_cancel) {
@@ -39,6 +46,9 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
+  // Its fee is that of many: the keeper raises it when it is time.
+  if ((await findOperation(app, caller, idOrHash)) !== null)
+    throw tooLate('A sponsor pays for this transaction, and raises its fee when it is time.')
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   const chain = chainOf(app, caller)

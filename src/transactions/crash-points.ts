@@ -25,6 +25,16 @@ export type Step =
   | 'in-block'
   | 'in-retract'
   | 'after-follow'
+  | 'in-bind-operation'
+  | 'after-bind-operation'
+  | 'after-sign-operation'
+  | 'after-bind-outer'
+  | 'after-sign-outer'
+  | 'in-store-outer'
+  | 'after-store-outer'
+  | 'before-answer-operation'
+  | 'before-repack'
+  | 'before-expire'
 
 type Hook = (step: Step) => void | Promise<void>
 const hooks = slot('what interrupts the steps of writes', (_app: App): { hook: Hook | null } => ({ hook: null }))

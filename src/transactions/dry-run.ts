@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { bigNumber } from '../abi/bignumber.ts'
-import { decodeResult, type Output } from '../abi/results.ts'
 import type { App } from '../app.ts'
 import { readBytes } from '../chain/rpc/answers.ts'
 import { highestPrice } from '../chain/fees.ts'
@@ -20,7 +19,9 @@ import { countAt } from './nonce-count.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
+import { readReturned } from './returned.ts'
 import { isTaken } from './sign.ts'
+import { rehearseOperation } from './rehearse-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
 
 /**
@@ -30,6 +31,7 @@ import type { DryRunAnswer } from './write-wire.ts'
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
+  if (chain.gas === 'sponsor') return rehearseOperation(app, caller, [intent])
   const from = caller.address
   const { terms } = await gasStrategy(chain).prepare({ app, chain, caller, intent })
   const [returned, { nonce, rule, limits }] = await Promise.all([
@@ -54,16 +56,6 @@ async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
     return readBytes(await rpc.call('eth_call', [callOf(from, intent), 'latest']), 'result of a call')
   } catch (error) {
     throw revertOf(error, intent) ?? mapChainError(error)
-  }
-}
-
-function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: Output[] } {
-  if (fn === null) return { response: null, outputs: [] }
-  try {
-    return decodeResult(fn, data)
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error
-    return { response: null, outputs: [] }
   }
 }
 

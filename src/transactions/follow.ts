@@ -9,6 +9,7 @@ import { laneStopped, stopLane } from './stop-lane.ts'
 import { prove, type MinedOutcome, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
+import { finalizeOperations, reopenOperations, settleOperations, type MinedOuter } from './settle-operations.ts'
 import { crashAt, reach } from './crash-points.ts'
 import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 
@@ -37,6 +38,7 @@ export const followTransactions = {
       return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipts.get(hash)!, { ...attempt, hash })]
     })
     await markMined(db, app, chain.chainId, mined)
+    await settleOperations(db, app, chain, block, logged(receipts, [...known.keys()]))
     for (const { transactionHash: hash, from } of unknown) {
       const foreign = { hash, from, nonce: nonces.get(hash)!, receipt: receipts.get(hash)! }
       await handleForeignTransaction(db, app, chain, block, foreign)
@@ -46,11 +48,13 @@ export const followTransactions = {
 
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
     await revertToPending(db, app, chain.chainId, fromNumber)
+    await reopenOperations(db, app, chain.chainId, fromNumber)
     await reach(app, 'in-retract')
   },
 
   async onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void> {
     await markFinal(db, app, chain.chainId, throughNumber)
+    await finalizeOperations(db, app, chain.chainId, throughNumber)
   },
 
   /** After a block as after a rollback. */
@@ -89,6 +93,13 @@ async function findAttempts(
   }
   return known
 }
+
+/** What transactions of ours logged, by their proven receipts. */
+const logged = (receipts: ReadonlyMap<Hex, MinedOutcome>, hashes: Hex[]): MinedOuter[] =>
+  hashes.flatMap((hash) => {
+    const { status, logs = [] } = receipts.get(hash) ?? { status: false }
+    return logs.length === 0 ? [] : [{ hash, status, logs }]
+  })
 
 /** Of those whose bytes were dropped before a rewind, their senders say who signed them. */
 const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
@@ -162,6 +173,7 @@ async function handleForeignTransaction(
   if (row !== undefined && ours !== undefined) {
     const isCancel = ours.kind === 'cancel'
     await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id: row.id, hash, isCancel })])
+    await settleOperations(db, app, chain, block, logged(new Map([[hash, foreign.receipt]]), [hash]))
   } else if (row !== undefined) {
     await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
     await stop(db, app, chain, foreign)

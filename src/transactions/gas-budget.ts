@@ -81,7 +81,7 @@ export function reserveTopUp(
           { ...budget, perNetwork },
         )
         if (exhausted !== null) return exhausted
-        await count(work, { chainId, clientId, accountId, wei: more })
+        await countSpent(work, { chainId, clientId, accountId, wei: more })
       }
       const row = {
         ...{ sponsor_id: sponsorId, client_id: clientId, wei: String(wei) },
@@ -102,7 +102,7 @@ export function reserveTopUp(
  * all its applications share, and by which its own budget is read as it is now, in every process.
  * @returns wei of a rolling day; null: as much as its applications have
  */
-async function lockBudgets(work: Db, chainId: number): Promise<bigint | null> {
+export async function lockBudgets(work: Db, chainId: number): Promise<bigint | null> {
   const { sponsor_per_day: perDay } = await work
     .selectFrom('networks')
     .select('sponsor_per_day')
@@ -149,7 +149,7 @@ export function restoreTopUp(
         .onConflict((conflict) => conflict.doNothing())
         .returning('ordinal')
         .executeTakeFirst()
-      if (row !== undefined) await count(work, { chainId, clientId, accountId, wei: charged })
+      if (row !== undefined) await countSpent(work, { chainId, clientId, accountId, wei: charged })
     }),
   )
 }
@@ -190,7 +190,7 @@ export function settleTopUp(
         .where('ordinal', '=', ordinal)
         .execute()
       if (spent !== null && spent !== charged)
-        await count(work, { chainId, clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
+        await countSpent(work, { chainId, clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
     }),
   )
 }
@@ -257,8 +257,8 @@ type Counted = {
   hour?: Date | RawBuilder<Date>
 }
 
-/** `wei` below 0: given back. */
-async function count(
+/** Counts what sponsors pay for a person's write, in the hour that it is of. `wei` below 0: given back. */
+export async function countSpent(
   db: Db,
   { chainId, clientId, accountId, wei, hour = sql<Date>`date_trunc('hour', now())` }: Counted,
 ): Promise<void> {

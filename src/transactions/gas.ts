@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict'
 import { classifySendError, type SendRefusal } from '../chain/rpc/errors.ts'
 import type { Fees } from '../chain/fees.ts'
-import type { Chain } from '../chain/network.ts'
+import type { Chain, GasChoice } from '../chain/network.ts'
 import type { App } from '../app.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
@@ -15,7 +16,7 @@ import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
  * a write costs and to whom, and which bytes carry it.
  */
 export type GasStrategy = {
-  name: 'self' | 'topup'
+  name: GasChoice
   /**
    * Simulates the intent and finds its terms, and that the payer can pay.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
@@ -63,13 +64,16 @@ const self: GasStrategy = {
   relieve: async () => {},
   reserve: reservedFor,
   sign: (app, bound, accessToken) =>
-    app.signer.sign({
-      ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },
-      ...(bound.requestHash === null ? {} : { requestHash: `0x${Buffer.from(bound.requestHash).toString('hex')}` }),
-    }),
+    isOuter(bound)
+      ? signOuter(app, bound, { ...bound, kind: 'send' })
+      : app.signer.sign({
+          ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },
+          ...(bound.requestHash === null ? {} : { requestHash: `0x${Buffer.from(bound.requestHash).toString('hex')}` }),
+        }),
   check: (app, asked, accessToken) =>
     app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', accessToken }),
   replace: (app, bound, { kind, accessToken, ...offer }) => {
+    if (kind === 'replace' && isOuter(bound)) return signOuter(app, bound, { ...offer, kind })
     const effect =
       kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
     return app.signer.sign({
@@ -80,6 +84,20 @@ const self: GasStrategy = {
     })
   },
   classify: classifySendError,
+}
+
+/** Of a transaction of a sponsor that carries operations. A cancel of it carries none. */
+const isOuter = ({ authorizations }: Pick<Bound, 'authorizations'>): boolean =>
+  authorizations !== undefined && authorizations !== null
+
+function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 'send' | 'replace' }): Promise<Signed> {
+  // The networks where sponsors carry operations have fees of EIP-1559: it is looked at before one is served.
+  assert(fees.type === 'eip1559', 'a transaction that carries operations has fees of EIP-1559')
+  const { id: intentId, chainId, from, nonce, data } = bound
+  return app.signer.signOuter({
+    ...{ intentId, chainId, from, nonce, data, kind, gas: String(gas), authorizations: [...bound.authorizations!] },
+    ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+  })
 }
 
 const transferFrom =
@@ -127,8 +145,13 @@ const topup: GasStrategy = {
   },
 }
 
+/** What people sign is carried by sponsors (send-operation.ts). This is for what accounts send themselves: sponsors, and people before. */
+const sponsor: GasStrategy = { ...self, name: 'sponsor' }
+
+const strategies: Record<GasChoice, GasStrategy> = { self, topup, sponsor }
+
 /** Every network's strategy. */
-export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => (gas === 'topup' ? topup : self)
+export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => strategies[gas]
 
 function effectOf({ id, chainId, from, nonce, to, value, data }: Unbound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }

@@ -3,7 +3,7 @@ import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
 import type { Fees } from '../chain/fees.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { fromWord, toHex, toWord } from '../store/bytes.ts'
-import type { Database } from '../store/rows.ts'
+import type { Database, OuterAuthorization } from '../store/rows.ts'
 
 /** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */
 export type Intent = {
@@ -37,6 +37,8 @@ export type Bound = Terms & {
   data: Hex
   /** of the request, when the id was made of its idempotency key */
   requestHash: Uint8Array | null
+  /** of a transaction that carries operations: which accounts delegate in it; null: it carries none */
+  authorizations?: OuterAuthorization[] | null
 }
 
 export type TransactionRow = Selectable<Database['transactions']>
@@ -55,6 +57,7 @@ export function toBound(row: TransactionRow): Bound {
     gas: BigInt(row.gas_limit),
     fees: readFees(row),
     requestHash: row.request_hash,
+    authorizations: row.authorizations,
   }
 }
 

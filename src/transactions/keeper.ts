@@ -23,6 +23,8 @@ import { markMined } from './states.ts'
 import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
 import { noteRejected, noteUsed } from './trouble.ts'
+import { settleOperations } from './settle-operations.ts'
+import { tendOperations } from './tend-operations.ts'
 import { slot } from '../state.ts'
 
 /** milliseconds between two rounds when nothing pokes */
@@ -78,6 +80,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     await resend(app, chain, { afterSeconds: first || greeted !== seen ? 0 : RESEND_AFTER_SECONDS })
     tended = before
     greeted = seen
+    await tendOperations(app, chain)
     await resumeAsked(app, chain)
     return raiseLowest(app, chain)
   }
@@ -309,10 +312,11 @@ async function catchUp(
   const receipt = receipts.get(hash)
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new InvalidResponse('the block does not hold what the receipt is of')
-  const { status: succeeded, gasUsed, effectiveGasPrice } = receipt
+  const { status: succeeded, gasUsed, effectiveGasPrice, logs = [] } = receipt
   await app.db.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
     if ((await storedBlockHash(db, chainId, blockNumber)) !== blockHash) return
     await markMined(db, app, chainId, [{ ...where, id: row.id, isCancel, succeeded, gasUsed, effectiveGasPrice }])
+    await settleOperations(db, app, chain, block, [{ hash, status: succeeded, logs }])
   })
 }

@@ -1,10 +1,12 @@
 import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
 import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { TransactionState } from '../store/rows.ts'
 import type { TransactionRow } from './intent.ts'
+import type { OperationRow } from './operation.ts'
 
 /** The key of a request, with the SHA-256 of what was asked. */
 export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer }
@@ -29,13 +31,36 @@ const invalidKey = (detail: string): AppError =>
     errors: [{ parameter: 'Idempotency-Key', code: 'invalid', detail }],
   })
 
+export type SendOptions = {
+  /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
+  idempotency: { key: string; route: string; requestHash: Uint8Array } | null
+}
+
+export const toKey = (
+  { accountId, clientId }: Caller,
+  idempotency: SendOptions['idempotency'],
+): IdempotencyKey | null => {
+  if (idempotency === null) return null
+  const { key, route, requestHash } = idempotency
+  return { scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) }
+}
+
 /** hours for which a key answers what it answered, from when its transaction is final */
 const KEPT_HOURS = 24
 
-/** What a key stands for: a transaction and the hash it was told under, one that has no bytes yet, or nothing: an id to use. */
-export type KeyLookup = { told: TransactionRow; hash: Hex } | { unsigned: TransactionRow } | { free: string }
+/**
+ * What a key stands for: a transaction or an operation and the hash it was told under, one that has no bytes yet, or nothing: an id to
+ * use.
+ */
+export type KeyLookup =
+  | { told: TransactionRow; hash: Hex }
+  | { unsigned: TransactionRow }
+  | { carried: OperationRow; hash: Hex }
+  | { uncarried: OperationRow }
+  | { free: string }
 
-type KeyedRow = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
+type UseFacts = { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
+type KeyedRow = UseFacts & ((TransactionRow & { sequence?: undefined }) | OperationRow)
 
 /** uses of one key looked for at first; four times as many each time that all of them are there */
 const FIRST_USES = 4
@@ -55,11 +80,12 @@ export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): P
   if (use.request_hash !== null && !requestHash.equals(use.request_hash)) {
     throw new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
   }
-  if (use.told !== null) return { told: use, hash: toHex(use.told) }
+  if (use.told !== null)
+    return use.sequence === undefined ? { told: use, hash: toHex(use.told) } : { carried: use, hash: toHex(use.told) }
   // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (!use.is_idle) throw inFlight()
-  return { unsigned: use }
+  return use.sequence === undefined ? { unsigned: use } : { uncarried: use }
 }
 
 /** minutes: far longer than a write may take to look at its key */
@@ -73,8 +99,15 @@ export async function isAnswered(db: Db, scope: KeyScope): Promise<boolean> {
 
 /** Whether an intent has a nonce by now: another request with its key was at work beside this one. */
 export async function isBound(db: Db, id: string): Promise<boolean> {
-  const row = await retrying(() => db.selectFrom('transactions').select('id').where('id', '=', id).executeTakeFirst())
-  return row !== undefined
+  const rows = await retrying(() =>
+    db
+      .selectFrom('transactions')
+      .select('id')
+      .where('id', '=', id)
+      .unionAll(db.selectFrom('operations').select('id').where('id', '=', id))
+      .execute(),
+  )
+  return rows.length > 0
 }
 
 /** The newest use of a key, and whether it has bytes. */
@@ -99,7 +132,7 @@ async function newestUse(db: Db, scope: KeyScope): Promise<{ use: KeyedRow | nul
   return newest
 }
 
-/** By the primary key. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
+/** By the primary keys. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
 async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Map<string, KeyedRow>> {
   const rows = await db
     .selectFrom('transactions as t')
@@ -113,19 +146,7 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         .limit(1)
         .as('told'),
     )
-    .select(
-      // By the clock of its writer as by the database's: a server that was promoted may be a day ahead.
-      sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
-        and (t.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
-        'is_over',
-      ),
-    )
-    .select(
-      sql<boolean>`not t.is_final or t.updated_at > now() - ${`${KEPT_HOURS} hours`}::interval + ${`${KEPT_ON_MINUTES} minutes`}::interval`.as(
-        'is_kept',
-      ),
-    )
-    .select(sql<boolean>`t.updated_at < now() - interval '2 seconds'`.as('is_idle'))
+    .select(ageOf('t'))
     .where(
       't.id',
       'in',
@@ -137,7 +158,40 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         : ids,
     )
     .execute()
-  return new Map(rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row]))
+  const operations = await db
+    .selectFrom('operations as o')
+    .selectAll('o')
+    .select(({ selectFrom }) =>
+      selectFrom('attempts as a')
+        .select('a.hash')
+        .whereRef('a.transaction_id', '=', 'o.outer_id')
+        .where('a.is_cancel', '=', false)
+        .orderBy('a.max_fee')
+        .limit(1)
+        .as('told'),
+    )
+    .select(ageOf('o'))
+    .where('o.id', 'in', ids)
+    .execute()
+  return new Map<string, KeyedRow>([
+    ...rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row] as const),
+    ...operations.map((row) => [row.id, row] as const),
+  ])
+}
+
+/** By the clock of its writer as by the database's: a server that was promoted may be a day ahead. */
+const ageOf = (table: 't' | 'o') => {
+  const row = sql.raw(table)
+  return [
+    sql<boolean>`${row}.is_final and ${row}.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
+        and (${row}.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
+      'is_over',
+    ),
+    sql<boolean>`not ${row}.is_final or ${row}.updated_at > now() - ${`${KEPT_HOURS} hours`}::interval + ${`${KEPT_ON_MINUTES} minutes`}::interval`.as(
+      'is_kept',
+    ),
+    sql<boolean>`${row}.updated_at < now() - interval '2 seconds'`.as('is_idle'),
+  ] as const
 }
 
 export const inFlight = (): AppError =>

@@ -6,6 +6,7 @@ import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { readCalls } from '../gas/dispatch.ts'
 import { publicStates } from './wire.ts'
 
 /** A transaction as the person sees it whose account it is. */
@@ -40,7 +41,8 @@ export async function listOfAccount(
   { limit, cursor, clientId }: { limit: number; cursor?: string | undefined; clientId: string | null },
 ): Promise<{ entries: OwnTransaction[]; nextCursor: string | null }> {
   const after = placeOf('sent', cursor)
-  const rows = await retrying(() =>
+  const signed = await listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
+  const sent = await retrying(() =>
     ofAccount(db, { accountId, chainId })
       .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
       .$if(after !== null, (query) =>
@@ -51,10 +53,11 @@ export async function listOfAccount(
       .limit(limit + 1)
       .execute(),
   )
+  const rows = [...sent, ...signed].toSorted(newestFirst)
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   return {
-    entries: page.map(toOwn),
+    entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))),
     nextCursor: rows.length > limit && last !== undefined ? writeCursor(['sent', last.since, last.id]) : null,
   }
 }
@@ -62,7 +65,51 @@ export async function listOfAccount(
 /** One of them; null when the account sent none of this id. */
 export async function findOwn({ db }: Pick<App, 'db'>, scope: Scope, id: string): Promise<OwnTransaction | null> {
   const row = await retrying(() => ofAccount(db, scope).where('sent.id', '=', id).executeTakeFirst())
-  return row === undefined ? null : toOwn(row)
+  if (row !== undefined) return toOwn(row)
+  const signed = await retrying(() => signedBy(db, scope).where('sent.id', '=', id).executeTakeFirst())
+  return signed === undefined ? null : toOwnOperation(signed)
+}
+
+const newestFirst = (a: { since: string; id: string }, b: { since: string; id: string }): number =>
+  a.since === b.since ? (a.id < b.id ? 1 : -1) : a.since < b.since ? 1 : -1
+
+type Page = { limit: number; after: [since: string, id: string] | null; clientId: string | null }
+
+/** A page of what the account signed and a sponsor sent, as `listOfAccount` reads one of what it sent itself. */
+const listSigned = (db: Db, scope: Scope, { limit, after, clientId }: Page): Promise<SignedRow[]> =>
+  retrying(() =>
+    signedBy(db, scope)
+      .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+      .$if(after !== null, (query) =>
+        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+      )
+      .orderBy('sent.created_at', 'desc')
+      .orderBy('sent.id', 'desc')
+      .limit(limit)
+      .execute(),
+  )
+
+const signedBy = (db: Db, { accountId, chainId }: Scope) =>
+  db
+    .selectFrom('operations as sent')
+    .innerJoin('transactions as outer', 'outer.id', 'sent.outer_id')
+    .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
+    .select(['sent.id', 'sent.client_id', 'sent.state', 'outer.hash', 'sent.calls', 'sent.abi', 'sent.created_at'])
+    .select(['application.name', SINCE.as('since')])
+    .where('sent.account_id', '=', accountId)
+    .where('sent.chain_id', '=', chainId)
+    .where('outer.hash', 'is not', null)
+
+type SignedRow = Awaited<ReturnType<ReturnType<typeof signedBy>['execute']>>[number]
+
+/** Of several calls the first. The fee is not the person's. */
+function toOwnOperation(row: SignedRow): OwnTransaction {
+  const [call] = readCalls(row.calls)
+  return {
+    ...{ id: row.id, clientId: row.client_id, application: row.name, state: row.state as OwnTransaction['state'] },
+    ...{ hash: toHex(row.hash!), to: toHex(call!.to), value: call!.value, abi: row.abi },
+    ...{ hasData: call!.data.length > 0, fee: null, sentAt: row.created_at },
+  }
 }
 
 /** As text with the microseconds that a Date would lose: a page ends exactly where the next begins. */

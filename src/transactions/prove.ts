@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
-import type { BlockProof, Ours, Receipt } from '../follower/block.ts'
+import type { BlockProof, Log, Ours, Receipt } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
@@ -9,8 +9,8 @@ import { slot } from '../state.ts'
 export type Provable = Block & { prove(ours: Ours): Promise<ProvenBlock> }
 type ProvenBlock = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMap<Hex, MinedOutcome> }
 
-/** How a transaction ended. */
-export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'>
+/** How a transaction ended; `logs` are those of its proven receipt. */
+export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'> & { logs?: readonly Log[] }
 
 /** whether the operator was notified of a network that its blocks cannot be checked */
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))

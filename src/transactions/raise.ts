@@ -4,6 +4,7 @@ import { readQuantity } from '../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
@@ -11,7 +12,7 @@ import { secondsAgo } from './stop-lane.ts'
 import { isolateRowErrors } from './recover.ts'
 import { readAttemptsOf } from './attempts.ts'
 import { marketOf } from './market.ts'
-import { nextAttempt, sendReplacement } from './replace.ts'
+import { nextAttempt, sendCancel, sendReplacement } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
   giveBackLooks,
@@ -252,10 +253,27 @@ async function sendRaised(
     return SHORT
   } catch (error) {
     const denial = denialOf(error)
+    if (next.kind === 'replace' && isHopeless(bound, error)) return giveNonceUp(app, chain, bound)
     if (denial === null) throw error
     app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
     return DENIED[denial]
   }
+}
+
+/**
+ * Of a transaction that carries operations: one of them may not be sent any more, since its last second is over, or its person was frozen or
+ * has no room left in a limit. What nobody can raise would keep all that its sponsor sends after it.
+ */
+const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
+  authorizations !== undefined &&
+  authorizations !== null &&
+  ((error instanceof SignerRefused && error.code === 'operation_refused') || denialOf(error) === 'policy_denied')
+
+/** Its nonce is cancelled, and what it carries is packed again without that one (tend-operations.ts). */
+async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
+  app.telemetry.log.warn('outer_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+  const { sent } = await sendCancel(app, chain, bound)
+  return sent === 'nonce_too_low' ? USED : null
 }
 
 /** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */

@@ -34,7 +34,12 @@ async function addLike(row: TransactionRow, differing: Partial<TransactionRow> =
   const nonce = row.nonce + ++number
   const hash = Buffer.alloc(32, 0)
   hash.writeUInt32BE(number)
-  const { transitions, revert, ...other } = { ...row, id: newTransactionId(), nonce, hash, ...differing }
+  const {
+    transitions,
+    revert,
+    authorizations: _,
+    ...other
+  } = { ...row, id: newTransactionId(), nonce, hash, ...differing }
   const json = { transitions: JSON.stringify(transitions), revert: revert === null ? null : JSON.stringify(revert) }
   await world.db
     .insertInto('transactions')

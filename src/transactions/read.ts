@@ -16,6 +16,7 @@ import { readFees, toBound, type AttemptRow, type TransactionRow } from './inten
 import { readAttempts, readAttemptsOf } from './attempts.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
+import { findOperation, listOperations, showOperations } from './read-operation.ts'
 import { readTransitions } from './transitions.ts'
 import { publicStates, type Transaction } from './wire.ts'
 
@@ -25,6 +26,8 @@ import { publicStates, type Transaction } from './wire.ts'
  */
 export async function readTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const chain = chainOf(app, caller)
+  const operation = await findOperation(app, caller, idOrHash)
+  if (operation !== null) return (await showOperations(app, chain, [operation])).get(operation.id)!
   return show(app, chain, await findTransaction(app, caller, idOrHash))
 }
 
@@ -96,23 +99,41 @@ export async function listTransactions(
       )
     return query.execute()
   })
-  const page = rows.slice(0, limit)
-  const last = page.at(-1)
-  const [attempts, reasons] = await Promise.all([
+  const place = after === null ? null : { createdAt: after[1] as string, id: after[2] as string }
+  const operations = await listOperations(app, caller, { limit: limit + 1, after: place, state })
+  // Two lists in one order.
+  const all = [...rows, ...operations].toSorted(newestFirst)
+  const shown = all.slice(0, limit)
+  const last = shown.at(-1)
+  const page = rows.filter((row) => shown.includes(row))
+  const [attempts, reasons, carried] = await Promise.all([
     readAttemptsOf(
       app.db,
       page.map(({ id }) => id),
     ),
     readReasons(app, chain, page),
+    showOperations(
+      app,
+      chain,
+      operations.filter((row) => shown.includes(row)),
+    ),
   ])
   return {
-    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [], reasons.get(row.id) ?? null)),
+    transactions: shown.map((row) =>
+      'sequence' in row
+        ? carried.get(row.id)!
+        : toWire(chain, row, attempts.get(row.id) ?? [], reasons.get(row.id) ?? null),
+    ),
     nextCursor:
-      rows.length > limit && last !== undefined
+      all.length > limit && last !== undefined
         ? writeCursor([state ?? '', last.created_at.toISOString(), last.id])
         : null,
   }
 }
+
+type Dated = { created_at: Date; id: string }
+const newestFirst = (a: Dated, b: Dated): number =>
+  b.created_at.getTime() - a.created_at.getTime() || (a.id < b.id ? 1 : -1)
 
 /** What a cursor of ours holds. Others are forged: the database knows no year 0, and no NUL in a text. */
 const isPlace = (createdAt: string, id: string): boolean =>

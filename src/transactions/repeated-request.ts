@@ -2,6 +2,8 @@ import type { App } from '../app.ts'
 import type { Caller } from '../http/bearer.ts'
 import { toBound, type Intent } from './intent.ts'
 import { findKey } from './key.ts'
+import { toOperation } from './operation.ts'
+import { toHex } from '../store/bytes.ts'
 
 /**
  * What a repeat of a request began before, so that it is neither looked up nor asked anew: the name of a recipient may be
@@ -19,6 +21,11 @@ export async function findBegun(
     requestHash: Buffer.from(requestHash),
   })
   if ('free' in known) return null
+  if ('carried' in known || 'uncarried' in known) {
+    const [first] = toOperation('carried' in known ? known.carried : known.uncarried).calls
+    const { to, value, data } = first!
+    return { to: toHex(to), data: toHex(data), value, abi: '', fn: null, errors: [] }
+  }
   const { to, data, value } = toBound('told' in known ? known.told : known.unsigned)
   return { to, data, value, abi: '', fn: null, errors: [] }
 }

@@ -7,6 +7,7 @@ import type { RecalledSince } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { isolateRowErrors } from './recover.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
+import { restoreOperation } from './restore-operation.ts'
 import { slot } from '../state.ts'
 
 /** milliseconds between two looks */
@@ -126,14 +127,12 @@ async function catchUpWithLedger(app: App): Promise<void> {
     if (page.record !== cursor.record) {
       // Another ledger than the one it was compared with: an older copy was accepted for it, or it is a new one.
       app.telemetry.log.warn('ledger_compared_anew', { seq: cursor.seq })
-      if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, [])
+      if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, { signatures: [], operations: [] })
       ahead = null
       continue
     }
     const lost: RecalledSignature[] | null =
-      ahead === null
-        ? await moveCursor(app, cursor, page.through, page.signatures)
-        : await findLost(app.db, page.signatures)
+      ahead === null ? await moveCursor(app, cursor, page.through, page) : await findLost(app.db, page)
     if (lost === null) continue
     const open = lost.filter(({ seq }) => (tries.get(seq) ?? 0) < MAX_TRIES)
     if (open.length > 0) {
@@ -164,7 +163,7 @@ async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
   const results = await Promise.allSettled(
     Array.from({ length: LANES }, async () => {
       for (const slots of accounts)
-        for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => restoreSlot(app, slot))
+        for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => restoreLost(app, slot))
     }),
   )
   // All have ended before the next look may begin.
@@ -188,7 +187,7 @@ async function moveCursor(
   { db: root }: App,
   from: LedgerCursor,
   to: LedgerCursor,
-  over: RecalledSignature[],
+  over: RecalledPage,
 ): Promise<RecalledSignature[] | null> {
   return retrying(() =>
     root.transaction().execute(async (db) => {
@@ -205,19 +204,51 @@ async function moveCursor(
   )
 }
 
-type RecalledSignature = RecalledSince['signatures'][number]
+type RecalledPage = Pick<RecalledSince, 'signatures' | 'operations'>
+type RecalledOperations = NonNullable<RecalledSince['operations']>
+type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
+/** An operation has no nonce; `hash` is what its account signed. */
+type LostOperation = RecalledOperations[number] & { nonce?: undefined }
+
+const restoreLost = (app: App, lost: RecalledSignature): Promise<boolean> =>
+  lost.nonce === undefined
+    ? restoreOperation(app, lost, lost.intentId)
+    : restoreSlot(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
 
 /**
  * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce
  * waits for bytes under that id. By three primary keys. Bytes may be stored between two statements: what waits for none
  * any more is looked for among the stored once more. Inside a transaction.
  */
-async function findLost(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
+async function findLost(db: Db, { signatures, operations }: RecalledPage): Promise<RecalledSignature[]> {
   const unknown = await withoutStored(db, signatures)
-  return withoutStored(db, await withoutBound(db, unknown))
+  const lost = await withoutStored(db, await withoutBound(db, unknown))
+  // Operations first: what carried them finds them then.
+  return [...(await withoutRow(db, operations ?? [])), ...lost]
 }
 
-async function withoutStored(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
+/** Operations of which there is no row under their id and their number, on their network. */
+async function withoutRow(db: Db, operations: RecalledOperations): Promise<LostOperation[]> {
+  if (operations.length === 0) return []
+  const rows = await db
+    .selectFrom('operations')
+    .select(['id', 'chain_id', 'sequence'])
+    .where(
+      'id',
+      'in',
+      operations.map(({ intentId }) => intentId),
+    ) // prettier-ignore
+    .execute()
+  const known = new Map(rows.map((row) => [row.id, row]))
+  return operations.filter(({ intentId, chainId, sequence }) => {
+    const row = known.get(intentId)
+    return row?.chain_id !== chainId || row.sequence !== Number(sequence)
+  })
+}
+
+type RecalledTransaction = RecalledSince['signatures'][number]
+
+async function withoutStored(db: Db, signatures: RecalledTransaction[]): Promise<RecalledTransaction[]> {
   if (signatures.length === 0) return []
   const { rows } = await sql<{ hash: Uint8Array; chain_id: number }>`
     select attempts.hash, attempts.chain_id from attempts join transactions on transactions.id = attempts.transaction_id
@@ -227,7 +258,7 @@ async function withoutStored(db: Db, signatures: RecalledSignature[]): Promise<R
   return signatures.filter(({ chainId, hash }) => !stored.has(`${chainId} ${hash.slice(2)}`))
 }
 
-async function withoutBound(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
+async function withoutBound(db: Db, signatures: RecalledTransaction[]): Promise<RecalledTransaction[]> {
   if (signatures.length === 0) return []
   const rows = await db
     .selectFrom('transactions')

@@ -9,7 +9,11 @@ import { isUniqueViolation } from '../store/away.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
+import { readDispatch } from '../gas/dispatch.ts'
+import { readAuthorizations } from '../follower/transaction.ts'
 import { NOBODYS } from './bind.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+import { linkOperations } from './link.ts'
 import { reservedFor } from './funds.ts'
 import { writeFees } from './intent.ts'
 import { readRecalled } from './recalled.ts'
@@ -58,7 +62,7 @@ export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
 }
 
 /** The rows of an account whose signature the ledger has. */
-async function bringBack(app: App, lost: { userId: UserId; address: Hex }): Promise<void> {
+export async function bringBack(app: App, lost: { userId: UserId; address: Hex }): Promise<void> {
   const { db, auth } = app
   if (auth === null) {
     const attestation = await attestationOf(app, lost)
@@ -105,6 +109,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     hash: fromHex(newest.hash),
     reserved: String(reservedFor(valueOf(first), readRecalled(newest))),
     is_cancel: attempts.some(({ kind }) => kind === 'cancel'),
+    authorizations: authorizationsOf(first),
   }
   const isSame = sql<boolean>`transactions.id = ${first.intentId}`
   const isOpen = sql<boolean>`transactions.state in ('BOUND', 'VACANT', 'SUBMITTED')`
@@ -159,9 +164,18 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     )
     .returning('hash')
     .execute()
+  if (row.authorizations !== null)
+    await linkOperations(db, app, { id: first.intentId, chainId, data: toHex(row.data) }, first.hash)
   // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
+}
+
+/** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none. */
+function authorizationsOf({ raw, kind }: Recalled): string | null {
+  const { to, data } = readRaw(fromHex(raw))
+  if (kind === 'cancel' || to !== GAS_CONTRACTS.dispatcher || readDispatch(data) === null) return null
+  return JSON.stringify(readAuthorizations(fromHex(raw)))
 }
 
 /** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */

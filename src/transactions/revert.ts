@@ -66,7 +66,7 @@ async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | nu
 }
 
 /** The caller's `error` items; the text was read once already, but a later version may read it otherwise. */
-function readErrors(abi: string): AbiErrorItem[] {
+export function readErrors(abi: string): AbiErrorItem[] {
   try {
     return abi === '' ? [] : parseAbi(abi).errors
   } catch {

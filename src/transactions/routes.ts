@@ -5,7 +5,8 @@
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
  * Start with `send.ts` and docs/states.md; `keeper.ts` is the worker.
- * Tables: attempts, gas_spent, gas_spent_on_network, ledger_cursor, stopped_lanes, swept, top_ups, transactions, waits, withdrawals.
+ * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups,
+ *   transactions, waits, withdrawals.
  */
 
 import type { FastifyInstance } from 'fastify'
@@ -20,6 +21,7 @@ import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
 import { respondToWrite, TOPPED_UP_MS } from './respond.ts'
+import { findOperation } from './read-operation.ts'
 import { readSignatures } from './signatures.ts'
 import * as signaturesWire from './signatures-wire.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
@@ -84,7 +86,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { caller, params, query } = request
       if (query.wait !== undefined) {
-        const { id } = await findTransaction(app, caller, params.id)
+        const { id } = (await findOperation(app, caller, params.id)) ?? (await findTransaction(app, caller, params.id))
         const timeoutMs = request.standAside() ? Math.min(WAIT_MS, readPrefer(request.headers, reply)) : 0
         const state = await waitUntilMined(app, chainOf(app, caller), id, timeoutMs)
         if (state === null) throw lost()

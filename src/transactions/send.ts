@@ -11,18 +11,14 @@ import { between } from './crash-points.ts'
 import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
-import { findKey, inFlight, isBound, type IdempotencyKey, type KeyLookup } from './key.ts'
+import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
+import { sendOperation, toldOperation } from './send-operation.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { untilReplayed } from './replay.ts'
 import { restoreIntent } from './sign.ts'
 import { first } from './steps.ts'
 import type { WriteAnswer } from './write-wire.ts'
-
-export type SendOptions = {
-  /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
-  idempotency: { key: string; route: string; requestHash: Uint8Array } | null
-}
 
 /**
  * A write, in this order: simulate and estimate, bind (commit 1), sign, store (commit 2), broadcast, answer. Nothing is
@@ -43,6 +39,7 @@ export async function sendTransaction(
   { idempotency }: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
+  if (chain.gas === 'sponsor') return sendOperation(app, caller, [intent], { idempotency })
   // Nothing is paid for what was sent before, also where the database has lost that.
   const refuseIfSent = async (id: string) => {
     if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
@@ -102,17 +99,15 @@ type Write = {
 /** `nonce_taken`: by something that the database had lost and has again. The write begins anew. */
 type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'nonce_taken' }
 
-const toKey = ({ accountId, clientId }: Caller, idempotency: SendOptions['idempotency']): IdempotencyKey | null => {
-  if (idempotency === null) return null
-  const { key, route, requestHash } = idempotency
-  return { scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) }
-}
-
 /** A write as far as its key has not come yet: told, or bound by a request before, or new. */
 async function attemptWrite(app: App, write: Write): Promise<Outcome | { kind: 'told_before'; answer: WriteAnswer }> {
   const { chain, key } = write
   const known: KeyLookup = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
   if ('told' in known) return { kind: 'told_before', answer: answerOf(chain, toBound(known.told), known.hash) }
+  // Of before the network’s gas was another.
+  if ('carried' in known)
+    return { kind: 'told_before', answer: await toldOperation(app, chain, known.carried, known.hash) }
+  if ('uncarried' in known) throw inFlight()
   return 'unsigned' in known ? resume(app, write, known.unsigned) : prepareAndSend(app, write, known.free)
 }
 

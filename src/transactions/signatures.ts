@@ -23,7 +23,7 @@ export type SignatureOfAccount = {
   nonce: number | null
   hash: Hex
   /** what it does, in this order: one call of a transaction, none of an authorization, several of an operation that are done together */
-  calls: CallOfSignature[]
+  calls: ListedCall[]
   /** the code that it authorizes */
   delegate: Hex | null
   /** id of the transaction, where the database has it */
@@ -34,7 +34,7 @@ export type SignatureOfAccount = {
   proof: WireSignature['proof']
 }
 
-type CallOfSignature = {
+type ListedCall = {
   to: Hex
   value: bigint
   /** first 4 bytes of the call; null for a mere payment */
@@ -147,7 +147,7 @@ export async function readSignatures(
   return { signatures: entries.map((one) => toWire(app, caller, one)), nextCursor }
 }
 
-const toWireCall = ({ to, value, selector, called }: CallOfSignature) => ({
+const toWireCall = ({ to, value, selector, called }: ListedCall) => ({
   ...{ to: checksumAddress(to), value: bigNumber(value) },
   ...{ selector, function: called },
 })

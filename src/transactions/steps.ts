@@ -30,3 +30,11 @@ export const fill = {
   sign: between({ before: 'before-fill', after: signedAt('after-fill-sign') }, signFill),
   store: between({ after: 'after-fill-store' }, storeFill),
 }
+
+/** The steps of a transaction that carries operations, of a sponsor. */
+export const outer = {
+  bind: between({ after: 'after-bind-outer' }, bind),
+  sign: between({ after: signedAt('after-sign-outer') }, signFirst),
+  store: between({ after: 'after-store-outer' }, storeFirst),
+  broadcast: between({ after: 'after-broadcast' }, giveToNode),
+}

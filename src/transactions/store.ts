@@ -11,6 +11,8 @@ import { append, keepAttempt } from './attempts.ts'
 import { holdBack, isFar } from './queue.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { oncePer, together } from './group-commit.ts'
+import { linkOperations } from './link.ts'
+import { reach } from './crash-points.ts'
 import { tellSigned } from './unsigned.ts'
 
 type StoredAttempt = { bound: Bound; attempt: Attempt }
@@ -25,11 +27,28 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
  * @throws database_unavailable
  */
 export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+  if (bound.authorizations !== undefined && bound.authorizations !== null) return storeOuter(app, chain, bound, attempt)
   const stored = await groupOf(app, chain)({ bound, attempt })
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
   await restoreSlot(app, bound)
+  return !(await holdBack(app, chain, attempt.hash))
+}
+
+/** The same of a transaction that carries operations, in one commit with them. */
+async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+  await storeLater(app, chain, bound, attempt, async (db) => {
+    await db
+      .updateTable('transactions')
+      .set({ state: 'SUBMITTED', ...submitted(app, chain, bound, attempt) })
+      .where('id', '=', bound.id)
+      .where('state', '=', 'BOUND')
+      .execute()
+    await linkOperations(db, app, bound, attempt.hash)
+    await reach(app, 'in-store-outer')
+  })
+  tellSigned(app, chain, bound.from)
   return !(await holdBack(app, chain, attempt.hash))
 }
 

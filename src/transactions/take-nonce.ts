@@ -5,6 +5,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { fromHex } from '../store/bytes.ts'
 import { wordDigits, type Hex } from '../ids.ts'
+import type { OuterAuthorization } from '../store/rows.ts'
 import type { Budget, Fund } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
@@ -24,6 +25,8 @@ export type Binding = {
   budget: Budget | null
   /** who gives more where the budget is too small; nobody unless given */
   fund?: Fund | null
+  /** of what carries operations */
+  authorizations?: OuterAuthorization[]
 }
 
 /**
@@ -153,11 +156,11 @@ async function insert(
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
         decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, cost, available, paid_below,
-        decode(request_hash, 'hex') as request_hash,
+        decode(request_hash, 'hex') as request_hash, authorizations,
         row_number() over (partition by id order by place) as copy
       from json_to_recordset(${JSON.stringify(members.map((member, place) => toAsked(chain, member, place)))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, target text, value text, data text, gas_limit bigint,
-          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text)
+          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text, authorizations jsonb)
     ), lanes as (
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
@@ -180,9 +183,9 @@ async function insert(
         and bool_and(coalesce(reserved + needed <= available, true)) over (partition by sender order by turn) as tried
       from counted
     ), bound as (
-      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, reserved, transitions, created_at)
+      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, reserved, transitions, created_at, authorizations)
       select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
-        'BOUND', cost, '[]'::jsonb, date_trunc('milliseconds', now())
+        'BOUND', cost, '[]'::jsonb, date_trunc('milliseconds', now()), authorizations
       from turns where tried
       order by sender, turn
       on conflict do nothing
@@ -207,7 +210,7 @@ export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
 function toAsked(
   chain: Chain,
-  { id, first, accountId, clientId, from, intent, terms, budget, requestHash }: GroupedBinding,
+  { id, first, accountId, clientId, from, intent, terms, budget, requestHash, authorizations }: GroupedBinding,
   place: number,
 ) {
   return {
@@ -216,6 +219,7 @@ function toAsked(
     ...{ gas_limit: Number(terms.gas), ...feeDigits(terms.fees) },
     ...{ cost: String(reserveOf(chain, { intent, terms })), paid_below: budget?.paidBelow ?? 0 },
     ...(budget === null ? {} : { available: String(budget.available) }),
+    ...(authorizations === undefined ? {} : { authorizations }),
     ...(requestHash === null ? {} : { request_hash: requestHash.toString('hex') }),
   }
 }

@@ -358,7 +358,7 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
 const secondsUntil = (resetsAt: string | null, now: () => number): number =>
   resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
 
-function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
+export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
   telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
   const until = resetsAt === null ? null : resetsAt.toISOString()
   const detail =

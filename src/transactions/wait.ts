@@ -31,6 +31,7 @@ export async function waitUntilMined(
         .select('state')
         .where('id', '=', id)
         .where('hash', 'is not', null)
+        .unionAll(db.selectFrom('operations').select('state').where('id', '=', id).where('outer_id', 'is not', null))
         .executeTakeFirst(),
     )
     const state = row?.state ?? null

@@ -36,10 +36,38 @@ const fees = {
   gasPrice: Type.Optional(BigNumber),
 }
 
+const callFields = {
+  to: Address,
+  value: BigNumber,
+  data: Bytes,
+}
+
+/** What the person's account signed, where a sponsor sends it. */
+export const Operation = Type.Object(
+  {
+    id: Type.Unsafe<Hex>(Type.String({ description: 'In the dispatcher: 32 bytes, used up at most once' })),
+    from: Address,
+    ...callFields,
+    gasLimit: BigNumber,
+    deadline: Type.Integer({ description: 'The last second in which it can be done, since 1970' }),
+    calls: Type.Optional(
+      Type.Array(Type.Object(callFields, { title: 'OperationCall' }), {
+        description: 'All calls, where there are several: done in this order, all or none',
+      }),
+    ),
+  },
+  { title: 'Operation' },
+)
+export type WireOperation = Static<typeof Operation>
+
+/** Who pays for the gas of a write, where that is not its account. */
+export const GasPayer = Type.Object({ strategy: Type.Literal('sponsor'), payer: Address }, { title: 'GasPayer' })
+export type GasPayer = Static<typeof GasPayer>
+
 /** `tx` of a write. */
 export const SubmittedTransaction = Type.Object(
   {
-    type: Type.Integer({ description: '2, or 0 on networks with legacy fees' }),
+    type: Type.Integer({ description: '2, or 0 on networks with legacy fees; 4 where accounts delegate in it' }),
     chainId: Type.Integer(),
     nonce: Type.Integer(),
     from: Address,
@@ -164,6 +192,8 @@ const Transaction = Type.Object(
     reason: Type.Union([WaitReason, Type.Null()], {
       description: 'Why it is not mined yet, if it has waited for longer than a minute; otherwise null',
     }),
+    operation: Type.Optional(Operation),
+    gas: Type.Optional(GasPayer),
   },
   { title: 'Transaction', examples: [MINED] },
 )

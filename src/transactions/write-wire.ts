@@ -3,7 +3,16 @@ import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { answers, BigNumber, exactly } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
-import { SENT, SENT_ID, State, SubmittedTransaction, withAccepted } from './wire.ts'
+import {
+  GasPayer,
+  Operation,
+  SENT,
+  SENT_ID,
+  State,
+  SubmittedTransaction,
+  withAccepted,
+  type GasPayer as Payer,
+} from './wire.ts'
 
 export const Value = Type.Optional(
   Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
@@ -86,7 +95,12 @@ export const WriteResponse = Type.Object(
     outputs: Type.Optional(
       Type.Array(exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
     ),
-    gas: Type.Optional(BigNumber),
+    operation: Type.Optional(Operation),
+    gas: Type.Optional(
+      Type.Union([BigNumber, GasPayer], {
+        description: 'Dry run: the gas limit. Otherwise: who pays for gas, where that is not the account',
+      }),
+    ),
     /** wei: the most it can cost beside the value */
     fee: Type.Optional(BigNumber),
     rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
@@ -116,13 +130,15 @@ type EitherWrite = Static<typeof WriteResponse>
 /** What a write answers with, the first time and whenever its idempotency key is sent again. */
 export type WriteAnswer = Required<Pick<EitherWrite, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'>> & {
   tx: EitherWrite['tx'] & { hash: Hex }
+  operation?: EitherWrite['operation']
+  gas?: Payer
 }
 
 /** What a dry run answers with. `response`: what the function would return now; null when that does not decode as the ABI says. */
 export type DryRunAnswer = Required<
-  Pick<EitherWrite, 'status' | 'explorerUrl' | 'tx' | 'response' | 'outputs' | 'gas' | 'fee' | 'rule'>
+  Pick<EitherWrite, 'status' | 'explorerUrl' | 'tx' | 'response' | 'outputs' | 'fee' | 'rule'>
 > &
-  Pick<EitherWrite, 'limits'>
+  Pick<EitherWrite, 'limits' | 'operation'> & { gas: Static<typeof BigNumber> }
 
 /** Of every write. */
 export const KeyHeaders = Type.Object({

@@ -135,8 +135,8 @@ export async function insertAccount(
 /** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */
 async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telemetry'>, address: Hex): Promise<void> {
   const gifts = [...chains.values()].map(async ({ chainId, faucet, gas }) => {
-    // There a sponsor gives each write what it needs.
-    if (gas === 'topup') return
+    // There a sponsor pays for each write.
+    if (gas !== 'self') return
     try {
       await faucet?.(address)
     } catch (error) {

@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import type { Intent } from '../transactions/intent.ts'
+import { rehearseOperation } from '../transactions/rehearse-operation.ts'
+import { sendOperation } from '../transactions/send-operation.ts'
+import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
+import type { BatchRequest } from './write-wire.ts'
+import { readIntent, type ContractWriteBody } from './write.ts'
+
+type BatchBody = Static<typeof BatchRequest>
+
+/** Scope of the idempotency keys of this operation; also the path. */
+export const BATCH_ROUTE = '/v1/contracts/method/write/batch'
+
+/**
+ * Calls several functions from the caller's account, in this order, all or none: one operation that a sponsor sends.
+ * @param idempotencyKey  as the caller sent it, checked
+ * @throws atomic_unsupported, and what `writeContract` throws, with pointers into `calls`
+ */
+export async function writeBatch(
+  app: App,
+  caller: Caller,
+  body: BatchBody,
+  { idempotencyKey }: { idempotencyKey?: string | undefined },
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  refuseWithoutSponsors(app, caller)
+  const idempotency =
+    idempotencyKey === undefined ? null : { key: idempotencyKey, route: BATCH_ROUTE, requestHash: hashOf(body) }
+  return sendOperation(app, caller, readIntents(body), { idempotency })
+}
+
+/** Everything of a batch but its signature. @throws as `writeBatch` */
+export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<DryRunAnswer> {
+  refuseWithoutSponsors(app, caller)
+  return rehearseOperation(app, caller, readIntents(body))
+}
+
+function refuseWithoutSponsors(app: App, caller: Caller): void {
+  if (chainOf(app, caller).gas !== 'sponsor')
+    throw new AppError('atomic_unsupported', 'On this network accounts send their own transactions, of one call each.')
+}
+
+const readIntents = ({ calls }: BatchBody): Intent[] =>
+  calls.map((call, index) => {
+    try {
+      return readIntent(call)
+    } catch (error) {
+      throw error instanceof AppError ? within(error, index) : error
+    }
+  })
+
+/** What is wrong with a call, with where it is among the others. */
+const within = ({ code, message, errors }: AppError, index: number): AppError =>
+  new AppError(code, `Call ${index}: ${message}`, {
+    ...(errors === undefined
+      ? {}
+      : {
+          errors: errors.map((one) =>
+            one.pointer === undefined ? one : { ...one, pointer: `/calls/${index}${one.pointer}` },
+          ),
+        }),
+  })
+
+/** The same request has the same hash, in whatever order its fields came. */
+const hashOf = ({ calls }: BatchBody): Buffer =>
+  createHash('sha256')
+    .update(
+      JSON.stringify(
+        calls.map(({ address, abi, args, value }: ContractWriteBody) => [address, abi, args ?? [], value ?? '0']),
+      ),
+    )
+    .digest()

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { world, type World } from '../../test/world.ts'
+
+/** `NETWORK_GAS=sponsor npm start`: the whole program, with what it has from its first block. */
+let here: World
+before(async () => void (here = await world({ NETWORK_GAS: 'sponsor' })))
+after(() => here?.close())
+
+const ADD = { abi: 'mint(address to, uint256 amount) public', args: ['', '5'] }
+
+test('the first write of a person who has nothing works, and costs them nothing', async () => {
+  const { alice, facts, rpc } = here
+  const token = facts.contracts.erc20!
+  assert.equal(BigInt(await rpc<string>('eth_getBalance', alice.address, 'latest')), 0n)
+  const body = { address: token, ...ADD, args: [alice.address, '5'] }
+  const rehearsed = await alice.post('/v1/contracts/method/write', { ...body, dryRun: true })
+  assert.equal(rehearsed.status, 200, JSON.stringify(rehearsed.body))
+  assert.equal(rehearsed.body.operation.from, alice.address)
+  assert.equal(rehearsed.body.gas.type, 'BigNumber')
+  const { body: answer } = await alice.write(body)
+  assert.equal(answer.state, 'MINED')
+  assert.deepEqual(answer.gas, { strategy: 'sponsor', payer: answer.tx.from })
+  assert.equal(answer.operation.from, alice.address)
+  assert.equal(BigInt(await rpc<string>('eth_getBalance', alice.address, 'latest')), 0n)
+  const held = await rpc<string>('eth_call', { to: token, data: `0x70a08231${alice.address.slice(2).padStart(64, '0')}` }, 'latest') // prettier-ignore
+  assert.equal(BigInt(held), 5n)
+  const { body: read } = await alice.get(`/v1/transactions/${answer.hash}`)
+  assert.deepEqual([read.id, read.operation.id, read.receipt.status], [answer.id, answer.operation.id, 'SUCCESS'])
+  const { body: list } = await alice.get('/v1/transactions')
+  assert.deepEqual(
+    list.map((one: { id: string }) => one.id),
+    [answer.id],
+  )
+})
+
+test('several calls are done all or none, over HTTP', async () => {
+  const { bob, facts } = here
+  const call = { address: facts.contracts.erc20!, ...ADD, args: [bob.address, '7'] }
+  const done = await bob.post('/v1/contracts/method/write/batch?wait=mined', { calls: [call, call] })
+  assert.deepEqual([done.status, done.body.state, done.body.operation.calls.length], [200, 'MINED', 2])
+  for (const calls of [[call], Array.from({ length: 21 }, () => call)])
+    assert.equal((await bob.post('/v1/contracts/method/write/batch', { calls })).status, 400)
+})
+
+test('a write of another kind, a transfer, is sent by the sponsor too', async () => {
+  const { alice, bob, facts } = here
+  const body = { tokenType: 'ERC20', tokenAddress: facts.contracts.erc20!, amount: '0.000000000000000001', toAddress: bob.address } // prettier-ignore
+  const { status, body: answer } = await alice.post('/v1/tokens/transfers?wait=mined', body)
+  assert.deepEqual([status, answer.status], [200, 'SUCCESS'], JSON.stringify(answer))
+})
+
+test('it starts again with what it had', async () => {
+  here = await here.startAgain()
+  const { body } = await here.alice.write({
+    address: here.facts.contracts.erc20!,
+    ...ADD,
+    args: [here.alice.address, '1'],
+  })
+  assert.equal(body.state, 'MINED')
+})

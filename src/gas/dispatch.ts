@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { wordDigits } from '../ids.ts'
+import { keccak } from '../keccak.ts'
+import type { OperationCall } from './operation.ts'
+
+const selectorOf = (signature: string): Buffer => keccak(Buffer.from(signature)).subarray(0, 4)
+const DISPATCH = selectorOf('dispatch(address,bytes)')
+const CANCEL = selectorOf('cancel(address,uint96[])')
+const USED = selectorOf('used(uint256)')
+const IS_SPONSOR = selectorOf('isSponsor(address,address)')
+
+/** bytes of an operation before its calls. Source: contracts/Dispatcher.sol, HEADER */
+const HEADER_BYTES = 108
+/** selector, space, where the bytes are, how many */
+const DISPATCH_BYTES = 4 + 3 * 32
+
+/**
+ * What a sponsor sends to the dispatcher: operations of one space, in this order.
+ * @param packed  each as the signer packed it, with its signature
+ */
+export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
+  assert.equal(space.length, 20)
+  const operations = Buffer.concat(packed)
+  const rest = Buffer.alloc((32 - (operations.length % 32)) % 32)
+  return Buffer.concat([DISPATCH, padded(space), word(64n), word(BigInt(operations.length)), operations, rest])
+}
+
+/** Calls as `packCalls` packed them. */
+export function readCalls(packed: Uint8Array): OperationCall[] {
+  const bytes = Buffer.from(packed)
+  let place = 1
+  const take = (length: number) => bytes.subarray(place, (place += length))
+  return Array.from({ length: bytes[0]! }, () => {
+    const to = take(20)
+    const value = numberIn(take(take(1)[0]!))
+    return { to, value, data: take(take(3).readUIntBE(0, 3)) }
+  })
+}
+
+/**
+ * Which operations calldata of ours carries: the space, and of each whose it is and its number.
+ * @returns null where it is something else than `dispatchData` makes
+ */
+export function readDispatch(
+  data: Uint8Array,
+): { space: Buffer; operations: { account: Buffer; sequence: bigint }[] } | null {
+  const bytes = Buffer.from(data)
+  if (bytes.length < DISPATCH_BYTES || !bytes.subarray(0, 4).equals(DISPATCH)) return null
+  const length = Number(numberAt(bytes, 68, 32))
+  const end = DISPATCH_BYTES + length
+  if (numberAt(bytes, 36, 32) !== 64n || bytes.length !== DISPATCH_BYTES + Math.ceil(length / 32) * 32) return null
+  const operations = []
+  for (let place = DISPATCH_BYTES; place < end;) {
+    if (place + HEADER_BYTES > end) return null
+    const account = bytes.subarray(place, place + 20)
+    operations.push({ account, sequence: numberAt(bytes, place + 20, 12) })
+    place += HEADER_BYTES + Number(numberAt(bytes, place + 105, 3))
+    if (place > end) return null
+  }
+  return { space: bytes.subarray(16, 36), operations }
+}
+
+/** Uses up ids, so that what was signed for them can never be done. */
+export function cancelData(space: Buffer, sequences: readonly bigint[]): Buffer {
+  return Buffer.concat([CANCEL, padded(space), word(64n), word(BigInt(sequences.length)), ...sequences.map(word)])
+}
+
+/** Asks for the 256 ids among which this one is. */
+export const usedData = (space: Buffer, sequence: bigint): Buffer =>
+  Buffer.concat([USED, word(idOf(space, sequence) >> 8n)])
+
+/** Whether an id is used, by what the dispatcher answered to `usedData`. */
+export const isUsed = (answer: Uint8Array, sequence: bigint): boolean =>
+  ((numberAt(Buffer.from(answer), 0, 32) >> (sequence & 255n)) & 1n) === 1n
+
+export const isSponsorData = (space: Buffer, sponsor: Buffer): Buffer =>
+  Buffer.concat([IS_SPONSOR, padded(space), padded(sponsor)])
+
+const idOf = (space: Buffer, sequence: bigint): bigint => (numberAt(space, 0, 20) << 96n) | sequence
+
+const numberAt = (bytes: Buffer, place: number, length: number): bigint =>
+  BigInt(`0x${bytes.subarray(place, place + length).toString('hex') || '0'}`)
+const numberIn = (bytes: Buffer): bigint => numberAt(bytes, 0, bytes.length)
+const word = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')
+const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])

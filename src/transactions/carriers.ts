@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto'
+import type { App } from '../app.ts'
+import { readBytes } from '../chain/rpc/answers.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
+import type { Chain } from '../chain/network.ts'
+import { readAt } from '../chain/reads.ts'
+import { AppError } from '../errors.ts'
+import { isSponsorData } from '../gas/dispatch.ts'
+import type { Hex } from '../ids.ts'
+import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+import { oncePer } from './group-commit.ts'
+
+/** milliseconds for which what was found of the sponsors of a network is believed */
+const BELIEVED_MS = 5_000
+
+/**
+ * The sponsors that can carry operations of a network: with a right to its space, and without code, since nodes admit one transaction
+ * at a time of an account that delegated.
+ * @throws sponsor_empty, chain_unavailable, chain_timeout, database_unavailable
+ */
+export async function carriersOf(app: App, chain: Chain): Promise<Sponsor[]> {
+  const known = found(app, chain)
+  const now = performance.now()
+  if (known.asked === null || now - known.at > BELIEVED_MS) {
+    const asked = findCarriers(app, chain)
+    Object.assign(known, { asked, at: now })
+    asked.catch(() => {
+      if (known.asked === asked) known.asked = null
+    })
+  }
+  const carriers = await known.asked!
+  if (carriers.length === 0) {
+    known.asked = null
+    throw noCarrier(app, chain)
+  }
+  return carriers
+}
+
+const found = oncePer('sponsors that carry operations', () => ({ asked: null as Promise<Sponsor[]> | null, at: 0 }))
+
+async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
+  const sponsors = await sponsorsOf(app.db, chain.chainId)
+  const able = await Promise.all(sponsors.map((sponsor) => canCarry(app, chain, sponsor)))
+  return sponsors.filter((_, index) => able[index])
+}
+
+async function canCarry({ telemetry }: App, { rpc, gasSpace, chainId }: Chain, sponsor: Sponsor): Promise<boolean> {
+  if (gasSpace === undefined || gasSpace === null) return false
+  const data = toHex(isSponsorData(fromHex(gasSpace), fromHex(sponsor.address)))
+  try {
+    const [code, allowed] = await Promise.all([
+      rpc.call('eth_getCode', [sponsor.address, 'latest']),
+      rpc.call('eth_call', [{ to: GAS_CONTRACTS.dispatcher, data }, 'latest']),
+    ])
+    const hasCode = readBytes(code, 'code of an address') !== '0x'
+    const isAllowed = /[1-9a-f]/.test(readBytes(allowed, 'right of a sponsor').slice(2))
+    if (hasCode || !isAllowed)
+      telemetry.log.warn('sponsor_cannot_carry', { chainId, sponsor: sponsor.name, hasCode, isAllowed })
+    return !hasCode && isAllowed
+  } catch (error) {
+    throw mapChainError(error)
+  }
+}
+
+/** What they hold, wei, at the newest block; asked once a block. @throws chain_unavailable, chain_timeout */
+export async function balancesOf(chain: Chain, carriers: Sponsor[]): Promise<bigint[]> {
+  try {
+    return await readAt(chain, 'latest', ({ balance }) => Promise.all(carriers.map(({ address }) => balance(address))))
+  } catch (error) {
+    throw mapChainError(error)
+  }
+}
+
+/**
+ * In the order in which they are tried for an account, the same in every process: what an account delegates in is before what it does
+ * after it, by the nonces of one sponsor.
+ */
+export function inTurn(carriers: Sponsor[], account: Hex): Sponsor[] {
+  const first = createHash('sha256').update(account).digest().readUInt32BE(0) % Math.max(1, carriers.length)
+  return [...carriers.slice(first), ...carriers.slice(0, first)]
+}
+
+export function noCarrier({ telemetry }: App, { chainId }: Chain): AppError {
+  telemetry.log.warn('sponsor_empty', { chainId })
+  return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
+}

@@ -1,0 +1,176 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { age, remember, replay } from '../../test/lost-tail.ts'
+import { randomOf } from '../../test/random.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import type { Replica, Writer } from '../../test/writing.ts'
+import { fromWord } from '../store/bytes.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
+import { cancelTransaction } from './change.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
+import { readTransaction } from './read.ts'
+
+/**
+ * Random schedules: people write through two replicas that die at any step, the node loses what it was given, blocks are
+ * reorganised, the database goes back. Every write adds a bit of its own to the person's number on the chain: one that is done twice, or
+ * that is said to be done and is not, is seen in the sum.
+ */
+let world: Sponsored
+let replicas: Replica[]
+before(async () => {
+  world = await sponsored()
+  await world.sponsor('OTHER')
+  const second = await world.replica()
+  Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
+  replicas = [world.first, second]
+})
+after(() => world?.close())
+
+const STEPS: Step[] = ['in-bind-operation', 'after-bind-operation', 'after-sign-operation', 'after-bind-outer', 'after-sign-outer', 'in-store-outer', 'after-store-outer', 'after-broadcast', 'before-answer-operation', 'before-repack', 'before-expire', 'in-block', 'in-retract'] // prettier-ignore
+const SEEDS = (process.env.STORM_SEEDS ?? '11 12 13').split(' ').map(Number)
+const ROUNDS = Number(process.env.STORM_ROUNDS ?? 60)
+const PEOPLE = 5
+
+type Written = { writer: Writer; bit: bigint; key: string; id: string | null; wantsCancel: boolean }
+
+for (const seed of SEEDS)
+  test(`people write once, whatever dies and whatever is lost; schedule ${seed}`, { timeout: 300_000 }, async (t) => {
+    const below = randomOf(seed)
+    const one = <T>(of: readonly T[]): T => of[below(of.length)]!
+    const people: Writer[] = []
+    for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${seed}-${index}`))
+    const writes: Written[] = []
+    const bits = new Map<Writer, bigint>()
+    let goBack: (() => Promise<void>) | null = null
+    let isLossy = false
+    let lost = 0
+    const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
+      if (!isLossy || method !== 'eth_sendRawTransaction' || below(2) === 0) return next()
+      throw new Error('the node is away')
+    }
+    for (const replica of replicas) replica.misbehave(lossy)
+
+    async function ask(write: Written): Promise<void> {
+      try {
+        const { answer } = await world.add(one(replicas), write.writer, Number(write.bit), write.key)
+        assert.ok(write.id === null || write.id === answer.id, 'a key answers one id')
+        write.id = answer.id
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error
+      }
+    }
+    async function keepAll(): Promise<void> {
+      for (const replica of replicas) {
+        const keeper = replica.keeper()
+        await keeper.round()
+        await keeper.stop()
+      }
+    }
+
+    for (let round = 0; round < ROUNDS; round++) {
+      const what = below(22)
+      if (what < 8) {
+        // Some at once, so that they share transactions; one of them may die, and what is in it with it.
+        if (below(3) === 0) {
+          const [step, replica] = [one(STEPS), one(replicas)]
+          let left = 1
+          interruptSteps(replica.app, (reached) => {
+            if (reached === step && left-- > 0) throw new Error('killed')
+          })
+        }
+        const fresh = Array.from({ length: 1 + below(4) }, () => {
+          const writer = one(people)
+          const bit = bits.get(writer) ?? 1n
+          bits.set(writer, bit * 2n)
+          return { writer, bit, key: `${seed}-${writes.length}-${bit}`, id: null, wantsCancel: false }
+        })
+        writes.push(...fresh)
+        await Promise.all(fresh.map(ask))
+        for (const replica of replicas) interruptSteps(replica.app, null)
+      } else if (what < 13) {
+        await world.mine()
+      } else if (what === 13) {
+        await reorganise(1 + below(2))
+      } else if (what === 14) await keepAll()
+      else if (what === 15) isLossy = !isLossy
+      else if (what === 16) await age(world.first.app, 20)
+      else if (what === 17 && writes.length > 0) {
+        const write = one(writes)
+        if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
+      } else if (what >= 20 && goBack === null) goBack = await remember(world)
+      else if (what >= 18 && goBack !== null) {
+        // The database of a moment ago, as a replica that was behind and became the first.
+        await goBack()
+        lost++
+        goBack = null
+        for (const replica of replicas) await replay(replica)
+      } else if (writes.length > 0) await ask(one(writes))
+    }
+
+    isLossy = false
+    for (const replica of replicas) replica.misbehave(null)
+    for (const replica of replicas) await replay(replica)
+    const states = new Map<Written, string>()
+    for (let wait = 0; wait < 60; wait++) {
+      await age(world.first.app, 20)
+      await keepAll()
+      await world.mine()
+      for (const write of writes) {
+        if (write.id === null) await ask(write)
+        if (write.id !== null) states.set(write, (await readTransaction(world.first.app, write.writer, write.id)).state)
+      }
+      if (writes.every((write) => !['SUBMITTED', undefined].includes(states.get(write)))) break
+    }
+    const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
+    for (const writer of people) {
+      const own = writes.filter((write) => write.writer === writer)
+      let sum = 0n
+      for (const write of own) {
+        const state = states.get(write) ?? 'unanswered'
+        said[state] = (said[state] ?? 0) + 1
+        if (state === 'MINED' || state === 'FINALIZED') sum += write.bit
+      }
+      assert.equal(await world.countOf(writer), sum, `${writer.name}: ${own.map((write) => `${write.bit} ${states.get(write)}`).join(', ')}`) // prettier-ignore
+    }
+    assert.equal(said.SUBMITTED ?? 0, 0, JSON.stringify(said))
+    assert.equal(said.unanswered ?? 0, 0, JSON.stringify(said))
+    assert.equal((said.FAILED ?? 0) + (said.REVERTED ?? 0), 0, JSON.stringify(said))
+    await judgeCosts()
+    t.diagnostic(`${writes.length} writes: ${JSON.stringify(said)}; the database went back ${lost} times`)
+  })
+
+/** What sponsors paid for transactions that carried anything is off the budgets: never less, and but for rounding no more. */
+async function judgeCosts(): Promise<void> {
+  for (const replica of replicas) {
+    const keeper = replica.keeper()
+    await keeper.round()
+    await keeper.stop()
+  }
+  const outers = await world.db
+    .selectFrom('transactions as t')
+    .select(['t.gas_used', 't.effective_gas_price'])
+    .where('t.authorizations', 'is not', null)
+    .where('t.gas_used', 'is not', null)
+    .where(({ exists, selectFrom }) =>
+      exists(selectFrom('carried as c').select('c.operation_id').whereRef('c.transaction_id', '=', 't.id')),
+    ) // prettier-ignore
+    .execute()
+  const paid = outers.reduce((sum, one) => sum + BigInt(one.gas_used!) * fromWord(one.effective_gas_price!), 0n)
+  const operations = await world.db.selectFrom('operations').select(['charged', 'is_counted']).execute()
+  const charged = operations.reduce((sum, one) => sum + BigInt(one.charged), 0n)
+  assert.ok(operations.every((one) => one.is_counted))
+  assert.ok(charged >= paid && charged <= paid + BigInt(operations.length * 4), `${charged} for ${paid}`)
+  assert.ok((await spentOfBudget(world.db, 'demo')) >= paid)
+}
+
+/** Takes the newest blocks away, none that counts as final, and puts as many in their place. */
+async function reorganise(depth: number): Promise<void> {
+  const height = async () => Number(await world.rpc<string>('eth_blockNumber'))
+  const { finalized_number: final } = await world.db.selectFrom('cursors').select('finalized_number').executeTakeFirstOrThrow() // prettier-ignore
+  const before = await height()
+  if (before - depth <= (final ?? 0)) return
+  await world.rpc('anvil_reorg', depth, []).catch(() => {})
+  // One that breaks off has taken blocks and put none.
+  while ((await height()) < before) await world.rpc('evm_mine')
+  await world.mine()
+}

@@ -1,0 +1,246 @@
+import { highestPrice } from '../chain/fees.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { readAt } from '../chain/reads.ts'
+import { revertDataOf } from '../chain/rpc/errors.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { dispatchData } from '../gas/dispatch.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import type { Sponsor } from '../sponsors/sponsors.ts'
+import { byteaArray } from '../store/bytea-array.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import type { OuterAuthorization } from '../store/rows.ts'
+import { carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { DELEGATED, GAS_CONTRACTS } from './delegation.ts'
+import { oncePer, together } from './group-commit.ts'
+import type { Bound, Intent } from './intent.ts'
+import { MAX_GAS, readGas } from './limits.ts'
+import type { Operation } from './operation.ts'
+import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
+import { outer } from './steps.ts'
+
+/** An operation with its signature, as the dispatcher takes it. */
+export type SignedOperation = { operation: Operation; packed: Buffer }
+
+/** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
+export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
+
+/** Of one transaction: operations, gas (EIP-7825 caps it at 2^24), and bytes (nodes take 128 KiB). */
+const MAX_PACKED = 150
+const MAX_PACKED_GAS = 12_000_000n
+const MAX_PACKED_BYTES = 98_304
+/** transactions that are on the way to a node at a time; what comes meanwhile goes into the next */
+const LANES = 2
+/** parts of a transaction */
+const WHOLE = 1_000_000
+/** seconds that an operation has to be good for when it is sent */
+export const MIN_LIFE_SECONDS = 30
+/** whose writes they are, as applications count */
+const SPONSOR_CLIENT = 'sponsor'
+
+/** What part of a transaction an operation takes, of gas or of bytes. */
+const partOf = (operation: Operation): number =>
+  Math.ceil(
+    WHOLE * Math.max(Number(addedGas(operation)) / Number(MAX_PACKED_GAS), bytesOf(operation) / MAX_PACKED_BYTES),
+  )
+
+/**
+ * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
+ * accounts in one transaction, which is stored with what it carries before a node gets it.
+ */
+export const carry = (app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> =>
+  packerOf(app, chain)(signed)
+
+const packerOf = oncePer('transactions with operations', (app, chain) =>
+  together(
+    { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
+    ({ operation }) => partOf(operation),
+    (members: SignedOperation[]) => carryGroup(app, chain, members),
+  ),
+)
+
+/** Those of each sponsor in a transaction of their own. */
+async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
+  const results = new Map<SignedOperation, CarryResult>()
+  const fail = (of: SignedOperation[], error: unknown) => {
+    for (const one of of) results.set(one, { kind: 'failed', error })
+  }
+  const soon = Math.floor(app.now() / 1_000) + MIN_LIFE_SECONDS
+  const [good, late] = partition(members, ({ operation }) => operation.deadline >= soon)
+  fail(late, tooLate())
+  try {
+    const carriers = await carriersOf(app, chain)
+    const bySponsor = Map.groupBy(good, ({ operation }) => inTurn(carriers, operation.from)[0]!)
+    await Promise.all(
+      [...bySponsor].map(async ([{ address }, group]) => {
+        const at = carriers.findIndex((one) => one.address === address)
+        const tried = [...carriers.slice(at), ...carriers.slice(0, at)]
+        for (const [one, result] of await carryByAny(app, chain, tried, group)) results.set(one, result)
+      }),
+    )
+  } catch (error) {
+    fail(good, error)
+  }
+  return members.map((one) => results.get(one)!)
+}
+
+/** This sponsor cannot, another may; nothing is bound. */
+class CannotCarry extends Error {
+  readonly told: AppError | null
+  constructor(told: AppError | null) {
+    super()
+    this.told = told
+  }
+}
+
+async function carryByAny(app: App, chain: Chain, carriers: Sponsor[], group: SignedOperation[]) {
+  const results = new Map<SignedOperation, CarryResult>()
+  let told: AppError | null = null
+  for (const sponsor of carriers) {
+    try {
+      return await carryBy(app, chain, sponsor, group)
+    } catch (error) {
+      if (!(error instanceof CannotCarry)) {
+        for (const one of group) results.set(one, { kind: 'failed', error })
+        return results
+      }
+      told ??= error.told
+    }
+  }
+  const error = told ?? noCarrier(app, chain)
+  for (const one of group) results.set(one, { kind: 'failed', error })
+  return results
+}
+
+/** One transaction; what the signer refuses is left out, and the rest sent. @throws CannotCarry, and what the steps throw */
+async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]) {
+  const results = new Map<SignedOperation, CarryResult>()
+  let rest = group
+  while (rest.length > 0) {
+    const bound = await bindOuter(app, chain, sponsor, rest)
+    try {
+      const signed = await outer.sign(app, chain, bound, { token: '', mayVacate: true })
+      // The ledger has another transaction for this nonce, which the database has again.
+      if (signed.kind === 'nonce_taken') continue
+      const { attempt } = signed
+      const isDue = await outer.store(app, chain, bound, attempt)
+      app.telemetry.log.info('operations_sent', { chainId: chain.chainId, id: bound.id, nonce: bound.nonce, operations: rest.length }) // prettier-ignore
+      for (const one of rest) results.set(one, { kind: 'carried', bound, hash: attempt.hash })
+      if (isDue) await outer.broadcast(app, chain, { id: bound.id, from: bound.from, raw: attempt.raw, hash: attempt.hash }) // prettier-ignore
+      return results
+    } catch (error) {
+      const refused = refusedIn(error)
+      if (refused === null || rest[refused] === undefined) throw explain(error)
+      results.set(rest[refused], { kind: 'failed', error })
+      rest = rest.filter((_, index) => index !== refused)
+    }
+  }
+  return results
+}
+
+const refusedIn = (error: unknown): number | null =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? error.operation : null
+
+async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]): Promise<Bound> {
+  const operations = group.map(({ operation }) => operation)
+  const authorizations = await authorizationsOf(app, chain, sponsor, operations)
+  const data = dispatchData(
+    fromHex(chain.gasSpace!),
+    group.map(({ packed }) => packed),
+  )
+  const intent: Intent = { to: GAS_CONTRACTS.dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
+  const [fees, gas, available] = await Promise.all([
+    currentFees(chain),
+    gasOf(chain, sponsor.address, intent, operations),
+    readAt(chain, 'latest', ({ balance }) => balance(sponsor.address)),
+  ]).catch((error: unknown) => {
+    throw error instanceof CannotCarry ? error : mapChainError(error)
+  })
+  const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
+  if (available < gas * highestPrice(fees)) throw new CannotCarry(null)
+  try {
+    return await outer.bind(app, chain, {
+      ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },
+      budget: { available, paidBelow: 0 },
+    })
+  } catch (error) {
+    throw explain(error)
+  }
+}
+
+/** At most what all of it takes, by the rules of Ethereum; more where the network says so. @throws CannotCarry where it would be reverted whole */
+async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations: Operation[]): Promise<bigint> {
+  const least = outerGas(operations)
+  // Who delegates in it has its code in the question.
+  const delegating = operations.filter(({ authorizationNonce }) => authorizationNonce !== null)
+  const codes = Object.fromEntries(delegating.map((one) => [one.from, { code: DELEGATED }]))
+  let asked: bigint
+  try {
+    asked = readGas(await rpc.call('eth_estimateGas', [{ from, to, data }, 'latest', codes]))
+  } catch (error) {
+    if (revertDataOf(error) === undefined) throw error
+    throw new CannotCarry(null)
+  }
+  const wanted = (asked * 11n) / 10n + 25_000n * BigInt(delegating.length)
+  const gas = wanted > least ? wanted : least
+  return gas > MAX_GAS ? MAX_GAS : gas
+}
+
+/**
+ * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
+ * authorization of an account at a time.
+ */
+async function authorizationsOf(
+  { db }: App,
+  { chainId }: Chain,
+  { address }: Sponsor,
+  operations: Operation[],
+): Promise<OuterAuthorization[]> {
+  const wanted = new Map(
+    operations.flatMap(({ from, authorizationNonce: nonce }) => (nonce === null ? [] : [[from, { from, nonce }]])),
+  )
+  if (wanted.size === 0) return []
+  const rows = await retrying(() =>
+    db
+      .selectFrom('operations as o')
+      .innerJoin('transactions as t', 't.id', 'o.outer_id')
+      .select('o.sender')
+      .where('o.chain_id', '=', chainId)
+      .where('o.authorization_nonce', 'is not', null)
+      .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
+      .where('t.sender', '=', fromHex(address))
+      .where('t.state', '=', 'SUBMITTED')
+      .execute(),
+  )
+  for (const { sender } of rows) wanted.delete(toHex(sender))
+  return [...wanted.values()]
+}
+
+/** What is wrong with a sponsor is not the person's. */
+function explain(error: unknown): unknown {
+  if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
+  if (!(error instanceof AppError)) return error
+  const { code } = error
+  if (code === 'insufficient_funds' || code === 'account_frozen') return new CannotCarry(null)
+  if (code === 'policy_denied')
+    return new CannotCarry(new AppError('sponsor_empty', `The signer signs no more for this sponsor now: ${error.message}`, { retryAfter: 60, cause: error })) // prettier-ignore
+  if (code === 'too_many_pending' || code === 'account_stopped')
+    return new CannotCarry(
+      new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
+        retryAfter: 5,
+        cause: error,
+      }),
+    )
+  return error
+}
+
+const tooLate = (): AppError =>
+  new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5 })
+
+function partition<T>(all: T[], isGood: (one: T) => boolean): [T[], T[]] {
+  return [all.filter(isGood), all.filter((one) => !isGood(one))]
+}

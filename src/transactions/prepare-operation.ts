@@ -1,0 +1,162 @@
+import { decodeRevert } from '../abi/reverts.ts'
+import type { AbiErrorItem } from '../abi/parse.ts'
+import { hasCode } from '../chain/code.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import type { Fees } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { readBytes } from '../chain/rpc/answers.ts'
+import { revertDataOf } from '../chain/rpc/errors.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
+import { AppError } from '../errors.ts'
+import type { OperationCall } from '../gas/operation.ts'
+import { readRehearsal, rehearsalCode } from '../gas/rehearsal.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { delegationNonce } from './delegation.ts'
+import { insufficientFunds } from './funds.ts'
+import type { Intent } from './intent.ts'
+import { invalidGas, readGas } from './limits.ts'
+import { operationGas } from './operation-gas.ts'
+import { budgetNow } from './prepare.ts'
+
+/** The most that one operation may take: all of a transaction's but what others need to fit beside it. gas units */
+const MAX_OPERATION_GAS = 10_000_000n
+
+export type PreparedOperation = {
+  calls: OperationCall[]
+  /** gas units that the account signs */
+  gas: bigint
+  fees: Fees
+  authorizationNonce: number | null
+}
+
+/** Calls as they are packed. */
+const callsOf = (intents: readonly Intent[]): OperationCall[] =>
+  intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
+
+/**
+ * Rehearses what an account would do, called by a sponsor, and finds the gas of it. The account needs neither code nor funds, but for
+ * values, which are its own.
+ * @param sponsor  whose address targets see as the origin
+ * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+ */
+export async function prepareOperation(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  sponsor: Hex,
+): Promise<PreparedOperation> {
+  const calls = callsOf(intents)
+  const place = { chain, account, sponsor, calls }
+  const [estimated, fees, authorizationNonce, code] = await Promise.allSettled([
+    estimate(place, intents),
+    currentFees(chain),
+    delegationNonce(chain, account),
+    findCodeless(chain, intents),
+  ])
+  for (const other of [fees, authorizationNonce, code])
+    if (other.status === 'rejected') throw mapChainError(other.reason)
+  const codeless = valueOf(code)
+  if (codeless !== null) throw noContract(codeless, intents.length)
+  if (estimated.status === 'rejected') {
+    await refuseShort(chain, account, intents)
+    throw mapChainError(estimated.reason)
+  }
+  const gas = gasOf(estimated.value, intents, calls)
+  return { calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
+}
+
+/** What the last call returns now. @throws as `prepareOperation` */
+export async function callOperation(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  sponsor: Hex,
+): Promise<Hex> {
+  const calls = callsOf(intents)
+  try {
+    const answer = await chain.rpc.call('eth_call', rehearsal({ account, sponsor, calls }, 'latest'))
+    return readBytes(answer, 'result of a call')
+  } catch (error) {
+    throw refusalOf(error, intents) ?? mapChainError(error)
+  }
+}
+
+type Rehearsing = { chain: Chain; account: Hex; sponsor: Hex; calls: OperationCall[] }
+
+const rehearsal = ({ account, sponsor, calls }: Omit<Rehearsing, 'chain'>, at: 'latest' | 'pending') => [
+  { from: sponsor, to: account, data: '0x' },
+  at,
+  { [account]: { code: toHex(rehearsalCode(calls)) } },
+]
+
+/** What reverts at the newest block may rest on a write that is not mined yet, as in `seeOwnPending`. */
+async function estimate({ chain, ...place }: Rehearsing, intents: readonly Intent[]): Promise<bigint> {
+  const ask = async (at: 'latest' | 'pending') => readGas(await chain.rpc.call('eth_estimateGas', rehearsal(place, at)))
+  try {
+    return await ask('latest')
+  } catch (error) {
+    if (revertDataOf(error) === undefined) throw error
+    try {
+      return await ask('pending')
+    } catch {
+      throw refusalOf(error, intents) ?? error
+    }
+  }
+}
+
+/** A limit of the caller's own is for what it calls, as for a transaction of the account itself. */
+function gasOf(estimated: bigint, intents: readonly Intent[], calls: OperationCall[]): bigint {
+  const own = intents.length === 1 ? intents[0]!.gas : undefined
+  if (own !== undefined && own < estimated)
+    throw invalidGas('too_low', `The gas limit is too low: at least ${estimated} is needed.`)
+  const gas = operationGas(own ?? estimated + 8_000n, { calls })
+  if (gas > MAX_OPERATION_GAS)
+    throw invalidGas(
+      'out_of_range',
+      `It needs ${gas} gas; a sponsor pays for at most ${MAX_OPERATION_GAS} in one write.`,
+    )
+  return gas
+}
+
+/** The refusal for a rehearsal that reverted; null when the error is something else. */
+function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null {
+  const said = revertDataOf(error)
+  if (said === undefined) return null
+  const { index, data } = readRehearsal(fromHex(said ?? '0x'))
+  const intent = intents[index]
+  const revert = decodeRevert(said === null ? null : toHex(data), errorsOf(intent), intent?.data)
+  const which = intents.length === 1 ? '' : `Call ${index}: `
+  return new AppError('execution_reverted', `${which}${revert.reason}`, {
+    ...{ revert, cause: error },
+    ...(intents.length === 1
+      ? {}
+      : { errors: [{ pointer: `/calls/${index}`, code: 'reverted', detail: revert.reason }] }),
+  })
+}
+const errorsOf = (intent: Intent | undefined): AbiErrorItem[] => intent?.errors ?? []
+
+/** Which call has data for an address without code; null: none. */
+async function findCodeless(chain: Chain, intents: readonly Intent[]): Promise<number | null> {
+  const there = await Promise.all(intents.map(async ({ to, data }) => data === '0x' || hasCode(chain, to)))
+  const index = there.indexOf(false)
+  return index < 0 ? null : index
+}
+
+const noContract = (index: number, many: number): AppError =>
+  new AppError('no_contract', 'There is no contract at this address on the network.', {
+    errors: [{ pointer: many === 1 ? '/address' : `/calls/${index}/address`, code: 'no_code', detail: 'The address has no code.' }], // prettier-ignore
+  })
+
+/** What values take and the account has not is said as that. @throws insufficient_funds, chain_unavailable, chain_timeout */
+async function refuseShort(chain: Chain, account: Hex, intents: readonly Intent[]): Promise<void> {
+  const cost = intents.reduce((sum, { value }) => sum + value, 0n)
+  if (cost === 0n) return
+  const { available } = await budgetNow(chain, account)
+  if (available < cost) throw insufficientFunds(account, { cost, reserved: 0n, available })
+}
+
+function valueOf<T>(settled: PromiseSettledResult<T>): T {
+  if (settled.status === 'rejected') throw settled.reason
+  return settled.value
+}

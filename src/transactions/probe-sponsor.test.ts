@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
+import { explainSponsoring } from './probe-sponsor.ts'
+
+let world: Sponsored
+before(async () => void (world = await sponsored()))
+after(() => world?.close())
+
+type Answer = (method: string, params: unknown[], next: () => Promise<unknown>) => Promise<unknown>
+async function why(answer: Answer | null): Promise<string | null> {
+  world.first.misbehave(answer)
+  try {
+    return await explainSponsoring(world.first.chain)
+  } finally {
+    world.first.misbehave(null)
+  }
+}
+const refuse = (message: string) => Promise.reject(new RpcError(-32_602, message, undefined))
+
+test('a network that can is told from one that lacks a part, which is named', async () => {
+  assert.equal(await why(null), null)
+  const { chain } = world.first
+  assert.match((await explainSponsoring({ ...chain, gasSpace: null }))!, /no gas space/)
+  assert.match((await explainSponsoring({ ...chain, gasSpace: '0x12' }))!, /no gas space/)
+  assert.match((await why(async (method, _, next) => (method === 'eth_getCode' ? '0x' : next())))!, /deploy-gas/)
+  assert.match((await why(async (method, _, next) => (method === 'eth_getBlockByNumber' ? { number: '0x1' } : next())))!, /base fee/) // prettier-ignore
+  // A node that passes overrides over finds an account without code.
+  assert.match((await why(async (method, params, next) => (method === 'eth_call' && params.length === 3 ? '0x' : next())))!, /state overrides/) // prettier-ignore
+  assert.match((await why(async (method, _, next) => (method === 'eth_estimateGas' ? refuse('too many arguments') : next())))!, /refuses a rehearsal/) // prettier-ignore
+  // One that passes authorizations over lets an account without code succeed at anything.
+  const delegates = (params: unknown[]) => 'authorizationList' in (params[0] as object)
+  assert.match((await why(async (method, params, next) => (method === 'eth_call' && delegates(params) ? '0x' : next())))!, /nobody signed succeeds/) // prettier-ignore
+})

@@ -1,0 +1,69 @@
+import { readBytes } from '../chain/rpc/answers.ts'
+import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
+import { rehearseDelegation, DeployRefusal } from '../gas/deploy.ts'
+import { rehearsalCode } from '../gas/rehearsal.ts'
+import type { Hex } from '../ids.ts'
+import { keccak } from '../keccak.ts'
+import { toHex } from '../store/bytes.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+
+/** Addresses that nobody has. */
+const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
+
+/**
+ * Why sponsors cannot carry operations on a network: its contracts, fees of EIP-1559, state overrides of estimates, and delegation, each tried
+ * and not looked up in a list. Nothing is sent.
+ * @returns null where they can
+ * @throws RpcUnavailable
+ */
+export async function explainSponsoring({
+  chainId,
+  gasSpace,
+  rpc,
+}: {
+  chainId: number
+  gasSpace?: Hex | null | undefined
+  rpc: Pick<Rpc, 'call'>
+}): Promise<string | null> {
+  if (typeof gasSpace !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+    return 'it has no gas space, which is the address of the key that `chatelaine network deploy-gas` was given'
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = GAS_CONTRACTS
+  try {
+    const codes = await Promise.all(
+      [dispatcher, delegate].map((address) => rpc.call('eth_getCode', [address, 'latest'])),
+    )
+    if (codes[0] !== dispatcherCode || codes[1] !== delegateCode)
+      return 'the contracts of sponsored gas are not there: put them there with `chatelaine network deploy-gas`'
+    const latest = await rpc.call<{ baseFeePerGas?: string } | null>('eth_getBlockByNumber', ['latest', false])
+    if (typeof latest?.baseFeePerGas !== 'string') return 'its blocks have no base fee (EIP-1559)'
+    await rpc.call('eth_estimateGas', [
+      { from: OTHER, to: SOMEONE, data: '0x' },
+      'latest',
+      { [SOMEONE]: { code: PROBE } },
+    ])
+    // The code of the override ran, or its answer would be empty.
+    const ran = await rpc.call('eth_call', [
+      { from: OTHER, to: SOMEONE, data: '0x' },
+      'latest',
+      { [SOMEONE]: { code: PROBE } },
+    ])
+    if (readBytes(ran, 'answer of a rehearsal').length !== 66) return 'its node does not take state overrides'
+    await rehearseDelegation({ chainId, ask: (method, params) => rpc.call(method, params) }, GAS_CONTRACTS)
+    return null
+  } catch (error) {
+    if (error instanceof DeployRefusal) return error.message
+    if (error instanceof RpcError) return `its node refuses a rehearsal: ${error.message}`
+    throw error
+  }
+}
+
+/** Asks the dispatcher for its delegate: 32 bytes. */
+const PROBE = toHex(
+  rehearsalCode([
+    {
+      to: Buffer.from(GAS_CONTRACTS.dispatcher.slice(2), 'hex'),
+      value: 0n,
+      data: keccak(Buffer.from('delegate()')).subarray(0, 4),
+    },
+  ]),
+)

@@ -1,0 +1,95 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import type { RecalledOperation } from '../signer/wire.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { rowOf } from './bind-operation.ts'
+import { linkOperations } from './link.ts'
+import { bringBack, restoreSlot } from './restore-from-ledger.ts'
+
+/**
+ * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
+ * it. What it costs is counted when it is settled. Safe to repeat.
+ * @returns whether the ledger holds an operation of this id
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, id: string): Promise<boolean> {
+  const { operation, authorization } = await app.signer.recall({ intentId: id })
+  if (operation === undefined || operation.chainId !== chain.chainId) return false
+  const nonce = authorization?.intentId === id ? authorization.nonce : null
+  await bringBack(app, { userId: operation.userId, address: operation.from })
+  const isNew = await putRow(app, operation, nonce)
+  for (const { from, nonce: slot, intentId, hash } of operation.outers) {
+    await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
+    await linkStored(app, intentId, hash)
+  }
+  if (isNew)
+    app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
+  return true
+}
+
+/** What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. */
+async function putRow(app: App, operation: RecalledOperation, authorizationNonce: number | null): Promise<boolean> {
+  const { intentId: id, clientId, chainId, from, space, sequence, gasLimit, deadline, requestHash } = operation
+  return retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const { account_id: accountId } = await db
+        .selectFrom('accounts')
+        .select('account_id')
+        .where('address', '=', fromHex(from))
+        .executeTakeFirstOrThrow()
+      const calls = operation.calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) })) // prettier-ignore
+      const row = rowOf(
+        { chainId },
+        {
+          ...{ id, accountId, clientId: clientId ?? '', chainId, from, space, sequence: Number(sequence), calls },
+          ...{ gas: BigInt(gasLimit), deadline, authorizationNonce, abi: '', charged: 0n },
+          requestHash: requestHash === null ? null : fromHex(requestHash),
+        },
+      )
+      const { sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row
+      const signed = { sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash }
+      // Another that has its number now was never signed for it, and gets another when it is.
+      await db
+        .updateTable('operations')
+        .set({ sequence: sql<number>`-1 - sequence` })
+        .where('chain_id', '=', chainId)
+        .where('space', '=', fromHex(space))
+        .where('sequence', '=', number)
+        .where('id', '<>', id)
+        .where('state', '=', 'BOUND')
+        .execute()
+      const taken = await db
+        .insertInto('operations')
+        .values({ ...row, state: 'BOUND' })
+        .onConflict((on) =>
+          on
+            .column('id')
+            .doUpdateSet({ ...signed, updated_at: sql`now()` })
+            .where('operations.state', '=', 'BOUND'),
+        )
+        .returning(sql<boolean>`xmax = 0`.as('is_new'))
+        .executeTakeFirst()
+      return taken?.is_new ?? false
+    }),
+  )
+}
+
+/** A transaction whose row was there, and that carries what was lost. */
+async function linkStored(app: App, outerId: string, hash: Hex): Promise<void> {
+  await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const row = await db
+        .selectFrom('transactions')
+        .select(['id', 'chain_id', 'data', 'hash'])
+        .where('id', '=', outerId)
+        .where('hash', 'is not', null)
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined) return
+      await linkOperations(db, app, { id: row.id, chainId: row.chain_id, data: toHex(row.data) }, hash)
+    }),
+  )
+}

@@ -1,0 +1,247 @@
+import type { App } from '../app.ts'
+import { highestPrice } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import { allowedTo, type Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import type { SignOperationRequest } from '../signer/wire.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { notSigned } from './bind.ts'
+import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
+import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { between } from './crash-points.ts'
+import { findExhausted, readNetworkBudget } from './gas-budget.ts'
+import { toBound, type Intent } from './intent.ts'
+import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
+import { answerOf } from './answer.ts'
+import { answerOfOperation } from './operation-answer.ts'
+import { aloneGas } from './operation-gas.ts'
+import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { carry, MIN_LIFE_SECONDS } from './pack.ts'
+import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
+import { untilReplayed } from './replay.ts'
+import { restoreOperation } from './restore-operation.ts'
+import { sequencesOf } from './sequences.ts'
+import { operation as step } from './operation-steps.ts'
+import { exhaustedError } from './top-up.ts'
+import type { WriteAnswer } from './write-wire.ts'
+
+/** seconds from when an operation is bound to the last one in which it can be done: it fails for sure then, without a cancel */
+const LIFE_SECONDS = 600
+/** numbers and operations that a database which went back has lost, each at the cost of one attempt */
+const MAX_LOST = 64
+
+/**
+ * A write that a sponsor sends, in this order: rehearse and estimate, bind with what it may cost (commit 1), have the person's account
+ * sign it, have it packed, and with that stored (commit 2) and sent. Nothing is sent and no hash is told before it is stored. What throws
+ * before `bind` has stored nothing; what throws after is finished by a repeat with its key, or can never be done once its ten minutes are over.
+ * @param intents  what is done, in this order, all or nothing
+ * @returns the answer, and whether it is the one of an earlier request with the same key
+ * @throws no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_budget_exhausted, sponsor_empty,
+ *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout, signer_unavailable,
+ *         database_unavailable, conflict, overloaded
+ */
+export async function sendOperation(
+  app: App,
+  caller: Caller,
+  intents: readonly Intent[],
+  { idempotency }: SendOptions,
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  await untilReplayed(app)
+  const write = { chain: chainOf(app, caller), caller, intents, key: toKey(caller, idempotency) }
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const outcome = await attempt(app, write)
+    if (outcome.kind !== 'lost') return { answer: outcome.answer, isReplay: outcome.kind === 'told_before' }
+  }
+  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
+    retryAfter: 5,
+  })
+}
+
+type OperationWrite = { chain: Chain; caller: Caller; intents: readonly Intent[]; key: IdempotencyKey | null }
+
+/** `lost`: the database had lost something that it has again. The write begins anew. */
+type OperationOutcome = { kind: 'sent' | 'told_before'; answer: WriteAnswer } | { kind: 'lost' }
+const LOST = { kind: 'lost' } as const
+
+const attempt = between({ after: ({ kind }) => (kind === 'sent' ? 'before-answer-operation' : null) }, attemptWrite)
+
+async function attemptWrite(app: App, write: OperationWrite): Promise<OperationOutcome> {
+  const { chain, key } = write
+  const known = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
+  if ('free' in known) return prepareAndSend(app, write, known.free)
+  if ('carried' in known)
+    return { kind: 'told_before', answer: await toldOperation(app, chain, known.carried, known.hash) }
+  if ('uncarried' in known) return resume(app, write, known.uncarried)
+  // Of before the network's gas was another.
+  if ('told' in known) return { kind: 'told_before', answer: answerOf(chain, toBound(known.told), known.hash) }
+  throw inFlight()
+}
+
+/** What the budgets of the application are; sponsors pay nothing for one that has none, nor for contracts that it does not name. @throws gas_budget_exhausted */
+function budgetOf(app: App, { clientId }: Caller, intents: readonly Intent[]): SponsorBudget {
+  const budget = allowedTo(app, clientId).sponsor
+  if (budget === null) throw exhaustedError(app, { of: 'application', resetsAt: null })
+  if (!intents.every(({ to }) => paysFor(budget, to)))
+    throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null, retryAfter: 3_600 }) // prettier-ignore
+  return budget
+}
+
+async function prepareAndSend(app: App, write: OperationWrite, id: string): Promise<OperationOutcome> {
+  const { chain, caller, intents, key } = write
+  const { accountId, clientId, address: from } = caller
+  const budget = budgetOf(app, caller, intents)
+  let prepared: PreparedOperation & { charged: bigint }
+  try {
+    prepared = await preparePaid(app, chain, from, intents)
+  } catch (error) {
+    // What was sent before may be why it cannot be done again.
+    if (key !== null && (await restoreOperation(app, chain, id))) return LOST
+    throw error
+  }
+  const { calls, gas, authorizationNonce, charged } = prepared
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const operation: Operation = {
+      ...{
+        id,
+        accountId,
+        clientId,
+        chainId: chain.chainId,
+        from,
+        space: chain.gasSpace!,
+        calls,
+        gas,
+        authorizationNonce,
+      },
+      sequence: await sequencesOf(app, chain).take(),
+      deadline: Math.floor(app.now() / 1_000) + LIFE_SECONDS,
+      requestHash: key?.requestHash ?? null,
+    }
+    const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
+    const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
+    if (bound === 'key is taken') throw inFlight()
+    if (bound === 'sequence is taken') sequencesOf(app, chain).skip(operation.sequence)
+    else if (bound !== 'bound') throw exhaustedError(app, bound)
+    else return finish(app, write, operation, { mayUnbind: true })
+  }
+  throw new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+}
+
+/**
+ * Rehearsed, and with the most that it may cost, which a sponsor has.
+ * @throws sponsor_empty, and what `prepareOperation` throws
+ */
+export async function preparePaid(
+  app: App,
+  chain: Chain,
+  from: Hex,
+  intents: readonly Intent[],
+): Promise<PreparedOperation & { charged: bigint; payer: Hex }> {
+  const carriers = inTurn(await carriersOf(app, chain), from)
+  const [prepared, balances] = await Promise.all([
+    prepareOperation(chain, from, intents, carriers[0]!.address),
+    balancesOf(chain, carriers),
+  ])
+  const charged = aloneGas(prepared) * highestPrice(prepared.fees)
+  const payer = carriers.find((_, index) => balances[index]! >= charged)
+  if (payer === undefined) throw noCarrier(app, chain)
+  return { ...prepared, charged, payer: payer.address }
+}
+
+/** A repeat finishes what a request before it left bound. */
+async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
+  const operation = toOperation(row)
+  // Nothing that is sent now would be done; the key is at its next use once that is certain.
+  if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
+  if (!(await claimOperation(app.db, operation.id))) throw inFlight()
+  if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
+  // Its number was another's, which the database had lost (restore-operation.ts).
+  const sequence = await sequencesOf(app, write.chain).take()
+  if (!(await moveOperation(app, operation, sequence))) throw inFlight()
+  return finish(app, write, { ...operation, sequence }, { mayUnbind: false })
+}
+
+/** Signs, and has it carried. */
+async function finish(
+  app: App,
+  { chain, caller: { token } }: OperationWrite,
+  bound: Operation,
+  { mayUnbind }: { mayUnbind: boolean },
+): Promise<OperationOutcome> {
+  let operation = bound
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    let packed: Hex
+    try {
+      packed = (await step.sign(app, requestOf(operation, token))).packed
+    } catch (error) {
+      if (!(error instanceof SignerRefused || error instanceof AppError)) throw error
+      if (error.code === 'sequence_conflict') {
+        sequencesOf(app, chain).skip(operation.sequence)
+        const next = await sequencesOf(app, chain).take()
+        if (!(await moveOperation(app, operation, next))) throw inFlight()
+        operation = { ...operation, sequence: next }
+        continue
+      }
+      // The ledger has another operation for this intent: one that the database has lost.
+      if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
+      if (mayUnbind && isRefused(error)) await unbind(app, operation)
+      throw explain(error)
+    }
+    const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
+    if (carried.kind === 'failed') throw carried.error
+    app.telemetry.writes.inc({ state: 'SUBMITTED' })
+    return { kind: 'sent', answer: answerOfOperation(chain, operation, carried) }
+  }
+  throw new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+}
+
+/** Certainly not signed. */
+const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
+
+/** What no caller can cause is told as what they can do about it. */
+function explain(error: AppError | SignerRefused): unknown {
+  if (error.code === 'nonce_gap' || error.code === 'nonce_conflict') return notSigned(error)
+  if (error.code === 'operations_paused')
+    return new AppError('overloaded', 'The signer was restored, and signs no operations for a while. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
+  return error
+}
+
+/** A refusal to sign an operation, as what a caller can do about it. */
+export const explainRefusal = (error: unknown): unknown =>
+  error instanceof AppError || error instanceof SignerRefused ? explain(error) : error
+
+/** As the signer takes it. */
+export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
+  ...{ intentId: operation.id, accessToken, chainId: operation.chainId, from: operation.from, space: operation.space },
+  sequence: String(operation.sequence),
+  calls: operation.calls.map(({ to, value, data }) => ({ to: toHex(to), value: String(value), data: toHex(data) })),
+  ...{ gasLimit: String(operation.gas), deadline: operation.deadline },
+  ...(operation.requestHash === null ? {} : { requestHash: toHex(operation.requestHash) }),
+  ...(operation.authorizationNonce === null ? {} : { authorizationNonce: operation.authorizationNonce }),
+})
+
+/** What an operation was answered with, under the hash that it was told. @throws database_unavailable */
+export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
+  const outer = await retrying(() =>
+    app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirstOrThrow(),
+  )
+  return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
+}
+
+/** Whether sponsors would pay for it, for a dry run. @throws gas_budget_exhausted */
+export async function rehearseBudget(
+  app: App,
+  caller: Caller,
+  intents: readonly Intent[],
+  charged: bigint,
+): Promise<void> {
+  const { clientId, accountId, chainId } = caller
+  const budget = budgetOf(app, caller, intents)
+  const perNetwork = await readNetworkBudget(app.db, chainId)
+  const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
+  if (exhausted !== null) throw exhaustedError(app, exhausted)
+}

@@ -1,0 +1,55 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { oncePer } from './group-commit.ts'
+import { WORD_IDS } from './operation-gas.ts'
+
+/**
+ * Numbers of operations in the space of a network. A process takes as many as share a word of the dispatcher's bitmap, and counts them
+ * up; what it had left when it died is never used. A database that went back gives some twice: the signer refuses them, and the rest of
+ * their block is passed over.
+ */
+type Sequences = {
+  take: () => Promise<number>
+  /** passes over what is left of the block that this one is of */
+  skip: (sequence: number) => void
+}
+
+export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Chain): Sequences => {
+  let [next, end] = [0, 0]
+  let leasing: Promise<void> | null = null
+
+  async function lease(): Promise<void> {
+    const floor = Number((await app.signer.health()).operations?.sequenceFloor ?? 0)
+    const first = await leaseBlock(app, chain, floor)
+    ;[next, end] = [first, first + WORD_IDS]
+  }
+
+  return {
+    take: async () => {
+      while (next >= end) {
+        leasing ??= lease().finally(() => (leasing = null))
+        await leasing
+      }
+      return next++
+    },
+    skip: (sequence) => {
+      if (sequence >= end - WORD_IDS && sequence < end) next = end
+    },
+  }
+})
+
+/** @param floor below it the signer signs none any more */
+async function leaseBlock({ db }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
+  const from = Math.ceil(floor / WORD_IDS) * WORD_IDS
+  const { rows } = await retrying(() =>
+    sql<{ first: number }>`
+      insert into operation_sequences (chain_id, space, next) values (${chainId}::bigint, ${fromHex(gasSpace as Hex)}::bytea, ${from + WORD_IDS}::bigint)
+      on conflict (chain_id, space) do update set next = greatest(operation_sequences.next, ${from}::bigint) + ${WORD_IDS}::bigint
+      returning next - ${WORD_IDS}::bigint as first`.execute(db),
+  )
+  return Number(rows[0]!.first)
+}

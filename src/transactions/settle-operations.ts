@@ -1,0 +1,89 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Log, Receipt } from '../follower/block.ts'
+import { readEvents, readFailure, type OperationEvent } from '../gas/events.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
+import type { TransactionState, Transition } from '../store/rows.ts'
+import { append } from './attempts.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+
+type MinedBlock = { number: number; hash: Hex }
+/** A transaction in a block, and what it logged, as far as that is proven. */
+export type MinedOuter = { hash: Hex } & Pick<Receipt, 'status'> & { logs: readonly Log[] }
+
+/**
+ * What a block says of operations, by the events of the dispatcher and by nothing else: a transaction may succeed and have done
+ * nothing. What was settled in another block is not in that one any more, or a rewind would have taken it back. Inside the transaction
+ * that marks the transactions of the block.
+ */
+export async function settleOperations(
+  db: Db,
+  app: App,
+  { chainId }: Pick<Chain, 'chainId'>,
+  block: MinedBlock,
+  mined: readonly MinedOuter[],
+): Promise<void> {
+  const said = mined.flatMap(({ hash, status, logs }) =>
+    // Of one that was skipped another event speaks.
+    (status ? readEvents(GAS_CONTRACTS.dispatcher, logs) : []).flatMap((event) =>
+      event.kind === 'Skipped' ? [] : [{ hash, event, state: stateOf(event) }],
+    ),
+  )
+  const at = new Date(app.now()).toISOString()
+  for (let start = 0; start < said.length; start += CHUNK) {
+    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state }) => ({
+      ...{ hash: hash.slice(2), state, space: event.space.slice(2), sequence: Number(event.sequence) },
+      reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
+      transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
+    }))
+    const { rows: moved } = await sql<{ state: TransactionState }>`${prepared}
+      with said as (
+        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(reason, 'hex') as reason, transition
+        from json_to_recordset(${JSON.stringify(rows)}::json)
+          as rows (hash text, state text, space text, sequence bigint, reason text, transition jsonb)
+      )
+      update operations set state = said.state, block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
+        is_final = false, is_counted = false, revert = null, reason = said.reason,
+        outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
+        transitions = operations.transitions || said.transition, updated_at = now()
+      from said
+      where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
+      returning operations.state`.execute(db)
+    for (const { state } of moved) app.telemetry.writes.inc({ state })
+  }
+}
+
+/** operations in one statement */
+const CHUNK = 500
+
+/** By what the dispatcher said. What was not even tried has failed: nothing of it was on the chain but its id. */
+function stateOf(event: OperationEvent): TransactionState {
+  if (event.kind === 'Done') return 'MINED'
+  if (event.kind !== 'Failed') return 'CANCELLED'
+  const { error } = readFailure(event.reason)
+  return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
+}
+
+/** Retracts what blocks from a number on said of operations. Inside a transaction. */
+export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
+  const at = new Date(app.now()).toISOString()
+  await sql`
+    update operations set state = case when outer_id is null then 'BOUND' else 'SUBMITTED' end,
+      block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, updated_at = now(),
+      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when outer_id is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
+    where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(db)
+}
+
+/** As `markFinal` does for transactions. Inside a transaction. */
+export async function finalizeOperations(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
+  const transition: Transition = { state: 'FINALIZED', at: new Date(app.now()).toISOString() }
+  await sql`
+    update operations set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
+      transitions = ${append([transition])}, updated_at = now()
+    where chain_id = ${chainId}::bigint and not is_final and block_number <= ${throughNumber}::bigint`.execute(db)
+}

@@ -1,0 +1,235 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Block } from '../chain/rpc/block.ts'
+import { readBytes } from '../chain/rpc/answers.ts'
+import type { Chain } from '../chain/network.ts'
+import { isUsed, usedData } from '../gas/dispatch.ts'
+import { fetchBlock } from '../follower/fetch.ts'
+import { sourceOf } from '../follower/receipt-source.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import type { Transition } from '../store/rows.ts'
+import { append } from './attempts.ts'
+import { nobodys } from './bind-operation.ts'
+import { countOperations } from './count-operations.ts'
+import { reach } from './crash-points.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { carry, MIN_LIFE_SECONDS } from './pack.ts'
+import { prove } from './prove.ts'
+import { isolateRowErrors } from './recover.ts'
+import { settleOperations } from './settle-operations.ts'
+
+/** operations that a round takes up */
+const ROUND = 300
+
+/**
+ * What became of operations that no block has settled: those whose transaction can not do them any more go into another, under the same
+ * id, and those whose time is over have failed. Both only after the dispatcher was asked, at a block by its hash, that their id is not
+ * used. @throws what is away
+ */
+export async function tendOperations(app: App, chain: Chain): Promise<void> {
+  if (!(await hasOperations(app, chain))) return
+  await missedByFollower(app, chain)
+  await cancelled(app, chain)
+  await expire(app, chain)
+  await packAgain(app, chain)
+  while (await countOperations(app, chain)) continue
+}
+
+/** Cheap for the networks that have none: one search in an index that is empty. */
+async function hasOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
+  const { rows } = await retrying(() =>
+    sql`select 1 where exists (select 1 from operations where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED'))
+      or exists (select 1 from operations where chain_id = ${chainId}::bigint and not is_counted and state not in ('BOUND', 'SUBMITTED'))`.execute(
+      db,
+    ),
+  )
+  return rows.length > 0
+}
+
+const open = ({ db }: App, { chainId }: Chain) =>
+  db.selectFrom('operations as o').selectAll('o').where('o.chain_id', '=', chainId)
+
+/**
+ * Operations that are open although a transaction which carried them is in a block: the follower passed it before they were known, or
+ * it was reverted whole. What the block says of them is read again, by the whole block.
+ */
+async function missedByFollower(app: App, chain: Chain): Promise<void> {
+  const outers = await retrying(() =>
+    app.db
+      .selectFrom('transactions as t')
+      .select(['t.id', 't.hash', 't.block_number', 't.block_hash'])
+      .select(({ selectFrom }) =>
+        selectFrom('attempts as a')
+          .select('a.raw')
+          .whereRef('a.chain_id', '=', 't.chain_id')
+          .whereRef('a.hash', '=', 't.hash')
+          .as('raw'),
+      )
+      .where('t.chain_id', '=', chain.chainId)
+      .where('t.succeeded', '=', true)
+      .where('t.block_number', 'is not', null)
+      .where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom('carried as c')
+            .innerJoin('operations as o', 'o.id', 'c.operation_id')
+            .select('o.id')
+            .whereRef('c.transaction_id', '=', 't.id')
+            .where('o.state', 'in', ['BOUND', 'SUBMITTED']),
+        ),
+      )
+      .limit(ROUND)
+      .execute(),
+  )
+  for (const outer of outers)
+    await isolateRowErrors(app, outer, async () => {
+      const [hash, number, blockHash] = [toHex(outer.hash!), outer.block_number!, toHex(outer.block_hash!)]
+      const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
+      const raw = outer.raw === null ? null : Buffer.from(outer.raw)
+      const ours =
+        raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, raw]]), claimed: [] }
+      const receipt = (await prove(app, chain, block, ours)).receipts.get(hash)
+      if (receipt === undefined) return
+      const { status, logs = [] } = receipt
+      await app.db.transaction().execute(async (db) => {
+        await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chain.chainId).forUpdate().execute()
+        if ((await storedBlockHash(db, chain.chainId, number)) !== blockHash) return
+        await settleOperations(db, app, chain, { number, hash: blockHash }, [{ hash, status, logs }])
+      })
+    })
+}
+
+/**
+ * Those whose last second is over at the newest block: whatever carries them, the dispatcher does not do them any more. What was never
+ * carried gives its id back.
+ */
+async function expire(app: App, chain: Chain): Promise<void> {
+  const head = chain.head.current()
+  if (head === null) return
+  const rows = await open(app, chain)
+    .where('o.state', 'in', ['BOUND', 'SUBMITTED'])
+    .where('o.deadline', '<', head.timestamp)
+    .orderBy('o.updated_at')
+    .limit(ROUND)
+    .execute()
+  for (const row of rows)
+    await isolateRowErrors(app, row, async () => {
+      if (await isUsedAt(chain, toOperation(row), head)) return
+      await reach(app, 'before-expire')
+      await fail(app, chain, row, head)
+    })
+}
+
+/** It has failed at a block, or was cancelled as its person wished. */
+async function fail(
+  app: App,
+  { chainId }: Chain,
+  row: OperationRow,
+  head: Pick<Block, 'number' | 'hash'>,
+): Promise<void> {
+  const state = row.is_cancel ? 'CANCELLED' : 'FAILED'
+  const transition: Transition = { state, at: new Date(app.now()).toISOString(), blockNumber: head.number }
+  await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      // The block has to be one that the follower has, or nobody would take this back with it.
+      await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
+      if ((await storedBlockHash(db, chainId, head.number)) !== head.hash) return
+      await db
+        .updateTable('operations')
+        .set({
+          ...(row.outer_id === null ? nobodys() : {}),
+          ...{ state, block_number: head.number, block_hash: fromHex(head.hash) },
+          ...{ transitions: append([transition]), updated_at: sql`now()` },
+        })
+        .where('id', '=', row.id)
+        .where('state', '=', row.state)
+        .where('outer_id', 'is not distinct from', row.outer_id)
+        .execute()
+    }),
+  )
+  app.telemetry.writes.inc({ state })
+}
+
+/** Those that their person wanted cancelled, where the cancel of what carried them is in a block, and nothing else carries them. */
+async function cancelled(app: App, chain: Chain): Promise<void> {
+  const head = chain.head.current()
+  if (head === null) return
+  const rows = await open(app, chain)
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .where('o.state', '=', 'SUBMITTED')
+    .where('o.is_cancel', '=', true)
+    .where('t.state', '=', 'CANCELLED')
+    .limit(ROUND)
+    .execute()
+  for (const row of rows)
+    await isolateRowErrors(app, row, async () => {
+      if (!(await isUsedAt(chain, toOperation(row), head)) && !(await hasOpenCarrier(app, row.id)))
+        await fail(app, chain, row, head)
+    })
+}
+
+const hasOpenCarrier = async ({ db }: App, id: string): Promise<boolean> =>
+  (await db
+    .selectFrom('carried as c')
+    .innerJoin('transactions as t', 't.id', 'c.transaction_id')
+    .select('t.id')
+    .where('c.operation_id', '=', id)
+    .where('t.state', 'in', ['BOUND', 'SUBMITTED'])
+    .limit(1)
+    .executeTakeFirst()) !== undefined
+
+/**
+ * Those whose transaction is in no block and never will be, or was reverted whole. Not those that their person wants cancelled.
+ */
+async function packAgain(app: App, chain: Chain): Promise<void> {
+  const head = chain.head.current()
+  if (head === null) return
+  const rows = await open(app, chain)
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .where('o.state', '=', 'SUBMITTED')
+    .where('o.is_cancel', '=', false)
+    .where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)
+    .where((eb) =>
+      eb.or([
+        eb('t.state', 'in', ['CANCELLED', 'FAILED', 'REPLACED', 'VACANT', 'REVERTED']),
+        // It does nothing any more, whether it is mined or not.
+        eb('t.is_cancel', '=', true),
+      ]),
+    )
+    .orderBy('o.sequence')
+    .limit(ROUND)
+    .execute()
+  await Promise.all(rows.map((row) => isolateRowErrors(app, row, () => packOneAgain(app, chain, row, head))))
+}
+
+async function packOneAgain(
+  app: App,
+  chain: Chain,
+  row: OperationRow,
+  head: Pick<Block, 'number' | 'hash'>,
+): Promise<void> {
+  const operation = toOperation(row)
+  if (await isUsedAt(chain, operation, head)) return
+  const { operation: recalled } = await app.signer.recall({ intentId: row.id })
+  if (recalled === undefined) {
+    app.telemetry.log.error('operation_unknown_to_signer', { chainId: chain.chainId, id: row.id })
+    return
+  }
+  await reach(app, 'before-repack')
+  const result = await carry(app, chain, { operation, packed: fromHex(recalled.packed) })
+  if (result.kind === 'failed') throw result.error
+  app.telemetry.log.info('operation_packed_again', { chainId: chain.chainId, id: row.id, hash: result.hash })
+}
+
+/** Whether the dispatcher has used an id up, at a block. @throws RpcError | RpcUnavailable */
+async function isUsedAt(
+  { rpc }: Chain,
+  { space, sequence }: Operation,
+  { hash }: Pick<Block, 'hash'>,
+): Promise<boolean> {
+  const call = { to: GAS_CONTRACTS.dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
+  const answer = await rpc.call('eth_call', [call, { blockHash: hash }])
+  return isUsed(fromHex(readBytes(answer, 'word of used ids')), BigInt(sequence))
+}

@@ -1,0 +1,93 @@
+import { readGasContracts } from '../src/gas/contracts.ts'
+import { saveApplication } from '../src/applications/registry.ts'
+import { allowSponsor, spaceOf } from '../src/devnet/sponsor.ts'
+import { assertUser, verifyAccessToken } from '../src/http/bearer.ts'
+import type { Hex } from '../src/ids.ts'
+import type { Sponsor } from '../src/sponsors/sponsors.ts'
+import { toBound } from '../src/transactions/intent.ts'
+import { sendCancel } from '../src/transactions/replace.ts'
+import { submitTransaction } from '../src/transactions/submit.ts'
+import { restoreAccount } from '../src/users/pregenerate.ts'
+import { artefact } from './gas/stage.ts'
+import { writing, type Writer, type Writing } from './writing.ts'
+
+const COIN = 10n ** 18n
+
+/** The world of `writing.ts` on a network whose gas is `sponsor`, with one sponsor, and applications of several budgets. */
+export type Sponsored = Writing & {
+  house: Sponsor
+  dispatcher: Hex
+  /** contracts/GasTargets.sol */
+  target: Hex
+  /** a person with 0 coins */
+  poor(name: string, clientId?: string): Promise<Writer>
+  sponsor(name: string): Promise<Sponsor>
+  balanceOf(address: Hex): Promise<bigint>
+  submit(writer: Writer, body: { to: Hex; data: Hex; gas?: string }): ReturnType<typeof submitTransaction>
+  /** what a sponsor sent is cancelled by nonce */
+  cancelOuter(id: string): Promise<void>
+}
+
+export async function sponsored(settings: Record<string, string> = {}): Promise<Sponsored> {
+  const world = await writing(settings)
+  const { rpc, db, signer } = world
+  const { chain, app } = world.first
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
+  await rpc('anvil_setCode', dispatcher, dispatcherCode)
+  await rpc('anvil_setCode', delegate, delegateCode)
+  chain.gas = 'sponsor'
+  chain.gasSpace = await spaceOf(world.nodeUrl)
+  const [deployer] = await rpc<Hex[]>('eth_accounts')
+  const hash = await rpc<Hex>('eth_sendTransaction', { from: deployer, data: artefact('GasTarget').bytecode, gas: '0x4c4b40' }) // prettier-ignore
+  await world.mine()
+  const { contractAddress } = await rpc<{ contractAddress: Hex }>('eth_getTransactionReceipt', hash)
+
+  async function sponsor(name: string): Promise<Sponsor> {
+    const userId = `SPONSOR-${name}`
+    const { address } = await signer.createAccount({ userId })
+    await restoreAccount(db, { userId, address })
+    const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', userId).executeTakeFirstOrThrow() // prettier-ignore
+    await db.insertInto('sponsors').values({ account_id: accountId, chain_id: 31_337, name }).execute()
+    await rpc('anvil_setBalance', address, `0x${(100n * COIN).toString(16)}`)
+    await allowSponsor(world.nodeUrl, address)
+    await world.mine()
+    return { accountId, chainId: 31_337, name, address: address.toLowerCase() as Hex }
+  }
+  const application = (
+    clientId: string,
+    budget: { perUser: bigint; perApplication: bigint; contracts?: Hex[] } | null,
+  ) =>
+    saveApplication(app, {
+      ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+      ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+      ...{ logoUri: null, isSuspended: false, sponsor: budget === null ? null : { contracts: null, ...budget } },
+    })
+  // Its budgets are read under a lock of its row.
+  await db.insertInto('networks').values({ chain_id: 31_337, name: 'devnet', genesis_hash: Buffer.alloc(32) }).onConflict((on) => on.doNothing()).execute() // prettier-ignore
+  const house = await sponsor('HOUSE')
+  await application('demo', { perUser: COIN, perApplication: 1_000n * COIN })
+  await application('small', { perUser: 1_000n, perApplication: 1_000n * COIN })
+  await application('none', null)
+  await application('one-contract', { perUser: COIN, perApplication: 1_000n * COIN, contracts: [world.probe] })
+
+  return {
+    ...world,
+    ...{ house, dispatcher, target: contractAddress, sponsor },
+    balanceOf: async (address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest')),
+    poor: async (name, clientId = 'demo') => {
+      const writer = await world.writer(name)
+      await rpc('anvil_setBalance', writer.address, '0x0')
+      await world.mine()
+      if (clientId === 'demo') return writer
+      const token = await world.place.token(writer.userId, { client_id: clientId, scope: 'openid wallet:read contracts:write', gid: 'grant' }) // prettier-ignore
+      const caller = await verifyAccessToken(app, token)
+      assertUser(caller)
+      return { ...caller, name: writer.name }
+    },
+    submit: (writer, body) => submitTransaction(app, writer, body, {}),
+    cancelOuter: async (id) => {
+      const row = await db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+      await sendCancel(app, chain, toBound(row))
+    },
+  }
+}
