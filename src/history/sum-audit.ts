@@ -34,7 +34,7 @@ type SumJob = {
 export type SumCounts = { accounts: number; equal: number; different: number; named: number; unknown: number }
 
 /** Causes that are the token's way and no fault of the history: told, and counted as `named`. */
-const OF_TOKENS: readonly (DifferenceCause | null)[] = ['rebasing', 'fee_on_transfer']
+const OF_TOKENS: readonly (DifferenceCause | null)[] = ['rebasing', 'fee_on_transfer', 'event_without_balance']
 
 /**
  * Compares what entries sum up to with the balances that a node tells, for native currency and every token.

@@ -1,14 +1,17 @@
 import type { Chain } from '../chain/network.ts'
-import type { Rpc } from '../chain/rpc/rpc.ts'
+import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import type { Db } from '../store/db.ts'
 import type { Hex } from '../ids.ts'
 import { nativeCoverage } from './native-coverage.ts'
+import { fetchPast, TooMuch } from './past-logs.ts'
 import { DIRECTION } from './rows.ts'
 import { balanceCall, readBalance, readRows, type Sum } from './sums.ts'
 
 /** Why entries do not sum up to a balance, as far as it can be told. */
 export type DifferenceCause =
+  | 'history_differs'
   | 'omitted'
+  | 'event_without_balance'
   | 'rebasing'
   | 'fee_on_transfer'
   | 'mint_without_event'
@@ -19,6 +22,9 @@ export type DifferenceCause =
 
 /** The causes in words, for the operator. */
 export const CAUSES: Record<DifferenceCause, string> = {
+  history_differs:
+    'the history has other transfers in this block than the chain: chatelaine audit --from this block --to it',
+  event_without_balance: 'the token announces transfers that it does not make',
   omitted: 'more than 1,000 transfers of this token in one block and direction: the others have no entry',
   rebasing: 'rebasing token: balances change without transfers, all in the same proportion',
   fee_on_transfer: 'fee-on-transfer token: less arrives than its events say',
@@ -89,6 +95,9 @@ async function causeAt({
     const { internalFrom } = await nativeCoverage(db, { accountId: sum.accountId, chainId })
     return internalFrom === null || internalFrom > block ? 'internal_unknown' : 'balance_without_transfer'
   }
+  const moved = expected - before
+  const logged = await loggedAt(rpc, sum, block)
+  if (logged !== null && logged !== moved) return 'history_differs'
   if (sum.omitted > 0) return 'omitted'
   const call = (data: string, at: number) => ({
     method: 'eth_call',
@@ -104,11 +113,24 @@ async function causeAt({
   const balance = readBalance(balanceAnswer)
   if (balance === null) return 'unknown'
   if (shares.some((answer) => readBalance(answer) !== null)) return 'rebasing'
-  const moved = expected - before
+  if (moved !== 0n && balance === before) return 'event_without_balance'
   if (moved !== 0n) return moved > 0n && balance < expected ? 'fee_on_transfer' : 'amount_differs'
   const [then, now] = [readBalance(supplyThen), readBalance(supplyNow)]
   if (then === null || now === null) return 'balance_without_transfer'
   return withoutTransfer({ before, balance, then, now })
+}
+
+/** What the chain's logs move of a holding in a block; null where the node does not say, or only whole blocks tell (the old form). */
+async function loggedAt(rpc: Rpc, { address, token, tokenId }: Sum, block: number): Promise<bigint | null> {
+  try {
+    const found = await fetchPast(rpc, { from: block, to: block, addresses: [address] })
+    return found
+      .filter((one) => one.token === token && (tokenId === null || one.tokenId === tokenId) && one.from !== one.to)
+      .reduce((all, { from, value }) => (from === address ? all - value : all + value), 0n)
+  } catch (error) {
+    if (error instanceof RpcError || error instanceof TooMuch) return null
+    throw error
+  }
 }
 
 /** By what the supply did in the same block, up to what is lost by rounding. */
