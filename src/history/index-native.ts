@@ -178,8 +178,10 @@ async function tracesOf(
   const error: unknown = asked.reason
   if (!(error instanceof RpcError || error instanceof RpcUnavailable)) throw error
   if (lacksMethod(error)) {
+    // Blocks are asked about side by side.
+    if (memory.hasTraces)
+      app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
     memory.hasTraces = false
-    app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
     return null
   }
   const tries = (memory.untraced.get(block.hash) ?? 0) + 1
