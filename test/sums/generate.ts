@@ -67,7 +67,10 @@ export function generator(
       case 3:
         return { op: 'call', to: pick(CONTRACTS), value, fails: random(4) === 0, steps: inner }
       case 4:
-        return { op: 'delegate', to: pick(CONTRACTS), steps: inner }
+        // Who has no code does nothing, and stands in the trace all the same.
+        return random(2) === 0
+          ? { op: 'delegate', to: pick(accounts), steps: [] }
+          : { op: 'delegate', to: pick(CONTRACTS), steps: inner }
       case 5:
         return { op: 'callcode', to: pick(accounts), value }
       case 6:
@@ -84,8 +87,15 @@ export function generator(
   }
   const tokenStep = (): TokenStep => {
     const [from, to] = [pick(accounts), pick(accounts)]
-    const ends = random(3) === 0 ? { from: null, to } : random(6) === 0 ? { from, to: null } : { from, to }
-    const coins = { op: 'token', way: 'plain', type: 'ERC20', id: 0n, value: BigInt(random(40)), ...ends } as const
+    const ends = random(3) === 0 ? { from: null, to } : random(3) === 0 ? { from, to: null } : { from, to }
+    const coins = {
+      op: 'token',
+      way: 'plain',
+      type: 'ERC20',
+      id: 0n,
+      value: BigInt(random(ends.from === null ? 90 : 9)),
+      ...ends,
+    } as const
     switch (random(16)) {
       case 0:
       case 1:
