@@ -1,4 +1,4 @@
--- history: what is known of movements of native currency, a row for each network. They are in transfers, with token_type 1, and can not be
+-- history: what is known of transfers of native currency, a row for each network. They are in transfers, with token_type 1, and can not be
 -- looked up by address: what was not looked at when its block was stored stays unknown.
 create table native_coverage (
   chain_id bigint primary key,

@@ -1,7 +1,5 @@
 import type { Hex } from '../ids.ts'
-import { NATIVE_TRANSFER_LOGGER, TRANSFER_TOPIC } from './transfers.ts'
-
-type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
+import { NATIVE_TRANSFER_LOGGER, TRANSFER_TOPIC, type EventLog } from './transfers.ts'
 
 /** A log by which the chain itself tells of native currency (EIP-7708): no contract can write one. */
 export const isNativeLog = ({ address, topics }: EventLog): boolean =>

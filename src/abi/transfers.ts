@@ -28,7 +28,7 @@ export type DecodedTransfer = {
   omitted: number
 }
 
-type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
+export type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /** The token transfers that a log announces; [] for any other log and for one that contradicts itself. Never throws. */
 export function decodeTransferLog(log: EventLog): DecodedTransfer[] {

@@ -3,13 +3,12 @@ import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import type { BlockCoins } from './coins.ts'
 
 /** A whole block: what every transaction did, in the order of the block. All hex is lower-case. */
 export type FollowedBlock = Block & {
   receipts: (Receipt | Logged)[]
   /** what it says of native currency; left out by what makes blocks for tests of something else */
-  coins?: BlockCoins
+  native?: BlockNative
   /**
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
    * In `hash` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
@@ -17,6 +16,27 @@ export type FollowedBlock = Block & {
    * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
+}
+
+/** What a block says of native currency beside its receipts. Amounts in wei, all hex lower-case. */
+export type BlockNative = {
+  /** who gets what is offered on top of the base fee; null where the node does not say */
+  miner: Hex | null
+  /** EIP-4895: what the consensus layer pays out */
+  withdrawals: { address: Hex; value: bigint }[]
+  /** by their place; null where the block came with hashes only */
+  sent: SentNative[] | null
+}
+
+export type SentNative = {
+  hash: Hex
+  from: Hex
+  to: Hex | null
+  value: bigint
+  /** wei per gas as mined, where it is said */
+  gasPrice: bigint | null
+  /** what an OP Stack deposit brings from the first layer, whatever becomes of its call */
+  minted: bigint
 }
 
 /** Transactions of a block. */

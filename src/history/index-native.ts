@@ -4,17 +4,17 @@ import type { Chain } from '../chain/network.ts'
 import { isHurried } from '../chain/rpc/errors.ts'
 import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
-import type { KeptBlock } from '../follower/block.ts'
-import { checkCoins, readCoins, type BlockCoins, type SentCoins } from '../follower/coins.ts'
+import type { BlockNative, KeptBlock, SentNative } from '../follower/block.ts'
+import { checkNative, readNativeOf } from '../follower/native.ts'
 import { fetchBlock } from '../follower/fetch.ts'
 import { lacksMethod, sourceOf } from '../follower/receipt-source.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
 import { insertTransfers } from './columns.ts'
-import { findNative, type FoundNative, type InternalTransfer } from './native.ts'
+import { findNative, type FoundNative } from './native.ts'
 import { noteNative, type NativeStretch } from './native-coverage.ts'
-import { logsNative } from './native-logs.ts'
+import { logsNative, type InternalTransfer } from './native-logs.ts'
 import { nativeRows } from './native-rows.ts'
 import { fetchInternal } from './native-traces.ts'
 import { findAccounts } from './rows.ts'
@@ -43,14 +43,14 @@ const learned = slot('how native currency is read', (chain: Chain) => ({
 
 type NativeOfBlock = {
   block: KeptBlock
-  coins: WholeCoins
+  native: WholeNative
   /** the whole block as the node sent it, where it was asked for */
   answer: unknown
   internal: InternalTransfer[][] | null
   hasInternal: boolean
   found: FoundNative[]
 }
-type WholeCoins = BlockCoins & { sent: SentCoins[] }
+type WholeNative = BlockNative & { sent: SentNative[] }
 
 /**
  * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says.
@@ -112,7 +112,7 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
 
 /** Also of transactions of which it is not known yet how they ended. */
 const partiesOf = (one: NativeOfBlock | null): { from: Hex; to: Hex }[] =>
-  one === null ? [] : [...one.found, ...one.coins.sent.map(({ from, to }) => ({ from, to: to ?? from }))]
+  one === null ? [] : [...one.found, ...one.native.sent.map(({ from, to }) => ({ from, to: to ?? from }))]
 
 async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
   const memory = learned.of(chain)
@@ -124,37 +124,39 @@ async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<Nat
   ])
   // The node that is away is not one whose traces fail.
   if (whole.status === 'rejected') throw whole.reason
-  const { coins, answer } = whole.value
-  memory.hasLogs = logsNative(block, coins.sent) ?? memory.hasLogs
+  const { native, answer } = whole.value
+  memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
   const isTold = memory.hasLogs || !runsCode(block)
   const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, block, traced)
-  const found = findNative(block, coins, { receipts: block.receipts, internal })
-  return { block, coins, answer, internal, hasInternal: isTold || internal !== null, found }
+  const found = findNative(block, native, { receipts: block.receipts, internal })
+  return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
 }
 
 /** What a block says of native currency; asked for only where it came with the hashes of its transactions. */
-async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ coins: WholeCoins; answer: unknown }> {
-  const known = block.coins
+async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ native: WholeNative; answer: unknown }> {
+  const known = block.native
   const sent = known === undefined ? null : block.receipts.length === 0 ? [] : known.sent
-  const { coins, answer } =
-    known !== undefined && sent !== null ? { coins: { ...known, sent }, answer: null } : await fetchCoins(chain, block)
-  return { coins: PAID_IN_TOKENS.includes(chain.chainId) ? { ...coins, withdrawals: [] } : coins, answer }
+  const { native, answer } =
+    known !== undefined && sent !== null
+      ? { native: { ...known, sent }, answer: null }
+      : await fetchWholeNative(chain, block)
+  return { native: PAID_IN_TOKENS.includes(chain.chainId) ? { ...native, withdrawals: [] } : native, answer }
 }
 
 /** Where no transaction ran code, none moved anything inside. */
 const runsCode = ({ receipts }: KeptBlock): boolean =>
   receipts.some((receipt) => receipt.status === null || receipt.gasUsed !== PLAIN_GAS)
 
-async function fetchCoins(chain: Chain, block: KeptBlock): Promise<{ coins: WholeCoins; answer: unknown }> {
+async function fetchWholeNative(chain: Chain, block: KeptBlock): Promise<{ native: WholeNative; answer: unknown }> {
   const answer = await chain.rpc.call('eth_getBlockByHash', [block.hash, true])
   if (answer === null) throw new InvalidResponse('the node does not know the block')
-  const coins = readCoins(answer)
-  checkSent(block, (answer as { hash?: unknown }).hash, coins.sent)
-  return { coins: { ...coins, sent: coins.sent ?? [] }, answer }
+  const native = readNativeOf(answer)
+  checkSent(block, (answer as { hash?: unknown }).hash, native.sent)
+  return { native: { ...native, sent: native.sent ?? [] }, answer }
 }
 
 /** @throws InvalidResponse  where it is another block than the one whose receipts are here */
-function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentCoins[] | null): void {
+function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNative[] | null): void {
   const isSame =
     String(said).toLowerCase() === hash &&
     sent?.length === receipts.length &&
@@ -193,26 +195,26 @@ async function tracesOf(
 }
 
 /**
- * The movements of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
+ * The transfers of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
  * and what they paid, as far as BLOCK_VERIFICATION checks what is ours; in `hash` all of it was checked when the block was
  * read. Traces are believed.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function keepOurs(
   chain: Chain,
-  { block, coins, answer, internal, found }: NativeOfBlock,
+  { block, native, answer, internal, found }: NativeOfBlock,
   accounts: ReadonlyMap<Hex, string>,
 ): Promise<{ block: KeptBlock; found: FoundNative[] }> {
   const isOurs = (address: Hex | null) => address !== null && accounts.has(address)
   const ours = found.filter(({ from, to }) => isOurs(from) || isOurs(to))
   const touching = new Set(ours.map(({ hash }) => hash))
-  const needsAll = isOurs(coins.miner)
-  for (const { hash, from, to } of coins.sent) if (needsAll || isOurs(from) || isOurs(to)) touching.add(hash)
-  if (touching.size === 0 || chain.verification !== 'bloom' || coins.sent.length === 0) return { block, found: ours }
+  const needsAll = isOurs(native.miner)
+  for (const { hash, from, to } of native.sent) if (needsAll || isOurs(from) || isOurs(to)) touching.add(hash)
+  if (touching.size === 0 || chain.verification !== 'bloom' || native.sent.length === 0) return { block, found: ours }
   const whole = answer ?? (await chain.rpc.call('eth_getBlockByHash', [block.hash, true]))
-  checkCoins(whole, block.hash, { isOurs })
+  checkNative(whole, block.hash, { isOurs })
   const again = await fetchBlock(chain.rpc, block.hash, learned.of(chain).source)
   const { receipts } = await again.prove({ signed: new Map(), claimed: [...touching] })
   const known = block.receipts.map((receipt) => receipts.get(receipt.transactionHash) ?? receipt)
-  return { block, found: findNative(block, coins, { receipts: known, internal }) }
+  return { block, found: findNative(block, native, { receipts: known, internal }) }
 }

@@ -51,7 +51,7 @@ export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, f
     where chain_id = ${chainId}::bigint and to_block >= ${fromNumber}::bigint`.execute(db)
 }
 
-/** From which block on the movements of an account are there; null: not known, or not at all. */
+/** From which block on the transfers of an account are there; null: not known, or not at all. */
 export type NativeCoverage = { from: number | null; internalFrom: number | null }
 
 /**

@@ -1,8 +1,9 @@
 import { decodeNativeLog, isNativeLog } from '../abi/native-log.ts'
-import type { KeptBlock, Log } from '../follower/block.ts'
-import type { SentCoins } from '../follower/coins.ts'
+import type { KeptBlock, Log, SentNative } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
-import type { InternalTransfer } from './native.ts'
+
+/** One that a contract made, in wei. Those of a transaction are listed in the order in which they were made. */
+export type InternalTransfer = { from: Hex; to: Hex; value: bigint }
 
 /**
  * Internal transfers of a transaction as the chain logs them (EIP-7708): all of its logs of native currency but the first, where that is of its own
@@ -23,10 +24,10 @@ const isOwn = (
 ) => first !== undefined && value > 0n && from !== to && first.from === from && first.to === to && first.value === value
 
 /**
- * Whether the network logs movements of native currency: a block that moves value by a transaction says it either way. Null where the block
+ * Whether the network logs transfers of native currency: a block that moves value by a transaction says it either way. Null where the block
  * says nothing of it.
  */
-export function logsNative({ receipts }: KeptBlock, sent: readonly SentCoins[]): boolean | null {
+export function logsNative({ receipts }: KeptBlock, sent: readonly SentNative[]): boolean | null {
   for (const [index, { status, logs }] of receipts.entries()) {
     if (logs.some(isNativeLog)) return true
     const { from, to, value } = sent[index]!

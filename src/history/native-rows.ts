@@ -8,7 +8,7 @@ import { DIRECTION, MAX_ROWS, type TransferRow } from './rows.ts'
 export const NATIVE_TYPE_NUMBER = 1
 
 /**
- * Rows of movements of native currency, one for each of our accounts that takes part.
+ * Rows of transfers of native currency, one for each of our accounts that takes part.
  * @param accounts  ids by address
  */
 export function nativeRows(
@@ -22,7 +22,7 @@ export function nativeRows(
     const sides = from === to ? ([[from, DIRECTION.SELF]] as const) : ([[from, DIRECTION.OUT], [to, DIRECTION.IN]] as const) // prettier-ignore
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
-      // Also where somebody has the address zero: nobody can send from it.
+      // Also where someone has the address zero: nobody can send from it.
       if (accountId === undefined || address === NOBODY) continue
       rows.push(rowOf(block, one, { accountId, direction }))
     }

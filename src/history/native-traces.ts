@@ -2,7 +2,7 @@ import { isAbsent, readAddress, readHash, readObject, readQuantity } from '../ch
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
-import type { InternalTransfer } from './native.ts'
+import type { InternalTransfer } from './native-logs.ts'
 
 /** frames of one transaction that are read; the EVM's own bound is its gas, about a million */
 const MAX_FRAMES = 2_000_000

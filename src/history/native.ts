@@ -1,12 +1,11 @@
 import type { Hex } from '../ids.ts'
-import type { KeptBlock, Logged, Receipt } from '../follower/block.ts'
-import type { BlockCoins, SentCoins } from '../follower/coins.ts'
-import { readNativeLogs } from './native-logs.ts'
+import type { BlockNative, KeptBlock, Logged, Receipt, SentNative } from '../follower/block.ts'
+import { readNativeLogs, type InternalTransfer } from './native-logs.ts'
 
-/** What moved native currency. `FEE` leaves for nobody: what is burned and what the block's maker gets are not told apart. */
+/** What moved native currency. `FEE` leaves for nobody: what is burned and what the block's maker gets are one entry. */
 export type NativeKind = 'FEE' | 'VALUE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
 
-/** A movement of native currency in the chain, never of nothing. `value` in wei. */
+/** A transfer of native currency in the chain, never of nothing. `value` in wei. */
 export type FoundNative = {
   from: Hex
   to: Hex
@@ -17,11 +16,8 @@ export type FoundNative = {
   batchIndex: number
 }
 
-/** Internal transfers of one transaction, in the order in which they were made. */
-export type InternalTransfer = { from: Hex; to: Hex; value: bigint }
-
 /**
- * Where entries without a log stand in the order of a block: behind all of its logs. Those of a transaction at the first plus its place
+ * The position of entries without a log in the order of a block: behind all of its logs. Those of a transaction at the first plus its place
  * in the block, by what they are and then as they were made; then the withdrawals, then the reward.
  */
 const FIRST_NATIVE = 1_000_000_000
@@ -32,7 +28,7 @@ const VALUE_PLACE = 1
 const MINT_PLACE = 2
 const FIRST_INTERNAL = 3
 
-/** Whoever is not there: fees go to it, and what comes from no account comes from it. */
+/** The address zero: fees go to it, and what comes from no account comes from it. */
 export const NOBODY: Hex = `0x${'0'.repeat(40)}`
 
 /** What an entry is, by its place: it needs no column. */
@@ -43,20 +39,20 @@ export function kindOf({ logIndex, batchIndex }: { logIndex: number; batchIndex:
 }
 
 /**
- * The movements of native currency of a whole block.
- * @param coins     with whole transactions
+ * The transfers of native currency of a whole block.
+ * @param native     with whole transactions
  * @param receipts  by place; a receipt whose outcome is not known says nothing of value and fee, and is not here
  * @param internal  by place, from traces; null: from logs as EIP-7708 has them, where there are any, or not known
  */
 export function findNative(
   block: KeptBlock,
-  coins: BlockCoins & { sent: SentCoins[] },
+  native: BlockNative & { sent: SentNative[] },
   { receipts, internal }: { receipts: (Receipt | Logged)[]; internal: InternalTransfer[][] | null },
 ): FoundNative[] {
   const found: FoundNative[] = []
   const add = (one: FoundNative) => void (one.value > 0n && found.push(one))
   let reward = 0n
-  for (const [index, sent] of coins.sent.entries()) {
+  for (const [index, sent] of native.sent.entries()) {
     const { hash, from, to, value, minted } = sent
     const receipt = receipts[index]!
     const place = { hash, logIndex: FIRST_NATIVE + index }
@@ -76,9 +72,9 @@ export function findNative(
     const moved = internal === null ? readNativeLogs(receipt, { from, to: recipient, value }) : internal[index]!
     for (const [count, one] of moved.entries()) add({ ...place, batchIndex: FIRST_INTERNAL + count, ...one })
   }
-  for (const [index, { address, value }] of coins.withdrawals.entries())
+  for (const [index, { address, value }] of native.withdrawals.entries())
     add({ hash: block.hash, logIndex: FIRST_WITHDRAWAL + index, batchIndex: 0, from: NOBODY, to: address, value })
-  if (coins.miner !== null)
-    add({ hash: block.hash, logIndex: REWARD_PLACE, batchIndex: 0, from: NOBODY, to: coins.miner, value: reward })
+  if (native.miner !== null)
+    add({ hash: block.hash, logIndex: REWARD_PLACE, batchIndex: 0, from: NOBODY, to: native.miner, value: reward })
   return found
 }

@@ -30,7 +30,7 @@ type SumJob = {
   onProgress: (progress: SumCounts) => void
 }
 
-/** Holdings that were compared; `unknown` are those of which the node, or the history, did not know enough. */
+/** Balances that were compared; `unknown` are those of which the node, or the history, did not know enough. */
 export type SumCounts = { accounts: number; equal: number; different: number; named: number; unknown: number }
 
 /** Causes that are the token's way and no fault of the history: told, and counted as `named`. */

@@ -154,5 +154,5 @@ function withoutTransfer({
 
 /** keccak256 of `totalSupply()`, first four bytes */
 const TOTAL_SUPPLY: Hex = '0x18160ddd'
-/** `sharesOf(address)` of Lido and its like, `scaledBalanceOf(address)` of Aave's tokens: what stands behind a balance that rebases */
+/** `sharesOf(address)` of Lido and its like, `scaledBalanceOf(address)` of Aave's tokens: the shares of a balance that rebases */
 const SHARES: readonly Hex[] = ['0xf5eb42dc', '0x1da24f3e']

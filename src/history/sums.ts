@@ -44,7 +44,7 @@ export type SummedAccount = { accountId: string; address: Hex }
 
 /**
  * Sums the entries of an account up to a block, for native currency and every token in them, and asks a node for what the account holds there and
- * held where its entries begin: two requests of at most 50 calls for 50 holdings.
+ * held where its entries begin: two requests of at most 50 calls for 50 balances.
  * @param since  counts from behind this block on instead of from where the history of the account begins: for nodes without older states
  * @returns one of each holding; [] where nothing of the account is known at that block
  * @throws Error in a sentence when the history does not reach the block, or it was reorganised meanwhile; RpcUnavailable | InvalidResponse

@@ -8,7 +8,7 @@ import { openedHead } from '../opened.ts'
 import { quantity, run, type Frame, type Holdings, type LedgerLog, type LedgerTransaction } from './ledger.ts'
 
 type Mined = LedgerTransaction & { hash: Hex; status: boolean; logs: (LedgerLog & { logIndex: Hex })[]; trace: Frame }
-export type LedgerBlock = {
+type LedgerBlock = {
   number: number
   hash: Hex
   parentHash: Hex

@@ -37,7 +37,10 @@ for (const tells of ['traces', 'logs'] as const) {
       assert.ok(kinds.has(kind), kind)
     assert.ok(reorganisations > 3)
     const explained = differences.filter(({ cause }) => cause !== null)
-    for (const one of explained) assert.equal(one.cause, SAID[one.sum.token!], textOf(one))
+    // A rebase in the block of a transfer cannot be told from a transfer of another amount.
+    const isSaid = ({ sum, cause }: (typeof explained)[number]) =>
+      cause === SAID[sum.token!] || (sum.token === TOKENS.rebase && cause === 'amount_differs')
+    assert.deepEqual(explained.filter((one) => !isSaid(one)).map(textOf), [])
   })
 }
 

@@ -2,37 +2,17 @@ import { isAbsent, readAddress, readHash, readObject, readQuantity } from '../ch
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { encodeRlp } from '../rlp.ts'
 import type { Hex } from '../ids.ts'
+import type { BlockNative, SentNative } from './block.ts'
 import { bytes, quantity } from './fields.ts'
 import { computeBlock, readTransactions } from './strict.ts'
 import { listRoot } from './trie.ts'
 
-/** What a block says of native currency beside its receipts. Amounts in wei, all hex lower-case. */
-export type BlockCoins = {
-  /** who gets what is offered on top of the base fee; null where the node does not say */
-  miner: Hex | null
-  /** EIP-4895: what the consensus layer pays out */
-  withdrawals: { address: Hex; value: bigint }[]
-  /** by their place; null where the block came with hashes only */
-  sent: SentCoins[] | null
-}
-
-export type SentCoins = {
-  hash: Hex
-  from: Hex
-  to: Hex | null
-  value: bigint
-  /** wei per gas as mined, where it is said */
-  gasPrice: bigint | null
-  /** what an OP Stack deposit brings from the first layer, whatever becomes of its call */
-  minted: bigint
-}
-
 const GWEI = 1_000_000_000n
 
 /** What a block says of native currency; nothing where that cannot be read: nobody's writes wait for it. */
-export function coinsOf(answer: unknown): { coins?: BlockCoins } {
+export function nativeOf(answer: unknown): { native?: BlockNative } {
   try {
-    return { coins: readCoins(answer) }
+    return { native: readNativeOf(answer) }
   } catch (error) {
     if (error instanceof InvalidResponse) return {}
     throw error
@@ -40,7 +20,7 @@ export function coinsOf(answer: unknown): { coins?: BlockCoins } {
 }
 
 /** @param answer  a block as the node sends it, with whole transactions or with hashes @throws InvalidResponse */
-export function readCoins(answer: unknown): BlockCoins {
+export function readNativeOf(answer: unknown): BlockNative {
   const block = readObject(answer, 'a block')
   const transactions = readTransactions(block)
   const withdrawals = isAbsent(block.withdrawals) ? [] : block.withdrawals
@@ -54,11 +34,11 @@ export function readCoins(answer: unknown): BlockCoins {
         value: readQuantity(amount, 'amount of a withdrawal') * GWEI,
       }
     }),
-    sent: transactions.every((one) => typeof one === 'object') ? transactions.map(readSentCoins) : null,
+    sent: transactions.every((one) => typeof one === 'object') ? transactions.map(readSentNative) : null,
   }
 }
 
-function readSentCoins(answer: unknown): SentCoins {
+function readSentNative(answer: unknown): SentNative {
   const { hash, from, to, value, gasPrice, mint } = readObject(answer, 'a whole transaction')
   return {
     hash: readHash(hash, 'hash of a transaction'),
@@ -76,14 +56,14 @@ function readSentCoins(answer: unknown): SentCoins {
  * @param answer  the block with whole transactions, as the node sends it
  * @throws InvalidResponse  when it says otherwise than its hash
  */
-export function checkCoins(answer: unknown, hash: Hex, { isOurs }: { isOurs: (address: Hex) => boolean }): void {
+export function checkNative(answer: unknown, hash: Hex, { isOurs }: { isOurs: (address: Hex) => boolean }): void {
   const block = readObject(answer, 'a block')
   const computed = tryCompute(block)
   if (computed?.hash !== hash) return
   checkWithdrawals(block)
   if (computed.transactionsRoot !== String(block.transactionsRoot).toLowerCase())
     throw new InvalidResponse('the transactions have another root than the block names')
-  for (const [index, { from }] of readTransactions(block).map(readSentCoins).entries()) {
+  for (const [index, { from }] of readTransactions(block).map(readSentNative).entries()) {
     const sent = computed.sent[index]!
     if (sent.isSigned && isOurs(from) && sent.from() !== from)
       throw new InvalidResponse('a transaction has another sender')
