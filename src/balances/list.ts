@@ -30,6 +30,8 @@ export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
 
 /** tokens asked for one page, unless told otherwise */
 const DEFAULT_LIMIT = 100
+/** In the place of a token the history has the address zero for native currency, which is below every token. */
+const NATIVE_TOKEN = Buffer.alloc(20)
 
 /**
  * The user's native currency and every token that the history has seen in the account and of which something is there, all at one
@@ -121,7 +123,7 @@ async function selectTokens(
     sql`(select token from transfers where ${own} and token > ${last} order by token limit 1)`
   const { rows } = await sql<{ token: Uint8Array; token_type: number }>`
     with recursive met (token) as (
-      select ${next(sql`${after === null ? Buffer.alloc(0) : fromHex(after)}::bytea`)}
+      select ${next(sql`${after === null ? NATIVE_TOKEN : fromHex(after)}::bytea`)}
       union all
       select ${next(sql`met.token`)} from met where met.token is not null
     )

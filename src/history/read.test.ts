@@ -55,7 +55,7 @@ suite('GET /v1/users/:userId/history', () => {
 
   before(async () => {
     database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: 'off' as const }
     const signer = attestingSigner(() => null)
     app = {
       ...({} as App),

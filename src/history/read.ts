@@ -10,14 +10,15 @@ import { parseUserId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
+import { kindOf } from './native.ts'
+import { nativeCoverage, type NativeCoverage } from './native-coverage.ts'
 import { nameOf, selectPage, type JudgedRow } from './page.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import type { StoredTransfer } from './select.ts'
+import { ENTRY_TYPE_NUMBERS, type StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
@@ -29,6 +30,8 @@ export type HistoryPage = {
   indexedFrom: number | null
   indexedTo: number | null
   finalizedTo: number | null
+  /** of native currency, where it was asked for */
+  native: NativeCoverage | null
 }
 
 /**
@@ -51,7 +54,8 @@ export async function readHistory(
     // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
     // whatever was stored or reorganised in between.
     const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
-    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, ...reached }
+    const native = filters.types?.includes('NATIVE') === true ? await nativeCoverage(app.db, scope) : null
+    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
     // Before the rows, too: what is covered by now is in them, for coverage only grows.
     const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
     const { BACKFILL, BACKFILL_FROM_BLOCK: first } = app.config
@@ -71,7 +75,7 @@ export async function readHistory(
       page.map(({ row }) => row),
     )
     const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
-    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo) }
+    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
   })
 }
 
@@ -119,11 +123,15 @@ function entryOf(
   { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
-  const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)
+  const tokenType = nameOf(ENTRY_TYPE_NUMBERS, row.token_type)
   const value = fromWord(row.value)
   const hash = toHex(row.hash)
+  const isNative = tokenType === 'NATIVE'
   // A collectible is counted in pieces, whatever its contract says of decimals.
-  const decimals = tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
+  const decimals = isNative ? chain.decimals : tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
+  const kind = isNative ? kindOf({ logIndex: row.log_index, batchIndex: row.batch_index }) : null
+  const isOfTransaction = kind !== 'WITHDRAWAL' && kind !== 'REWARD'
+  const { symbol, name } = isNative ? { symbol: chain.symbol, name: chain.coin } : row
   return {
     type: 'TRANSFER',
     id: `${hash}:${row.log_index}:${row.batch_index}`,
@@ -137,9 +145,9 @@ function entryOf(
       // The specification wants a JSON number here: made last, from the exact text.
       formatted: Number(formatUnits(value, decimals)),
       decimals,
-      symbol: row.symbol ?? '',
-      name: row.name ?? '',
-      tokenAddress: checksumAddress(toHex(row.token)),
+      symbol: symbol ?? '',
+      name: name ?? '',
+      tokenAddress: isNative ? null : checksumAddress(toHex(row.token)),
       network: chain.name.toUpperCase(),
       chainId: chain.chainId,
     },
@@ -150,7 +158,8 @@ function entryOf(
     blockNumber: row.block_number,
     blockHash: toHex(row.block_hash),
     logIndex: row.log_index,
-    explorerUrl: chain.explorer.tx(hash),
+    explorerUrl: isOfTransaction ? chain.explorer.tx(hash) : chain.explorer.block(row.block_number),
+    ...(kind === null ? {} : { nativeKind: kind }),
     ...(row.omitted === 0 ? {} : { omitted: row.omitted }),
     ...(spam === null ? {} : { spam }),
   }

@@ -17,14 +17,19 @@ export const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((sel
 
 /**
  * That a transaction of a hash is the person's own or a sponsor's for them, by our own record: on chain the sender may be
- * another. Index: attempts by its primary key.
+ * another. One that carries operations is theirs only if one of them is: who else is in it may have had a token say anything.
+ * Indexes: attempts by its primary key, carried_transaction.
  */
 export const isOwnHash = ({ accountId, chainId }: TokenHolder, hash: RawBuilder<unknown>) =>
   isThere(sql`
     from attempts as attempt join transactions as own on own.id = attempt.transaction_id
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and (
       own.account_id = ${accountId}::uuid
-      or own.account_id in (select account_id from sponsors where chain_id = ${chainId}::bigint)
+      or (own.authorizations is null and own.account_id in (select account_id from sponsors where chain_id = ${chainId}::bigint))
+      or exists (
+        select from carried join operations as operation on operation.id = carried.operation_id
+        where carried.transaction_id = own.id and operation.account_id = ${accountId}::uuid
+      )
     )`)
 
 /** That the person's own transaction went to an address. Index: transactions_target. */
