@@ -65,7 +65,21 @@ const Budget = Type.Object(
 )
 export type WrittenBudget = Static<typeof Budget>
 /** What is omitted stays as it is; a new budget needs both amounts. */
-export const BudgetChanges = Type.Partial(Budget, { title: 'SponsorBudgetChanges', additionalProperties: false })
+export const BudgetChanges = Type.Object(
+  {
+    perUser: Type.Optional(wei('Wei to one person in 24 hours; with `perApplication` where there is no budget yet')),
+    perApplication: Type.Optional(wei('Wei to all its people together in 24 hours; with `perUser` as well')),
+    contracts: Type.Optional(
+      Nullable(
+        Type.Array(Type.String({ maxLength: 42 }), {
+          maxItems: 1_000,
+          description: 'Addresses whose writes it pays for, instead of those before; null: any',
+        }),
+      ),
+    ),
+  },
+  { title: 'SponsorBudgetChanges', additionalProperties: false },
+)
 export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
   contracts?: readonly string[] | null
 }
