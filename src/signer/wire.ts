@@ -1,4 +1,5 @@
 import type { Hex } from '../ids.ts'
+import type { Proof } from './wire-heads.ts'
 import type * as operations from './wire-operations.ts'
 
 export type { Hex } from '../ids.ts'
@@ -362,16 +363,6 @@ export type ListedSignature = Pick<
 }
 
 export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
-
-/** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
-export type Proof = {
-  size: number
-  /** the record that was asked for */
-  record?: string
-  proof: string[]
-  /** the newest signed head */
-  head: string
-}
 
 /** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */
 export type SignerRefusal =
