@@ -5,7 +5,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
-import type { ExplorerTemplates } from '../store/rows.ts'
+import type { ExplorerTemplates } from '../store/column-values.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */

@@ -1,6 +1,6 @@
 import type { FieldError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
-import type { Quota } from '../store/rows.ts'
+import type { Quota } from '../store/column-values.ts'
 import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'

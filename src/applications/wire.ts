@@ -2,7 +2,7 @@ import type { Hex } from '../ids.ts'
 import Type, { type Static } from 'typebox'
 import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
-import type { ExplorerTemplates, Quota as StoredQuota } from '../store/rows.ts'
+import type { ExplorerTemplates, Quota as StoredQuota } from '../store/column-values.ts'
 import type { TrustedIssuer } from './application.ts'
 
 /** What applications and networks look like to their operator, in the operator API and in commands. */

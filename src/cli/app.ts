@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander'
 import type { BudgetChanges, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
-import type { Quota } from '../store/rows.ts'
+import type { Quota } from '../store/column-values.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'

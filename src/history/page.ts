@@ -15,7 +15,7 @@ const MAX_LOOKED_AT = 1_000
 /** A row on a page; `spam` is null for what is none. */
 export type JudgedRow = { row: StoredTransfer; spam: Spam | null }
 
-type Page = {
+type JudgedPage = {
   shown: JudgedRow[]
   /** behind which place the next page begins; null: there is none */
   next: HistoryPosition | null
@@ -31,7 +31,7 @@ export async function selectPage(
   app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
   chain: Chain,
   { limit, isCovered, ...wanted }: Omit<Parameters<typeof selectTransfers>[1], 'chainId'> & { isCovered: boolean },
-): Promise<Page> {
+): Promise<JudgedPage> {
   const { accountId, filters } = wanted
   const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
   for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {

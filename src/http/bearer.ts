@@ -8,7 +8,7 @@ import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
 import { retrying } from '../store/db.ts'
-import type { Quota } from '../store/rows.ts'
+import type { Quota } from '../store/column-values.ts'
 import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { AppError } from '../errors.ts'
-import type { Quota } from '../store/rows.ts'
+import type { Quota } from '../store/column-values.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
 
 let here: TestDatabase

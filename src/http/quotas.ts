@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { Quota } from '../store/rows.ts'
+import type { Quota } from '../store/column-values.ts'
 
 /** What each application may use in an hour, a day or a month, over all processes. */
 export type Quotas = {

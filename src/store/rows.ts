@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { Hex } from '../ids.ts'
+import type { ExplorerTemplates, Quota, TransactionState, OuterAuthorization, Transition } from './column-values.ts'
 
 /**
  * The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
@@ -394,21 +395,3 @@ export type Database = {
   }
   backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }
-
-/** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */
-export type ExplorerTemplates = { tx: string; address: string; block: string }
-/** How many requests of a kind an application may make in an hour, a day or a calendar month, UTC. */
-export type Quota = { counts: 'reads' | 'writes'; limit: number; per: 'hour' | 'day' | 'month' }
-export type TransactionState =
-  | 'BOUND'
-  | 'VACANT'
-  | 'SUBMITTED'
-  | 'MINED'
-  | 'FINALIZED'
-  | 'REVERTED'
-  | 'FAILED'
-  | 'REPLACED'
-  | 'CANCELLED'
-/** An account that delegates in a transaction of a sponsor. */
-export type OuterAuthorization = { from: Hex; nonce: number }
-export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { Transition } from '../store/rows.ts'
+import type { Transition } from '../store/column-values.ts'
 import { writeFees, type Attempt, type AttemptRow, type Bound } from './intent.ts'
 
 /** Every attempt of a transaction, newest first. */

@@ -3,7 +3,8 @@ import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
 import type { Fees } from '../chain/fees.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { fromWord, toHex, toWord } from '../store/bytes.ts'
-import type { Database, OuterAuthorization } from '../store/rows.ts'
+import type { OuterAuthorization } from '../store/column-values.ts'
+import type { Database } from '../store/rows.ts'
 
 /** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */
 export type Intent = {

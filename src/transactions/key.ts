@@ -4,7 +4,7 @@ import type { Caller } from '../http/bearer.ts'
 import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { TransactionState } from '../store/rows.ts'
+import type { TransactionState } from '../store/column-values.ts'
 import type { TransactionRow } from './intent.ts'
 import type { OperationRow } from './operation.ts'
 

@@ -4,7 +4,7 @@ import { readDispatch } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import type { Transition } from '../store/rows.ts'
+import type { Transition } from '../store/column-values.ts'
 import type { Bound } from './intent.ts'
 import { append } from './attempts.ts'
 

@@ -10,7 +10,7 @@ import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cu
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import type { TransactionState } from '../store/rows.ts'
+import type { TransactionState } from '../store/column-values.ts'
 import { wireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { readAttempts, readAttemptsOf } from './attempts.ts'

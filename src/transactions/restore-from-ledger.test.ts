@@ -4,7 +4,7 @@ import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { fakeLedger } from '../../test/fake-ledger.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
-import type { TransactionState } from '../store/rows.ts'
+import type { TransactionState } from '../store/column-values.ts'
 import { recallSlot, restoreSlot } from './restore-from-ledger.ts'
 
 /** What becomes of a row when the ledger says what its nonce was signed for. */

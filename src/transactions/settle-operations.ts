@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import type { TransactionState, Transition } from '../store/rows.ts'
+import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
 import { GAS_CONTRACTS } from './delegation.ts'
 

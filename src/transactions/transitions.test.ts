@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import type { Hex } from '../ids.ts'
 import { toWord } from '../store/bytes.ts'
-import type { Transition } from '../store/rows.ts'
+import type { Transition } from '../store/column-values.ts'
 import type { AttemptRow } from './intent.ts'
 import { readTransitions } from './transitions.ts'
 

@@ -1,6 +1,6 @@
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
-import type { Transition } from '../store/rows.ts'
+import type { Transition } from '../store/column-values.ts'
 import type { AttemptRow } from './intent.ts'
 
 const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED'])

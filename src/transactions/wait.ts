@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { retrying } from '../store/db.ts'
-import type { TransactionState } from '../store/rows.ts'
+import type { TransactionState } from '../store/column-values.ts'
 
 /** milliseconds that `?wait=mined` waits at most */
 export const WAIT_MS = 30_000

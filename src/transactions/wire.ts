@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, exactly, Hash, Limit, Nullable, Revert } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
-import type { TransactionState, Transition as StoredTransition } from '../store/rows.ts'
+import type { TransactionState, Transition as StoredTransition } from '../store/column-values.ts'
 
 /** States that a caller can meet; an intent without bytes is nobody's business yet. */
 export const publicStates = [

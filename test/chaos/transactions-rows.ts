@@ -2,7 +2,7 @@ import { keccak256, parseTransaction, recoverTransactionAddress, type Transactio
 import { WRITE_ROUTE } from '../../src/contracts/write.ts'
 import { accountIdOf, transactionIdOf, type Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
-import type { TransactionState } from '../../src/store/rows.ts'
+import type { TransactionState } from '../../src/store/column-values.ts'
 import { readTransitions } from '../../src/transactions/transitions.ts'
 import type { MinedTx } from './transactions-chain.ts'
 import { doesNothing } from './transactions-client.ts'
