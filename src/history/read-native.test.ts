@@ -62,7 +62,7 @@ suite('GET /v1/users/:userId/history with native currency', () => {
     })
     history(server, app)
     const coins = (from: Hex, to: Hex, value: bigint): ScriptedTransfer => ({ type: 'ERC20', token: addressOf(0x70), from, to, items: [{ id: null, value }] }) // prettier-ignore
-    script.mine({ from: ALICE, transfers: [coins(ALICE, addressOf(0xc0), 5n), coins(addressOf(0xc0), ALICE, 6n)] })
+    script.mine({ from: ALICE, transfers: [coins(addressOf(0xc0), ALICE, 6n), coins(ALICE, addressOf(0xc0), 5n)] })
     script.mine(
       { from: ALICE, transfers: [], reverted: true },
       { from: ALICE, transfers: [coins(ALICE, addressOf(0xc0), 7n)] },
@@ -95,7 +95,7 @@ suite('GET /v1/users/:userId/history with native currency', () => {
     ]
     const before = await Promise.all(plain.map(get))
     for (const { headers } of before) for (const name of ['x-native-from-block', 'x-native-internal-from-block']) assert.equal(headers[name], undefined) // prettier-ignore
-    assert.deepEqual(shown(before[0]!), ['2 ERC20 7', '1 ERC20 6', '1 ERC20 5'])
+    assert.deepEqual(shown(before[0]!), ['2 ERC20 7', '1 ERC20 5', '1 ERC20 6'])
     const rows = await app.db.deleteFrom('transfers').where('token_type', '=', 1).returningAll().execute()
     assert.equal(rows.length, 5)
     assert.deepEqual((await Promise.all(plain.map(get))).map(({ text }) => text), before.map(({ text }) => text)) // prettier-ignore
@@ -110,8 +110,8 @@ suite('GET /v1/users/:userId/history with native currency', () => {
       '2 ERC20 7',
       '1 VALUE 3',
       `1 FEE ${FEE}`,
-      '1 ERC20 6',
       '1 ERC20 5',
+      '1 ERC20 6',
     ])
     const { entries, headers } = await get('?type=NATIVE&toBlock=1')
     const [value, fee] = entries
