@@ -31,6 +31,8 @@ export type App = {
   identityKeys: IdentityKeys
   /** by which the authorization server knows the rows it wrote; null in a program that signs nobody in */
   rowKeys: RowKeys | null
+  /** tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`; absent: none */
+  knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
   /** milliseconds since 1970 */
   now: () => number
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */

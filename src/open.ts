@@ -41,6 +41,8 @@ import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
+import { askTokens } from './tokens/ask.ts'
+import { readKnownTokens, type ListedTokens } from './tokens/known.ts'
 
 export type OpenedProgram = {
   app: App
@@ -142,6 +144,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       tokenKeys: { keys: published.keys },
       identityKeys: identityKeysOf(published.identities),
       rowKeys: keys === null ? null : rowKeysOf(keys),
+      knownTokens: await listKnownTokens(config, main, embedded),
       now: () => Date.now(),
       poolWaitMs: () => {
         const ms = longestWaitMs
@@ -311,6 +314,22 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
     isSuspended: false,
     sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN, contracts: null },
   })
+}
+
+/** What KNOWN_TOKENS_FILE lists, and the samples of the embedded chain. */
+async function listKnownTokens(
+  { KNOWN_TOKENS_FILE: file }: Config,
+  main: Chain | null,
+  embedded: EmbeddedChain | null,
+): Promise<ListedTokens> {
+  const listed = file === undefined ? [] : readKnownTokens(file)
+  if (main === null || embedded === null) return new Map(listed)
+  const { erc20, erc721, erc1155 } = embedded.contracts
+  const samples = await askTokens(main, [erc20, erc721, erc1155].map((address) => ({ address, tokenType: null })), 'latest') // prettier-ignore
+  return new Map([
+    ...[erc20, erc721, erc1155].map((address, index) => [`${main.chainId}:${address.toLowerCase()}`, samples[index]!.facts] as const), // prettier-ignore
+    ...listed,
+  ])
 }
 
 /** Writes DATA_DIR/dev.json. */

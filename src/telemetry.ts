@@ -13,6 +13,7 @@ export type Telemetry = {
   sponsorBalance: Gauge<string>
   sponsorOpen: Gauge<string>
   sponsorsSpent: Gauge<string>
+  spamTransfers: Counter<string>
   headBlock: Gauge<string>
   followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
@@ -83,6 +84,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'sponsors_spent_wei',
       help: 'What the sponsors of a network spent in the rolling day, for all applications, wei; a float, as above',
       labelNames: ['chain_id'],
+      registers,
+    }),
+    spamTransfers: new Counter({
+      name: 'spam_transfers_total',
+      help: 'Transfers that were judged as spam when a history was read, by reason; one may have several',
+      labelNames: ['reason'],
       registers,
     }),
     headBlock: new Gauge({

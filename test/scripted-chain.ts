@@ -18,7 +18,14 @@ export type ScriptedTransfer = {
 }
 
 export type ScriptedLog = { address: Hex; topics: Hex[]; data: Hex }
-export type ScriptedTransaction = { from: Hex; transfers: ScriptedTransfer[]; logs?: ScriptedLog[]; reverted?: boolean }
+export type ScriptedTransaction = {
+  from: Hex
+  transfers: ScriptedTransfer[]
+  logs?: ScriptedLog[]
+  reverted?: boolean
+  /** 21,000 by default, as of one that runs no code */
+  gasUsed?: number
+}
 export type ScriptedBlock = {
   number: number
   hash: Hex
@@ -304,6 +311,7 @@ export function scriptedChain({
   return script
 }
 
+const PLAIN_GAS = 21_000
 /** what everybody calls */
 const TARGET = addressOf(0xc0)
 const EMPTY: Hex = `0x${'00'.repeat(32)}`
@@ -324,15 +332,16 @@ type ReceiptAnswer = ReturnType<typeof receiptAnswers>[number]
 
 function receiptAnswers(block: Pick<ScriptedBlock, 'hash' | 'transactions'>) {
   let logIndex = 0
+  let gas = 0
   return block.transactions.map((transaction, index) => ({
     type: quantity(index % 5),
-    cumulativeGasUsed: quantity(21_000 * (index + 1)),
+    cumulativeGasUsed: quantity((gas += transaction.gasUsed ?? PLAIN_GAS)),
     blockHash: block.hash,
     transactionHash: transaction.hash,
     from: transaction.from,
     to: TARGET,
     status: transaction.reverted ? '0x0' : '0x1',
-    gasUsed: quantity(21_000),
+    gasUsed: quantity(transaction.gasUsed ?? PLAIN_GAS),
     effectiveGasPrice: quantity(1_000_000_007),
     contractAddress: null,
     logs: logsOf(transaction).map((log) => ({ ...log, logIndex: quantity(logIndex++) })),

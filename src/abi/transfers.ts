@@ -11,7 +11,7 @@ export const TRANSFER_BATCH_TOPIC: Hex = '0x4a39dc06d4c0dbc64b70af90fd698a233a51
 export const TRANSFER_TOPICS: readonly Hex[] = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
 
 /** EIP-7708 logs transfers of native currency as if by this address. */
-const NATIVE_TRANSFER_LOGGER = '0xfffffffffffffffffffffffffffffffffffffffe'
+export const NATIVE_TRANSFER_LOGGER: Hex = '0xfffffffffffffffffffffffffffffffffffffffe'
 
 /** elements of one TransferBatch that become transfers; of a longer one the last says how many were left out */
 const MAX_BATCH = 1000
@@ -28,7 +28,7 @@ export type DecodedTransfer = {
   omitted: number
 }
 
-type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
+export type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /** The token transfers that a log announces; [] for any other log and for one that contradicts itself. Never throws. */
 export function decodeTransferLog(log: EventLog): DecodedTransfer[] {

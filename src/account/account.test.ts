@@ -306,3 +306,41 @@ test('lists go on page by page, without a gap or a repetition, and no address br
 
 const accountOf = async (address: Hex): Promise<string> =>
   (await here.app.db.selectFrom('accounts').select('account_id').where('address', '=', Buffer.from(address.slice(2), 'hex')).executeTakeFirstOrThrow()).account_id // prettier-ignore
+
+test('tokens and collectibles that look like spam are behind the others and marked, and their transfers are not shown', async () => {
+  const reader = await here.person('reader')
+  const { rpc } = here
+  const copy = async (of: Hex, address: Hex, name: string | null = null): Promise<Hex> => {
+    await rpc('anvil_setCode', address, await rpc<string>('eth_getCode', of, 'latest'))
+    // Name and symbol are in the first slots.
+    for (let slot = 0; slot < 8; slot++) {
+      const stored = await rpc<string>('eth_getStorageAt', of, `0x${slot.toString(16)}`, 'latest')
+      const isName = name !== null && stored.startsWith(`0x${Buffer.from('Sample Collectible').toString('hex')}`)
+      // A short text is in its slot, with twice its length behind it.
+      const value = isName ? `0x${Buffer.from(name).toString('hex').padEnd(62, '0')}${(name.length * 2).toString(16)}` : stored // prettier-ignore
+      await rpc('anvil_setStorageAt', address, `0x${slot.toString(16).padStart(64, '0')}`, value)
+    }
+    return address
+  }
+  const fake = await copy(contracts.erc20, `0x${'0'.repeat(37)}5ba`)
+  const bait = await copy(contracts.erc721, `0x${'0'.repeat(37)}5bb`, 'Claim at items.example.org')
+  const mint = (address: Hex, value: string) => here.alice.write({ address, abi: 'mint(address,uint256) public', args: [reader.address, value] }) // prettier-ignore
+  const mintItem = (address: Hex, id: string) => here.alice.write({ address, abi: 'mint(address,uint256,uint256) public', args: [reader.address, id, '1'] }) // prettier-ignore
+  await mint(fake, '7000')
+  await mint(contracts.erc20, '5000')
+  await mintItem(contracts.erc1155, '41')
+  await mint(bait, '42')
+  const browser = await open('reader')
+  const account = async () => textOf((await browser.go('/account')).text)
+  await until('both tokens and collectibles are listed', async () => /items\.example\.org #42/.test(await account()) && /Sample Token.*Sample Token/s.test(await account())) // prettier-ignore
+  const page = await account()
+  const { spam } = en.account
+  assert.match(page, new RegExp(`Sample Token\\s+[^]*Sample Token\\s+${spam}`))
+  assert.match(page, new RegExp(`#41[^]*items\\.example\\.org #42\\s+${spam}`))
+  // A collection is among the balances, too.
+  assert.equal(page.split(spam).length - 1, 3)
+  const listed = await browser.go('/account/activity?network=31337&show=tokens')
+  assert.match(textOf(listed.text), new RegExp(en.activity.tokensHint))
+  assert.match(textOf(listed.text), /#41/)
+  assert.doesNotMatch(textOf(listed.text), /#42/)
+})

@@ -27,19 +27,21 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   return {
     readBalances: async (owner, chainId) => {
       const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: MAX_HELD })
-      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress }) => ({
+      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress, spam }) => ({
         value: BigInt(balance),
         decimals: Number(decimals),
         symbol,
         name,
         token: tokenAddress as Hex | null,
+        isSpam: spam !== undefined,
       }))
     },
     readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),
-    readTransfers: async (owner, chainId, { limit, cursor, direction }) => {
+    readTransfers: async (owner, chainId, { limit, cursor, direction, includesSpam = false }) => {
       const { entries, nextCursor } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
         limit: String(limit),
         direction,
+        includeSpam: String(includesSpam),
         ...(cursor === undefined ? {} : { cursor }),
       })
       return {

@@ -7,7 +7,15 @@ import type { NetworkChanges } from './wire.ts'
 export async function readNetwork(db: Db, name: string): Promise<NetworkFacts> {
   const found = (await listNetworks(db)).find((one) => one.name === name)
   if (found === undefined) throw new AppError('not_found', `There is no network ${name}.`)
-  const { applications: _, readFrom: __, backfill: ___, sponsors: ____, sponsorSpent: _____, ...facts } = found
+  const {
+    applications: _,
+    readFrom: __,
+    native: ______,
+    backfill: ___,
+    sponsors: ____,
+    sponsorSpent: _____,
+    ...facts
+  } = found
   return facts
 }
 

@@ -11,7 +11,15 @@ import type { ListedNetwork } from './wire.ts'
 /** What people and programs have to know of a network, but for its nodes. */
 export type NetworkFacts = Omit<
   ListedNetwork,
-  'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors' | 'sponsorSpent' | 'sponsorPerDay' | 'sponsorLow'
+  | 'applications'
+  | 'isServed'
+  | 'readFrom'
+  | 'native'
+  | 'backfill'
+  | 'sponsors'
+  | 'sponsorSpent'
+  | 'sponsorPerDay'
+  | 'sponsorLow'
 > &
   Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
@@ -78,8 +86,14 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
       .selectFrom('networks')
       .leftJoin('cursors', 'cursors.chain_id', 'networks.chain_id')
       .leftJoin('backfill_work as work', 'work.chain_id', 'networks.chain_id')
+      .leftJoin('native_coverage as native', 'native.chain_id', 'networks.chain_id')
       .selectAll('networks')
-      .select('read_from')
+      .select([
+        'read_from',
+        'native.from_block as native_from',
+        'native.internal_from_block',
+        'native.to_block as native_to',
+      ])
       .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
       .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
       .orderBy('name')
@@ -111,6 +125,10 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     sponsorSpent: spent.get(row.chain_id) ?? '0',
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
+    native:
+      row.native_from === null || row.native_to === null
+        ? null
+        : { fromBlock: row.native_from, internalFromBlock: row.internal_from_block, toBlock: row.native_to },
     backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))

@@ -66,7 +66,21 @@ const Budget = Type.Object(
 )
 export type WrittenBudget = Static<typeof Budget>
 /** What is omitted stays as it is; a new budget needs both amounts. */
-export const BudgetChanges = Type.Partial(Budget, { title: 'SponsorBudgetChanges', additionalProperties: false })
+export const BudgetChanges = Type.Object(
+  {
+    perUser: Type.Optional(wei('Wei to one person in 24 hours; with `perApplication` where there is no budget yet')),
+    perApplication: Type.Optional(wei('Wei to all its people together in 24 hours; with `perUser` as well')),
+    contracts: Type.Optional(
+      Nullable(
+        Type.Array(Type.String({ maxLength: 42 }), {
+          maxItems: 1_000,
+          description: 'Addresses whose writes it pays for, instead of those before; null: any',
+        }),
+      ),
+    ),
+  },
+  { title: 'SponsorBudgetChanges', additionalProperties: false },
+)
 export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
   contracts?: readonly string[] | null
 }
@@ -218,6 +232,22 @@ export const ListedNetwork = Type.Object(
           'What the results of its blocks are read from: `block receipts`, `logs`, or `receipts`, one by one, where its nodes have no more; null before it was followed',
       }),
     ),
+    native: Nullable(
+      Type.Object(
+        {
+          fromBlock: Type.Integer({
+            description: 'Every value, fee, withdrawal and reward from this block on is there',
+          }),
+          internalFromBlock: Nullable(
+            Type.Integer({
+              description: 'The same of internal transfers; null: neither logs nor its nodes tell of them',
+            }),
+          ),
+          toBlock: Type.Integer(),
+        },
+        { description: 'Native currency in the history; null: none is looked at (NATIVE_HISTORY)' },
+      ),
+    ),
     backfill: Nullable(
       Type.Object(
         {
@@ -262,6 +292,7 @@ export const ListedNetwork = Type.Object(
         sponsorSpent: '0',
         sponsors: 0,
         readFrom: 'block receipts',
+        native: { fromBlock: 7_900_001, internalFromBlock: 7_900_001, toBlock: 7_912_345 },
         backfill: {
           ...{ accounts: 1_000, fromBlock: 0, nextBlock: 4_120_000, toBlock: 7_900_000, blockedBy: null },
           updatedAt: '2026-01-31T12:00:00.000Z',

@@ -8,6 +8,7 @@ import { fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
+import { findSpamTokens } from '../tokens/spam-tokens.ts'
 
 /** One thing of a collection, or several of one kind (ERC-1155). `token` is lower-case. */
 export type Collectible = {
@@ -17,6 +18,8 @@ export type Collectible = {
   count: bigint
   name: string
   symbol: string
+  /** by its own words, and the person has never used it */
+  isSpam: boolean
 }
 
 /** Transfers that are looked through for what may still be there. */
@@ -40,10 +43,12 @@ export async function listCollectibles(
   )
   const held = seen.flatMap((one, index) => (counts[index]! > 0n ? [{ ...one, count: counts[index]! }] : []))
   const facts = await readFactsOfTokens(app, chain, [...new Set(held.map(({ token }) => token))])
-  return held.map((one) => {
+  const told = held.map((one) => {
     const { name = '', symbol = '' } = facts.get(one.token) ?? {}
-    return { ...one, name, symbol }
+    return { ...one, name, symbol, address: one.token }
   })
+  const spam = await findSpamTokens(app, chain, { accountId: caller.accountId, tokens: told })
+  return told.map(({ address, ...one }) => ({ ...one, isSpam: spam.has(address) }))
 }
 
 type CollectibleKey = Pick<Collectible, 'tokenType' | 'token' | 'tokenId'>

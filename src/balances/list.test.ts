@@ -183,3 +183,38 @@ test('balances are refused: no token, another user, no user id, bad limits, curs
   }
   assert.equal((await alice.post(path, {})).status, 405)
 })
+
+test('a token that looks like a known one is listed and marked, left out where that is asked for, and an ordinary one once it was used', async () => {
+  const { facts, rpc, request } = here
+  const dora = await here.person('dora')
+  const fake = `0x${'fa4e'.padStart(40, '0')}`
+  await rpc('anvil_setCode', fake, await rpc<string>('eth_getCode', facts.contracts.erc20, 'latest'))
+  // Its name and symbol are in the first slots.
+  for (const slot of [0, 1, 2, 3, 4, 5, 6, 7]) {
+    const value = await rpc<string>('eth_getStorageAt', facts.contracts.erc20, `0x${slot.toString(16)}`, 'latest')
+    await rpc('anvil_setStorageAt', fake, `0x${slot.toString(16).padStart(64, '0')}`, value)
+  }
+  // Carol makes it, and sends it to someone who never asked for it.
+  await carol.write({ address: fake, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] })
+  await carol.write({ address: facts.contracts.erc20!, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] }) // prettier-ignore
+  await indexed(dora)
+  const path = `/v1/users/${dora.userId}/balances`
+  const { body } = await dora.get(path)
+  assert.deepEqual(body[fake].spam, { score: 60, reasons: ['same_symbol'] })
+  assert.equal(body[facts.contracts.erc20!.toLowerCase()].spam, undefined)
+  assert.equal(body.ETH.spam, undefined)
+  const without = await dora.get(`${path}?includeSpam=false`)
+  assert.deepEqual(Object.keys(without.body), ['ETH', facts.contracts.erc20!.toLowerCase()])
+  const history = `/v1/users/${dora.userId}/history`
+  assert.equal((await dora.get(history)).body.length, 1)
+  assert.deepEqual((await dora.get(`${history}?includeSpam=true`)).body[1].spam, body[fake].spam)
+
+  const metrics = here.app.telemetry.registry
+  assert.match(await metrics.metrics(), /spam_transfers_total\{reason="same_symbol"\} [1-9]/)
+  await dora.write({ address: fake, abi: 'transfer(address to, uint256 amount) public returns (bool)', args: [carol.address, '1'] }) // prettier-ignore
+  await indexed(dora)
+  const used = await dora.get(path)
+  assert.equal(used.body[fake].spam, undefined)
+  assert.equal((await dora.get(history)).body.length, 3)
+  assert.equal((await request(`${path}?includeSpam=maybe`)).status, 401)
+})

@@ -8,8 +8,10 @@ import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
+import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
+import { typeOf } from '../tokens/refresh.ts'
+import { findSpamTokens } from '../tokens/spam-tokens.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { askBalance } from './ask.ts'
 import { nativeEntry, tokenEntry } from './entry.ts'
@@ -28,6 +30,8 @@ export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
 
 /** tokens asked for one page, unless told otherwise */
 const DEFAULT_LIMIT = 100
+/** In the place of a token the history has the address zero for native currency, which is below every token. */
+const NATIVE_TOKEN = Buffer.alloc(20)
 
 /**
  * The user's native currency and every token that the history has seen in the account and of which something is there, all at one
@@ -43,7 +47,8 @@ export async function listBalances(
     userId,
     limit = DEFAULT_LIMIT,
     cursor,
-  }: { userId: string; limit?: number | undefined; cursor?: string | undefined },
+    includesSpam = true,
+  }: { userId: string; limit?: number | undefined; cursor?: string | undefined; includesSpam?: boolean },
 ): Promise<BalancesPage> {
   const { accountId, address: owner } = await ownAccount(app, reader, userId)
   const chain = chainOf(app, reader)
@@ -58,25 +63,31 @@ export async function listBalances(
   const { blockNumber, native, balances } = await readAt(chain, 'latest', async (reads) => {
     const [native, balances] = await Promise.all([
       after === null ? reads.balance(owner) : null,
-      Promise.all(tokens.map(async (token) => ({ token, balance: await askBalance(reads, { token, owner }) }))),
+      Promise.all(tokens.map(async ({ token, tokenType }) => ({ token, tokenType, balance: await askBalance(reads, { token, owner }) }))), // prettier-ignore
     ])
     return { blockNumber: reads.block.number, native, balances }
   })
-  const held = balances.flatMap(({ token, balance }) => (balance === null || balance === 0n ? [] : [{ token, balance }])) // prettier-ignore
+  const held = balances.flatMap(({ balance, ...token }) => (balance === null || balance === 0n ? [] : [{ ...token, balance }])) // prettier-ignore
   const facts = await readFactsOfTokens(
     app,
     chain,
     held.map(({ token }) => token),
   )
+  const told = held.map(({ token: address, tokenType }) => ({ address, tokenType, ...facts.get(address)! }))
+  const spam = await findSpamTokens(app, chain, { accountId, tokens: told })
+  const listed = includesSpam ? held : held.filter(({ token }) => !spam.has(token))
   return {
     blockNumber,
     indexedTo,
     unanswered: balances.filter(({ balance }) => balance === null).length,
-    nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!]) : null,
+    nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!.token]) : null,
     entries: {
       ...(native === null ? {} : { [chain.symbol]: nativeEntry(chain, native) }),
       ...Object.fromEntries(
-        held.map(({ token, balance }) => [token, tokenEntry(chain, { token, balance, facts: facts.get(token)! })]),
+        listed.map(({ token, balance }) => {
+          const entry = tokenEntry(chain, { token, balance, facts: facts.get(token)! })
+          return [token, spam.has(token) ? { ...entry, spam: spam.get(token)! } : entry]
+        }),
       ),
     },
   }
@@ -106,23 +117,25 @@ async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
 async function selectTokens(
   db: Db,
   { accountId, chainId, after, limit }: { accountId: string; chainId: number; after: Hex | null; limit: number },
-): Promise<Hex[]> {
+): Promise<{ token: Hex; tokenType: TokenType }[]> {
   const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const next = (last: RawBuilder<unknown>) =>
     sql`(select token from transfers where ${own} and token > ${last} order by token limit 1)`
-  const { rows } = await sql<{ token: Uint8Array }>`
+  const { rows } = await sql<{ token: Uint8Array; token_type: number }>`
     with recursive met (token) as (
-      select ${next(sql`${after === null ? Buffer.alloc(0) : fromHex(after)}::bytea`)}
+      select ${next(sql`${after === null ? NATIVE_TOKEN : fromHex(after)}::bytea`)}
       union all
       select ${next(sql`met.token`)} from met where met.token is not null
     )
-    select token
-    from met
-    where token is not null and exists (
-      select from transfers
+    select met.token, first.token_type
+    from met cross join lateral (
+      select token_type from transfers
       where ${own} and token = met.token
         and (token_type * 8 + direction * 2 + is_spam::int) < ${TOKEN_TYPE_NUMBERS.ERC1155 * 8}::int
-    )
+      order by (token_type * 8 + direction * 2 + is_spam::int)
+      limit 1
+    ) as first
+    where met.token is not null
     limit ${limit}`.execute(db)
-  return rows.map(({ token }) => toHex(token))
+  return rows.map(({ token, token_type }) => ({ token: toHex(token), tokenType: typeOf(token_type)! }))
 }

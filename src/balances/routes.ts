@@ -43,11 +43,12 @@ export function balances(server: FastifyInstance, app: App): void {
     { schema: wire.balances, config: { scope: 'wallet:read', machineScope: 'users:read' } },
     async (request, reply) => {
       const { userId } = request.params
-      const { limit, cursor } = request.query
+      const { limit, cursor, includeSpam } = request.query
       const page = await listBalances(app, request.reader, {
         userId,
         cursor,
         limit: limit === undefined ? undefined : Number(limit),
+        includesSpam: includeSpam !== 'false',
       })
       reply.header('x-block-number', page.blockNumber).header('x-unanswered-tokens', page.unanswered)
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', page.indexedTo)

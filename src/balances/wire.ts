@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { answers, BigNumber, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
+import { answers, BigNumber, Limit, NoQuery, shownAs, UserIdParam } from '../http/wire.ts'
+import { TokenSpamVerdict } from '../tokens/spam-wire.ts'
 
 const entry = {
   balance: Type.String({ description: 'Integer amount in the smallest unit', examples: ['25000000000000000'] }),
@@ -50,6 +51,7 @@ export const AnyEntry = Type.Object(
     ...entry,
     decimals: Type.Union([Type.Integer(), Type.String()]),
     tokenAddress: Type.Union([Type.String(), Type.Null()]),
+    spam: Type.Optional(TokenSpamVerdict),
   },
   { title: 'Balance', examples: [TOKEN] },
 )
@@ -59,6 +61,13 @@ export const BalancesQuery = Type.Object(
     limit: Type.Optional(Limit(100, 'Tokens per page')),
     cursor: Type.Optional(
       Type.String({ maxLength: 200, pattern: '^[A-Za-z0-9_-]+$', description: '`X-Next-Cursor` of the previous page' }),
+    ),
+    includeSpam: Type.Optional(
+      Type.String({
+        ...shownAs({ type: 'boolean', default: true }),
+        enum: ['true', 'false'],
+        description: '`false` omits tokens that have `spam`',
+      }),
     ),
   },
   { additionalProperties: false },
@@ -108,7 +117,7 @@ export const balances = {
   ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
   summary: 'Balances of native currency and all tokens',
   description:
-    'The native currency, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds a balance, all at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token. A page queries `limit` tokens and lists those with a balance; `Link` and `X-Next-Cursor` lead to the next, native currency is on the first. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the block up to which the history is indexed. ERC-1155 balances exist by token id only: see the history.',
+    'The native currency, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds a balance, all at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` where that token looks like spam. A page queries `limit` tokens and lists those with a balance; `Link` and `X-Next-Cursor` lead to the next, native currency is on the first. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the block up to which the history is indexed. ERC-1155 balances exist by token id only: see the history.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), AnyEntry, {

@@ -1,59 +1,88 @@
 import type { Command } from 'commander'
-import { openRpc } from '../chain/rpc/rpc.ts'
+import { openRpc, type Rpc } from '../chain/rpc/rpc.ts'
 import { audit, type Difference } from '../history/audit.ts'
+import { compareSums, type SumOptions } from './audit-sums.ts'
 import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
 
-/** `chatelaine audit`: compares the history with what a node, best another one, says of final blocks. */
+/** `chatelaine audit`: compares the history with what a node, best another one, says of final blocks, or of balances. */
 export function addAudit(program: Command): void {
   program
     .command('audit')
-    .description('compare the history of final blocks with a node; exits with code 1 if they differ')
-    .requiredOption('--from <number>', 'first block', readBlock)
-    .requiredOption('--to <number>', 'last block, final', readBlock)
+    .description(
+      'compare the history of final blocks with a node, or with --sums what its entries add up to with balances; exits with code 1 if they differ',
+    )
+    .option('--from <number>', 'first block; with --samples the lowest', readBlock)
+    .option('--to <number>', 'last block, final; with --sums the block of the balances, default: the newest', readBlock)
     .option(...NETWORK_OPTION)
     .option('--rpc <url>', 'node to trust; default: those of the network')
     .option('--repair', 'correct the history', false)
+    .option('--sums', 'sum up entries of native currency and of every token, and compare with balances', false)
+    .option(
+      '--account <address>',
+      'with --sums: of this account; repeat for several; default: every account',
+      collect,
+      [],
+    )
+    .option('--samples <number>', 'with --sums: so many accounts at random, each at a block at random', readBlock)
+    .option('--seed <text>', 'with --samples: which ones; the same for the same text', 'chatelaine')
+    .option(
+      '--since <number>',
+      'with --sums: count from behind this block, for nodes without the states of older ones',
+      readBlock,
+    )
+    .option('--json', 'with --sums: a line of JSON for each difference, and one for the counts', false)
     .action(run)
 }
 
-type AuditOptions = { from: number; to: number; network?: string; rpc?: string; repair: boolean }
+type AuditOptions = SumOptions & { network?: string; rpc?: string; repair: boolean; sums: boolean }
 
 const run = (given: AuditOptions): Promise<void> =>
   withInstallation(process.env, given.network, (installation) => compare(installation, given))
 
-async function compare({ app, chain }: Installation, { from, to, rpc: url, repair }: AuditOptions): Promise<void> {
+async function compare(installation: Installation, given: AuditOptions): Promise<void> {
+  const { chain } = installation
+  const { rpc: url, sums } = given
   const rpc = url === undefined ? chain.rpc : openRpc({ url })
   try {
     const chainId = Number(await rpc.call('eth_chainId', []))
     if (chainId !== chain.chainId)
       throw new Error(`The node has chain id ${chainId}, the network has ${chain.chainId}.`)
-    let lines = 0
-    let toldAt = Date.now()
-    const result = await audit(app, chain, {
-      from,
-      to,
-      rpc,
-      repairs: repair,
-      onDifference: (difference) => {
-        if (++lines <= MAX_LINES) console.log(lineOf(difference))
-      },
-      onProgress: ({ nextBlock, transfers, differences }) => {
-        if (Date.now() - toldAt < 5_000) return
-        toldAt = Date.now()
-        app.telemetry.log.info('audit', { chainId: chain.chainId, block: nextBlock - 1, transfers, differences })
-        console.error(`block ${nextBlock - 1} of ${to}, ${transfers} transfers, ${differences} differences`)
-      },
-    })
-    const ending = result.differences > 0 && repair ? ', repaired' : ''
-    console.log(`${result.blocks} blocks, ${result.transfers} transfers, ${result.differences} differences${ending}`)
-    if (result.differences > 0) process.exitCode = 1
+    await (sums ? compareSums(installation, rpc, given) : compareBlocks(installation, rpc, given))
   } finally {
     rpc.close()
   }
+}
+
+async function compareBlocks(
+  { app, chain }: Installation,
+  rpc: Rpc,
+  { from, to, repair }: AuditOptions,
+): Promise<void> {
+  if (from === undefined || to === undefined) throw new Error('Give the blocks to compare: --from and --to.')
+  let lines = 0
+  let toldAt = Date.now()
+  const result = await audit(app, chain, {
+    from,
+    to,
+    rpc,
+    repairs: repair,
+    onDifference: (difference) => {
+      if (++lines <= MAX_LINES) console.log(lineOf(difference))
+    },
+    onProgress: ({ nextBlock, transfers, differences }) => {
+      if (Date.now() - toldAt < 5_000) return
+      toldAt = Date.now()
+      app.telemetry.log.info('audit', { chainId: chain.chainId, block: nextBlock - 1, transfers, differences })
+      console.error(`block ${nextBlock - 1} of ${to}, ${transfers} transfers, ${differences} differences`)
+    },
+  })
+  const ending = result.differences > 0 && repair ? ', repaired' : ''
+  console.log(`${result.blocks} blocks, ${result.transfers} transfers, ${result.differences} differences${ending}`)
+  if (result.differences > 0) process.exitCode = 1
 }
 
 function lineOf({ stored, expected }: Difference): string {
@@ -64,3 +93,5 @@ function lineOf({ stored, expected }: Difference): string {
   const fields = (Object.keys(expected) as (keyof typeof expected)[]).filter((key) => stored[key] !== expected[key])
   return `${what}; differs in ${fields.join(', ')}`
 }
+
+const collect = (text: string, list: string[]): string[] => [...list, text]

@@ -95,7 +95,7 @@ async function house(t: TestContext) {
 
 test(
   'an operator backs up, tries and restores an installation; no secret is in a file, an answer or an error',
-  { timeout: 120_000 },
+  { timeout: 400_000 },
   async (t) => {
     const { at, clean, placeOf, recipient, other, seen, run, backup, files } = await house(t)
     const file = at('backup/1.age')
@@ -155,7 +155,7 @@ test(
 
 test(
   'a backup is refused where the master key or its database lies, and without what it needs',
-  { timeout: 120_000 },
+  { timeout: 400_000 },
   async (t) => {
     const { at, settings, backup, run, recipient } = await house(t)
     const kek = randomBytes(32)

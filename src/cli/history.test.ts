@@ -52,7 +52,7 @@ suite(
         items: [{ id: null, value: 5n }],
       }
       for (let block = 0; block < 10; block++) script.mine({ from: signerAt(0x57), transfers: [transfer] })
-      const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+      const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: 'off' as const }
       const app = { config, db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
       const follower = startFollower(app, script.chain, [indexTransfers])
       await until(

@@ -121,8 +121,15 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    const { readFrom = null, backfill = null, applications = 0, sponsors = 0, sponsorSpent = '0' } = before ?? {}
-    return { ...wanted, readFrom, backfill, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
+    const {
+      readFrom = null,
+      native = null,
+      backfill = null,
+      applications = 0,
+      sponsors = 0,
+      sponsorSpent = '0',
+    } = before ?? {}
+    return { ...wanted, readFrom, native, backfill, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -269,10 +276,21 @@ function describe(one: DescribedNetwork): string {
     ...(one.gas === 'self' ? [] : sponsorFacts(one)),
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
+    ['Native currency', nativeOf(one)],
     ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
   ])
+}
+
+function nativeOf({ native }: DescribedNetwork): string {
+  if (native === null) return 'not in the history'
+  const { fromBlock, internalFromBlock, toBlock } = native
+  const internal =
+    internalFromBlock === null
+      ? 'internal transfers are not known'
+      : `internal transfers from block ${internalFromBlock} on`
+  return `from block ${fromBlock} to ${toBlock}; ${internal}`
 }
 
 function gasOf({ gas, sponsors, name }: DescribedNetwork): string {

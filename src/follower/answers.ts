@@ -46,8 +46,17 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
     gasUsed: readNumber(receipt.gasUsed, 'gas used'),
     effectiveGasPrice: isAbsent(receipt.effectiveGasPrice) ? 0n : readQuantity(receipt.effectiveGasPrice, 'gas price'),
     contractAddress: isAbsent(receipt.contractAddress) ? null : readAddress(receipt.contractAddress, 'contract'),
+    ...extraFeeOf(receipt),
     logs: receipt.logs.map(readLog),
   }
+}
+
+/** EIP-4844 pays for blobs, OP Stack networks for the data that they post: in no root, the node's word. */
+function extraFeeOf({ blobGasUsed, blobGasPrice, l1Fee }: Record<string, unknown>): { extraFeeWei?: bigint } {
+  const said = (value: unknown, what: string): bigint => (isAbsent(value) ? 0n : readQuantity(value, what))
+  const blobs = said(blobGasUsed, 'blob gas used') * said(blobGasPrice, 'blob gas price')
+  const extraFeeWei = blobs + said(l1Fee, 'fee of the first layer')
+  return extraFeeWei === 0n ? {} : { extraFeeWei }
 }
 
 /** A log of a receipt or of `eth_getLogs`. @throws InvalidResponse */

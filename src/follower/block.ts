@@ -7,6 +7,8 @@ import type { Db } from '../store/db.ts'
 /** A whole block: what every transaction did, in the order of the block. All hex is lower-case. */
 export type FollowedBlock = Block & {
   receipts: (Receipt | Logged)[]
+  /** what it says of native currency; left out by what makes blocks for tests of something else */
+  native?: BlockNative
   /**
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
    * In `hash` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
@@ -14,6 +16,27 @@ export type FollowedBlock = Block & {
    * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
+}
+
+/** What a block says of native currency beside its receipts. Amounts in wei, all hex lower-case. */
+export type BlockNative = {
+  /** who gets what is offered on top of the base fee; null where the node does not say */
+  miner: Hex | null
+  /** EIP-4895: what the consensus layer pays out */
+  withdrawals: { address: Hex; value: bigint }[]
+  /** by their place; null where the block came with hashes only */
+  sent: SentNative[] | null
+}
+
+export type SentNative = {
+  hash: Hex
+  from: Hex
+  to: Hex | null
+  value: bigint
+  /** wei per gas as mined, where it is said */
+  gasPrice: bigint | null
+  /** what an OP Stack deposit brings from the first layer, whatever becomes of its call */
+  minted: bigint
 }
 
 /** Transactions of a block. */
@@ -43,6 +66,8 @@ export type Receipt = {
   gasUsed: number
   /** wei per gas */
   effectiveGasPrice: bigint
+  /** wei that it paid beside gas and price, where it did: for blobs (EIP-4844), and to a roll-up's first layer */
+  extraFeeWei?: bigint
   contractAddress: Hex | null
   logs: Log[]
 }
@@ -74,6 +99,12 @@ export type Leading = (EachBlock | ManyBlocks) &
 /** Behind the follower, at the history's cursor and in a transaction of its own: nobody waits for it. */
 export type Trailing = Reorganised & {
   isTrailing: true
+  /**
+   * Before the transaction of `onBlocks`, with the same blocks: asks a node for what else is to be stored of them.
+   * @returns what is done inside the transaction, behind `onBlocks`
+   * @throws RpcError | RpcUnavailable  then the blocks are tried again
+   */
+  gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<(db: Db) => Promise<void>>
   /** The next blocks of the canonical chain, in order, which share a commit. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
 }

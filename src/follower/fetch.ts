@@ -7,6 +7,7 @@ import { readBlock, type RawBlock } from './answers.ts'
 import { fetchReceipts, inBatches } from './batches.ts'
 import type { FollowedBlock, Ours } from './block.ts'
 import { checkBlock, checkSame } from './check-block.ts'
+import { nativeOf } from './native.ts'
 import { fetchByLogs } from './logs.ts'
 import { proveAll, proveOwn, proveSome } from './prove.ts'
 import { lacksMethod, MAX_NULLS, mayAskForLogs, readsFrom, type ReceiptSource } from './receipt-source.ts'
@@ -62,7 +63,7 @@ export async function fetchBlock(
     if (byLogs !== null) return byLogs
   }
   const answers = { block: answer, receipts: receipts ?? (await fetchReceipts(rpc, block.transactions)) }
-  const read = checkBlock(block, answers.receipts, verification)
+  const read = { ...checkBlock(block, answers.receipts, verification), ...nativeOf(answer) }
   if (verification === 'hash') {
     const proven = proveAll(answers, read)
     return { ...read, receipts: proven.receipts, prove: () => Promise.resolve(proven.proof) }

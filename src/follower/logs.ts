@@ -9,6 +9,7 @@ import { readBlock, readLog, readReceipt, type RawBlock } from './answers.ts'
 import { fetchReceipts } from './batches.ts'
 import type { BlockProof, FollowedBlock, Log, Logged, Ours, Receipt } from './block.ts'
 import { checkBlock, checkBloom, headerOf } from './check-block.ts'
+import { nativeOf } from './native.ts'
 import { doubtOf, proveSome, readNonces, takeDoubt } from './prove.ts'
 import { lacksMethod, type ReceiptSource } from './receipt-source.ts'
 import { readTransactions } from './strict.ts'
@@ -41,7 +42,7 @@ export async function fetchByLogs(
   const receipts = block.transactions.map((hash, index): Logged => {
     return { transactionHash: hash, from: senders[index]!, status: null, logs: logs.get(hash) ?? [] }
   })
-  const read = { ...headerOf(block), receipts }
+  const read = { ...headerOf(block), receipts, ...nativeOf(whole) }
   return { ...read, prove: (ours) => prove(rpc, { block, whole, read, ours, source }) }
 }
 

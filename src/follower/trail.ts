@@ -212,10 +212,12 @@ async function pastHeaders(
 async function store({ follower, listener }: Run, held: HistoryCursor, blocks: KeptBlock[]): Promise<HistoryCursor> {
   const { app, chain } = follower
   const { number, hash } = blocks.at(-1)!
+  const store = await listener.gather?.(app, chain, blocks)
   await app.db.transaction().execute(async (db) => {
     await moveHistory(db, chain.chainId, held, { number, hash })
     await assertFollowed(db, chain.chainId, { number, hash })
     await listener.onBlocks(db, app, chain, blocks)
+    await store?.(db)
   })
   return { ...held, number, hash }
 }

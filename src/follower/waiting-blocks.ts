@@ -15,8 +15,16 @@ export class WaitingBlocks {
 
   /** Keeps a block while there is room; another of the same number makes way for it. */
   add(followed: FollowedBlock): void {
-    const { number, hash, parentHash, timestamp, baseFee, receipts } = followed
-    const block = { number, hash, parentHash, timestamp, baseFee, receipts }
+    const { number, hash, parentHash, timestamp, baseFee, receipts, native } = followed
+    const block = {
+      number,
+      hash,
+      parentHash,
+      timestamp,
+      baseFee,
+      receipts,
+      ...(native === undefined ? {} : { native }),
+    }
     this.#drop(number)
     const size = sizeOf(block)
     if (this.#blocks.size >= MAX_BLOCKS || this.#size + size > MAX_SIZE) return

@@ -10,6 +10,7 @@ import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/record.ts'
 import { lockFinalized, readFinalized } from './backfill.ts'
 import { insertTransfers } from './columns.ts'
+import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
 import { findTransfers, rowsOf, type FoundTransfer, type TransferRow } from './rows.ts'
 
 /** blocks compared at once */
@@ -131,6 +132,8 @@ async function readRows(
     .selectFrom('transfers')
     .selectAll()
     .where('chain_id', '=', chainId)
+    // Native currency is compared by its sums: sums.ts.
+    .where('token_type', '<>', NATIVE_TYPE_NUMBER)
     .where('block_number', '>=', start)
     .where('block_number', '<=', end)
     .execute()

@@ -6,7 +6,7 @@ import type { Db } from '../store/db.ts'
 
 /** Seconds between two marks, and within which the transaction that stores an account has ended for sure. */
 const MARK_EVERY_SECONDS = 300
-const STORED_WITHIN_SECONDS = 300
+export const STORED_WITHIN_SECONDS = 300
 
 /** when this process noted a mark last, by the clock of `performance` */
 const marked = slot('when the history of a network was noted last', (_chain: Chain) => ({

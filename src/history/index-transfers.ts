@@ -3,11 +3,15 @@ import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
 import { lowerCoverage, markHistory } from './coverage.ts'
+import { gatherNative } from './index-native.ts'
+import { lowerNative } from './native-coverage.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
 /** Keeps the `transfers` table equal to what the canonical chain says of our accounts. */
 export const indexTransfers: Trailing = {
   isTrailing: true,
+
+  gather: gatherNative,
 
   onBlocks: async (db, _app, chain, blocks) => {
     await markHistory(db, chain, blocks[0]!.number)
@@ -22,6 +26,7 @@ export const indexTransfers: Trailing = {
   onRetract: async (db, _app, chain, fromNumber) => {
     await reviewTokens(db, chain, fromNumber)
     await lowerCoverage(db, chain, fromNumber)
+    await lowerNative(db, chain, fromNumber)
     await db
       .deleteFrom('transfers')
       .where('chain_id', '=', chain.chainId)

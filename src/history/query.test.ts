@@ -129,7 +129,7 @@ test('what is wrong with a parameter is said with what would be right', () => {
     }
   }
   assert.equal(detailOf({ limit: '0' }), 'A whole number from 1 to 200.')
-  assert.equal(detailOf({ type: 'x' }), 'One or more of ERC20, ERC721, ERC1155, separated by commas.')
+  assert.equal(detailOf({ type: 'x' }), 'One or more of ERC20, ERC721, ERC1155, NATIVE, separated by commas.')
   assert.equal(detailOf({ direction: 'x' }), 'One of in, out, all.')
   assert.equal(detailOf({ finality: 'x' }), 'Only `finalized`.')
   assert.equal(detailOf({ from: '2026-02-30' }), 'There is no such day.')

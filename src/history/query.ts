@@ -19,14 +19,19 @@ export type HistoryParameters = Partial<
     | 'fromBlock'
     | 'toBlock'
     | 'finality'
-    | 'includeSpam',
+    | 'includeSpam'
+    | 'include',
     string
   >
 >
 
+/** What moved: a token of a type, or native currency, which only those are given who ask for it. */
+export type EntryType = TokenType | 'NATIVE'
+
 /** What a page is filtered by. Everything but the page itself: a cursor belongs to one of these. */
 export type TransferFilters = {
-  types: TokenType[] | null
+  /** null: every type of token */
+  types: EntryType[] | null
   direction: 'in' | 'out' | 'all'
   token: Hex | null
   counterparty: Hex | null
@@ -45,7 +50,7 @@ export type HistoryPosition = { block: number; logIndex: number; batchIndex: num
 
 const DEFAULT_LIMIT = 50
 const MAX = 200
-const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155'] satisfies TokenType[]
+const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155', 'NATIVE'] satisfies EntryType[]
 
 /**
  * Reads the query of a history.
@@ -63,7 +68,7 @@ export function readParameters(parameters: HistoryParameters): { limit: number; 
   }
   const limit = read('limit', parseLimit) ?? DEFAULT_LIMIT
   const filters: TransferFilters = {
-    types: read('type', parseTypes),
+    types: withNative(read('type', parseTypes), read('include', oneOf('native')) !== null),
     direction: read('direction', oneOf('in', 'out', 'all')) ?? 'all',
     token: read('token', parseAddress),
     counterparty: read('counterparty', parseAddress),
@@ -101,11 +106,17 @@ function parseLimit(text: string): number | InvalidParameter {
 }
 
 /** Sorted and without repetitions, so that equal filters have equal cursors. */
-function parseTypes(text: string): TokenType[] | InvalidParameter {
+function parseTypes(text: string): EntryType[] | InvalidParameter {
   const names = text.split(',')
   if (!names.every((name) => TYPES.includes(name)))
     return new InvalidParameter(`One or more of ${TYPES.join(', ')}, separated by commas.`)
-  return TYPES.filter((type) => names.includes(type)) as TokenType[]
+  return TYPES.filter((type) => names.includes(type)) as EntryType[]
+}
+
+/** Native currency beside what was asked for; the same in other words has the same cursors. */
+function withNative(types: EntryType[] | null, includesNative: boolean): EntryType[] | null {
+  if (!includesNative) return types
+  return TYPES.filter((type) => types === null || type === 'NATIVE' || types.includes(type as EntryType)) as EntryType[]
 }
 
 const oneOf =

@@ -55,7 +55,7 @@ suite('GET /v1/users/:userId/history', () => {
 
   before(async () => {
     database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: 'off' as const }
     const signer = attestingSigner(() => null)
     app = {
       ...({} as App),
@@ -372,5 +372,27 @@ suite('GET /v1/users/:userId/history', () => {
     assert.deepEqual(places(await entries(`?cursor=${cursor}`)), rest, 'the cursor names a place, its row may be gone')
     assert.deepEqual(places(await entries()), ['2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'])
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-to-block'], '7')
+  })
+
+  test('spam is left out, and given with its score and reasons when it is asked for; other entries have no such field', async () => {
+    const lure = addressOf(0xc1a1)
+    const path = '/v1/users/DEV-bob/history'
+    const bob = as('DEV-bob', BOB_ID, BOB)
+    const before = await get(path, bob)
+    script.mine({ from: STRANGER, transfers: [coins(STRANGER, BOB, 9n, lure), coins(STRANGER, BOB, 0n)] })
+    await follow()
+    await app.db
+      .updateTable('tokens')
+      .set({ symbol: 'GIFT', name: 'Claim your gift at gift.example.org', state: 'KNOWN', retry_at: null })
+      .where('address', '=', fromHex(lure))
+      .execute()
+    const shown = await get(path, bob)
+    assert.equal(shown.body.length, before.body.length)
+    assert.ok(shown.body.every((one: Entry) => one.spam === undefined))
+    const all = await get(`${path}?includeSpam=true`, bob)
+    assert.deepEqual(
+      all.body.slice(0, 3).map(({ spam }: Entry) => spam),
+      [{ score: 100, reasons: ['zero_value'] }, { score: 70, reasons: ['link_in_name', 'lure_in_name'] }, undefined],
+    )
   })
 })

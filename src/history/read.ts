@@ -10,13 +10,15 @@ import { parseUserId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
-import { placeCursor, readParameters, readPlace, type HistoryParameters, type HistoryPosition } from './query.ts'
+import { kindOf } from './native.ts'
+import { nativeCoverage, type NativeCoverage } from './native-coverage.ts'
+import { nameOf, selectPage, type JudgedRow } from './page.ts'
+import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import { selectTransfers, type StoredTransfer } from './select.ts'
+import { ENTRY_TYPE_NUMBERS, type StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
@@ -28,6 +30,8 @@ export type HistoryPage = {
   indexedFrom: number | null
   indexedTo: number | null
   finalizedTo: number | null
+  /** of native currency, where it was asked for */
+  native: NativeCoverage | null
 }
 
 /**
@@ -50,40 +54,33 @@ export async function readHistory(
     // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
     // whatever was stored or reorganised in between.
     const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
-    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, ...reached }
+    const native = filters.types?.includes('NATIVE') === true ? await nativeCoverage(app.db, scope) : null
+    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
     // Before the rows, too: what is covered by now is in them, for coverage only grows.
     const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
     const { BACKFILL, BACKFILL_FROM_BLOCK: first } = app.config
     if (BACKFILL === 'on' && (indexedFrom === null || indexedFrom > first)) wishForPast(chain, accountId)
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
-    const { rows, ...now } = await selectTransfers(app.db, {
-      accountId,
-      chainId: chain.chainId,
-      filters,
-      after,
-      bounds,
-      limit: limit + 1,
+    const { shown, next, ...now } = await selectPage(app, chain, {
+      ...{ accountId, filters, after, bounds, limit },
+      isCovered: indexedFrom !== null && indexedFrom <= first,
     })
     const both = Math.min(bounds.indexedTo, now.indexedTo)
     const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)
     const highest = filters.isFinalOnly ? finalizedTo : both
-    const found = rows.slice(0, limit)
-    const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(found.at(-1)!)) : null
-    const page = found.filter(({ block_number }) => block_number <= highest)
-    const parties = await findParties(app, page)
-    const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo }))
-    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo) }
+    const nextCursor = next === null ? null : placeCursor(scope, next)
+    const page = shown.filter(({ row }) => row.block_number <= highest)
+    const parties = await findParties(
+      app,
+      page.map(({ row }) => row),
+    )
+    const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
+    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
   })
 }
 
 /** A cursor below zero is before the first block. */
 const known = (number: number): number | null => (number < 0 ? null : number)
-
-const placeOf = (row: StoredTransfer): HistoryPosition => ({
-  block: row.block_number,
-  logIndex: row.log_index,
-  batchIndex: row.batch_index,
-})
 
 /** Everyone on a page, by address: users of this installation under the name of the identity their account was made for, where the address is theirs. */
 async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
@@ -123,14 +120,18 @@ async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: 
 
 /** An entry as the API has it: the fields that every client knows, then those that were added. */
 function entryOf(
-  row: StoredTransfer,
+  { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
-  const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)
+  const tokenType = nameOf(ENTRY_TYPE_NUMBERS, row.token_type)
   const value = fromWord(row.value)
   const hash = toHex(row.hash)
+  const isNative = tokenType === 'NATIVE'
   // A collectible is counted in pieces, whatever its contract says of decimals.
-  const decimals = tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
+  const decimals = isNative ? chain.decimals : tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
+  const kind = isNative ? kindOf({ logIndex: row.log_index, batchIndex: row.batch_index }) : null
+  const isOfTransaction = kind !== 'WITHDRAWAL' && kind !== 'REWARD'
+  const { symbol, name } = isNative ? { symbol: chain.symbol, name: chain.coin } : row
   return {
     type: 'TRANSFER',
     id: `${hash}:${row.log_index}:${row.batch_index}`,
@@ -144,9 +145,9 @@ function entryOf(
       // The specification wants a JSON number here: made last, from the exact text.
       formatted: Number(formatUnits(value, decimals)),
       decimals,
-      symbol: row.symbol ?? '',
-      name: row.name ?? '',
-      tokenAddress: checksumAddress(toHex(row.token)),
+      symbol: symbol ?? '',
+      name: name ?? '',
+      tokenAddress: isNative ? null : checksumAddress(toHex(row.token)),
       network: chain.name.toUpperCase(),
       chainId: chain.chainId,
     },
@@ -157,14 +158,9 @@ function entryOf(
     blockNumber: row.block_number,
     blockHash: toHex(row.block_hash),
     logIndex: row.log_index,
-    explorerUrl: chain.explorer.tx(hash),
+    explorerUrl: isOfTransaction ? chain.explorer.tx(hash) : chain.explorer.block(row.block_number),
+    ...(kind === null ? {} : { nativeKind: kind }),
     ...(row.omitted === 0 ? {} : { omitted: row.omitted }),
+    ...(spam === null ? {} : { spam }),
   }
-}
-
-/** The name that a table's small number stands for. */
-function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
-  const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
-  if (name === undefined) throw new Error(`the table has the unknown value ${number}`)
-  return name
 }

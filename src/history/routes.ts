@@ -1,10 +1,11 @@
 /**
- * history: past transfers of tokens, from the blocks that the follower reads.
- * Owns: finding transfers in logs, storing and retracting them, filters and pages, backfill and audit.
+ * history: past transfers of tokens and native currency, from the blocks that the follower reads.
+ * Owns: finding transfers in logs, and of native currency in blocks and traces, storing and retracting them, filters and pages, what is
+ *   spam, backfill and audit.
  * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
  *   (`transactions/`).
  * Start with `index-transfers.ts` for writing, `read.ts` for reading.
- * Tables: backfill_wishes, backfill_work, backfills, coverage, history_marks, transfers.
+ * Tables: backfill_wishes, backfill_work, backfills, coverage, history_marks, native_coverage, transfers.
  */
 
 import type { FastifyInstance } from 'fastify'
@@ -25,6 +26,9 @@ export function history(server: FastifyInstance, app: App): void {
       if (page.indexedFrom !== null) reply.header('x-indexed-from-block', String(page.indexedFrom))
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', String(page.indexedTo))
       if (page.finalizedTo !== null) reply.header('x-finalized-to-block', String(page.finalizedTo))
+      const { from = null, internalFrom = null } = page.native ?? {}
+      if (from !== null) reply.header('x-native-from-block', String(from))
+      if (internalFrom !== null) reply.header('x-native-internal-from-block', String(internalFrom))
       const path = `/v1/users/${encodeURIComponent(userId)}/history`
       linkNext(reply, app, { path, query: request.query, cursor: page.nextCursor })
       return page.entries

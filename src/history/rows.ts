@@ -46,7 +46,7 @@ export type TransferRow = {
  * Rows of one account, token and block, of one direction, spam or not: more would let a contract fill the table at the
  * price of a log. Nobody else's transfers can hide what an account itself sends: of a direction each has its own.
  */
-const MAX_ROWS = 1_000
+export const MAX_ROWS = 1_000
 
 /** addresses or hashes of one probe */
 const PROBE = 5_000
@@ -151,7 +151,10 @@ function rowOf(
 const wordOf = (value: bigint): Hex => `0x${wordDigits(value)}`
 
 /** Accounts by address, of those addresses that are ours. Index: accounts (address). */
-async function findAccounts(db: Db, found: FoundTransfer[]): Promise<Map<Hex, string>> {
+export async function findAccounts(
+  db: Db,
+  found: readonly Pick<FoundTransfer, 'from' | 'to'>[],
+): Promise<Map<Hex, string>> {
   const addresses = new Set<Hex>()
   for (const { from, to } of found) addresses.add(from).add(to)
   const all = [...addresses]

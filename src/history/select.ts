@@ -3,7 +3,8 @@ import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
-import type { TransferFilters, HistoryPosition } from './query.ts'
+import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
+import type { EntryType, TransferFilters, HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 
 export type StoredTransfer = Selectable<Database['transfers']> & {
@@ -94,13 +95,19 @@ type ReachedNow = { reached_number: number | null; reached_final: number | null 
  */
 const quietly = (condition: RawBuilder<unknown>) => sql`case when ${condition} then true else false end`
 
+/** `token_type` in the table. */
+export const ENTRY_TYPE_NUMBERS = { ...TOKEN_TYPE_NUMBERS, NATIVE: NATIVE_TYPE_NUMBER } as const satisfies Record<
+  EntryType,
+  number
+>
+
 /** The kinds that a page shows. What an account sends to itself both leaves and arrives. */
 function kindsOf({ types, direction, includesSpam }: TransferFilters): number[] {
   const { IN, OUT, SELF } = DIRECTION
   const directions = direction === 'all' ? [IN, OUT, SELF] : direction === 'in' ? [IN, SELF] : [OUT, SELF]
   return (types ?? (Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[])).flatMap((type) =>
     directions.flatMap((number) =>
-      (includesSpam ? [0, 1] : [0]).map((spam) => TOKEN_TYPE_NUMBERS[type] * 8 + number * 2 + spam),
+      (includesSpam ? [0, 1] : [0]).map((spam) => ENTRY_TYPE_NUMBERS[type] * 8 + number * 2 + spam),
     ),
   )
 }

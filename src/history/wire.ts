@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
+import { spamVerdict, TOKEN_REASONS } from '../tokens/spam-wire.ts'
 
 const Text = Type.String()
 
@@ -45,10 +46,27 @@ const RECEIVED = {
   explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
 }
 
+const SPAM_REASONS = {
+  zero_value: 'it moved nothing, and the user did not initiate it',
+  claimed_transfer: 'the token says that the user sent it, who never used it',
+  look_alike_address:
+    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
+  ...TOKEN_REASONS,
+} as const
+export type SpamReason = keyof typeof SPAM_REASONS
+
+const SpamVerdict = spamVerdict(SPAM_REASONS, {
+  title: 'TransferSpam',
+  description: 'Present only with `includeSpam=true`, in entries that are hidden without it: why',
+})
+
 const Entry = Type.Object(
   {
     type: Type.Literal('TRANSFER'),
-    id: Type.String({ description: '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch' }),
+    id: Type.String({
+      description:
+        '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch; of native currency 0 is the fee, 1 the value, 2 what a deposit minted, and from 3 on count internal transfers',
+    }),
     direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
     status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
     from: Party,
@@ -63,25 +81,50 @@ const Entry = Type.Object(
       decimals: Type.Integer(),
       symbol: Text,
       name: Text,
-      tokenAddress: Address,
+      tokenAddress: Type.Union([Address, Type.Null()], {
+        description: 'null for native currency, which is given on request only',
+      }),
       network: Type.String({ description: 'Upper-case', examples: ['DEVNET'] }),
       chainId: Type.Integer(),
     }),
-    tokenType: Type.Union([Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155')]),
+    tokenType: Type.Union(
+      [Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155'), Type.Literal('NATIVE')],
+      { description: '`NATIVE` only where it was asked for: `type=NATIVE` or `include=native`' },
+    ),
     tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
     timestamp: Type.String({ description: 'Time of the block, UTC', examples: ['2026-01-31T12:00:00.000Z'] }),
     hash: Hash,
     blockNumber: Type.Integer(),
     blockHash: Hash,
-    logIndex: Type.Integer(),
+    logIndex: Type.Integer({
+      description:
+        'Of native currency, which has no log, its place behind them: 1,000,000,000 plus the place of the transaction in the block; from 2,000,000,000 on withdrawals',
+    }),
     explorerUrl: Text,
+    nativeKind: Type.Optional(
+      Type.Union(
+        [
+          Type.Literal('FEE'),
+          Type.Literal('VALUE'),
+          Type.Literal('MINT'),
+          Type.Literal('INTERNAL'),
+          Type.Literal('WITHDRAWAL'),
+          Type.Literal('REWARD'),
+        ],
+        {
+          description:
+            'Only with native currency. `FEE`: what a transaction of this user cost, failed or not, its part for blobs and a first layer included; `VALUE`: what a transaction sent; `MINT`: what a deposit from the first layer brought; `INTERNAL`: sent by a contract; `WITHDRAWAL` from the consensus layer and `REWARD` of the block’s maker, whose `hash` is that of the block',
+        },
+      ),
+    ),
     omitted: Type.Optional(
       Type.Integer({
         minimum: 1,
         description:
-          'Present only if a token moved more than 1,000 times for this user in one block and direction: the number of further transfers that are not listed',
+          'Present only if a token moved more than 1,000 times for this user in one block and direction: the number of further transfers that are not listed. Of native currency `amount` is then the sum of this one and those',
       }),
     ),
+    spam: Type.Optional(SpamVerdict),
   },
   { title: 'Transfer', examples: [RECEIVED] },
 )
@@ -105,8 +148,8 @@ const Query = Type.Object(
       maxLength: 300,
       pattern: '^[A-Za-z0-9_-]+$',
     }),
-    type: parameter('`ERC20`, `ERC721`, `ERC1155`, several separated by commas', {
-      pattern: '^(ERC20|ERC721|ERC1155)(,(ERC20|ERC721|ERC1155))*$',
+    type: parameter('`ERC20`, `ERC721`, `ERC1155` (all three by default), `NATIVE`, several separated by commas', {
+      pattern: '^(ERC20|ERC721|ERC1155|NATIVE)(,(ERC20|ERC721|ERC1155|NATIVE))*$',
     }),
     direction: parameter('`in`, `out` or `all` (default); a transfer to oneself is both', {
       enum: ['in', 'out', 'all'],
@@ -118,10 +161,14 @@ const Query = Type.Object(
     fromBlock: parameter('From this block', Block),
     toBlock: parameter('Up to this block', Block),
     finality: parameter('`finalized`: only transfers that can no longer be reorganised', { enum: ['finalized'] }),
-    includeSpam: parameter('`true` shows zero-value transfers that the user did not initiate', {
-      enum: ['true', 'false'],
-      ...shownAs({ type: 'boolean', default: false }),
-    }),
+    include: parameter('`native`: native currency beside the types of tokens', { enum: ['native'] }),
+    includeSpam: parameter(
+      '`true` shows spam too: zero-value transfers that the user did not initiate, and what `spam` gives reasons for',
+      {
+        enum: ['true', 'false'],
+        ...shownAs({ type: 'boolean', default: false }),
+      },
+    ),
   },
   { additionalProperties: false },
 )
@@ -130,10 +177,14 @@ const Query = Type.Object(
 export const history = {
   tags: ['History'],
   operationId: 'listTransfers',
-  ...sends('X-Indexed-From-Block', 'X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
+  ...sends(
+    ...(['X-Indexed-From-Block', 'X-Indexed-To-Block', 'X-Finalized-To-Block'] as const),
+    ...(['X-Native-From-Block', 'X-Native-Internal-From-Block'] as const),
+    ...PAGED,
+  ),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses.',
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; a page with a next one may hold fewer entries than `limit`, where many that were looked at are spam; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid: its entries sum up to the balance, from `X-Native-From-Block` on, internal transfers from `X-Native-Internal-From-Block` on.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),

@@ -18,10 +18,16 @@ const LOOK_MS = 1_000
 /**
  * `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the
  * node does not give receipts together; `historyBehind`: how many blocks that are followed have transfers that are not stored
- * yet, where there are any; `policy`: which one the signer decides by, and why not by that of its file, or null: its built-in rules alone.
+ * yet, where there are any; `internalTransfers`: neither the network’s logs nor its nodes tell of them; `policy`: which one the signer decides by, and why not by that of its file, or null: its built-in rules alone.
  */
 type Check = { name: string; ok: boolean } & More
-type More = { detail?: string; readFrom?: string; historyBehind?: number; policy?: PolicyShown | null }
+type More = {
+  detail?: string
+  readFrom?: string
+  historyBehind?: number
+  internalTransfers?: 'unknown'
+  policy?: PolicyShown | null
+}
 type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | null }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
@@ -174,7 +180,9 @@ async function checkChain(
     const cursor = await db
       .selectFrom('cursors')
       .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
+      .leftJoin('native_coverage as native', 'native.chain_id', 'cursors.chain_id')
       .select(['halted', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
+      .select(['native.to_block as native_to', 'native.internal_from_block as internal_from'])
       .select(isFollowedByOlder.as('by_older'))
       .where('cursors.chain_id', '=', chainId)
       .executeTakeFirst()
@@ -206,6 +214,8 @@ async function checkChain(
       // It works, and it is what the node bills for.
       ...(readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }),
       ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
+      // Told to who asks for native currency, too, by a header that is absent.
+      ...(cursor.native_to !== null && cursor.internal_from === null ? { internalTransfers: 'unknown' as const } : {}),
       ...detailOf([
         ...(indexed < followed && cursor.by_older
           ? [`an older server follows: the history resumes from block ${indexed} when a newer one does`]

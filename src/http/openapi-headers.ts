@@ -20,6 +20,12 @@ export const HEADERS = {
   ),
   'X-Indexed-To-Block': count('Block up to which transfers are indexed; absent before the first'),
   'X-Finalized-To-Block': count('Block up to which nothing can change any more; absent before the first'),
+  'X-Native-From-Block': count(
+    'Where native currency was asked for: block from which on values of transactions, fees, withdrawals and rewards of this user are indexed. Absent while that is not known, and where none are',
+  ),
+  'X-Native-Internal-From-Block': count(
+    'The same of internal transfers, which contracts make; absent also where neither the network’s logs nor its nodes tell of them',
+  ),
   'X-Next-Cursor': text('`cursor` of the next page; absent on the last', 'eyJiIjo3fQ'),
   Link: text('URL of the next page, `rel="next"`; absent on the last', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
   Location: text('URL of the transaction, or of what was created', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),

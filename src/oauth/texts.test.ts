@@ -76,7 +76,7 @@ function restOf(body: string, data: string[]): string {
 
 const at = new Date('2026-01-02T03:04:05Z')
 const address: Hex = `0x${'ab'.repeat(20)}`
-const balance = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null }
+const balance = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null, isSpam: true }
 const collectible = {
   tokenType: 'ERC1155',
   token: address,
@@ -84,6 +84,7 @@ const collectible = {
   count: 3n,
   name: 'Shop',
   symbol: 'ETH',
+  isSpam: true,
 } as const
 const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
 const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: balance, fee: index === 3 ? null : balance, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore

@@ -229,9 +229,11 @@ test('a store of an earlier version keeps its records and their hashes, and what
   const db = new DatabaseSync(database(place))
   for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
     db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
-  db.exec('DROP TABLE wrapping; DROP INDEX deks_id; ALTER TABLE deks DROP COLUMN id')
   db.exec(
-    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; DROP TABLE identity; DROP TABLE tree; DROP TABLE heads; PRAGMA user_version = 2',
+    'DROP TABLE wrapping; DROP INDEX deks_id; ALTER TABLE deks DROP COLUMN id; ALTER TABLE ledger_head DROP COLUMN meters',
+  )
+  db.exec(
+    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; DROP TABLE identity; DROP TABLE tree; DROP TABLE heads; DROP TABLE carried; PRAGMA user_version = 2',
   )
   db.close()
   const folder = place.env.SIGNER_DIR!

@@ -29,7 +29,7 @@ export type ExportRecords = {
   open: (most: number) => string[]
 }
 
-export type LeftKey = { seq: number; userId: string; at: number; address: Buffer; isBrought: boolean }
+type LeftKey = { seq: number; userId: string; at: number; address: Buffer; isBrought: boolean }
 
 const KINDS = `('export-request', 'export-cancel', 'export')`
 

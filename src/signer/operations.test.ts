@@ -23,7 +23,7 @@ const digestOf = ({ chainId, from, space, sequence, calls, gasLimit, deadline }:
     }),
   )
 
-test('an operation is what viem makes of it as typed data, signed by the person’s account, recorded with its token, and the same for ever', async (t) => {
+test('an operation is what viem makes of it as typed data, signed by the person’s account, recorded with its token, and the same forever', async (t) => {
   const { signer, again, ofAlice, alice, rows, problems } = await sponsored(t)
   const request = ofAlice({ sequence: String(2n ** 95n), requestHash: `0x${'ab'.repeat(32)}` })
   assert.deepEqual(await signer.checkOperation(request), { rule: 'default-allow', stored: false })

@@ -17,7 +17,7 @@ const denied = (rule: string) => (error: unknown) =>
 const without = (operation: number) => (error: unknown) =>
   error instanceof SignerRefused && error.code === 'operation_refused' && error.operation === operation
 
-test('a sponsor’s transaction to the dispatcher with what people signed: type 2, or 4 where accounts delegate in it, recorded and the same for ever', async (t) => {
+test('a sponsor’s transaction to the dispatcher with what people signed: type 2, or 4 where accounts delegate in it, recorded and the same forever', async (t) => {
   const { signer, again, ofAlice, ofBob, outer, house, alice, rows, problems } = await sponsored(t)
   const [first, second] = [
     await signer.signOperation(ofAlice({ authorizationNonce: 0 })),

@@ -46,7 +46,7 @@ const MUTANTS: SourceMutant[] = [
   ['a frozen person is topped up', 'sign.ts', 'if (toppedUp !== null) freezes', 'if (toppedUp === "") freezes', 'top-up', 'a frozen sponsor'], // prettier-ignore
   ['a suspended application tops up', 'sign.ts', 'else assertNotSuspended(freezes, caller.clientId)', 'else if (toppedUp === null) assertNotSuspended(freezes, caller.clientId)', 'top-up', 'a frozen sponsor'], // prettier-ignore
   ['the address is what a row says', 'sign.ts', 'keys.use(account, () => account.address)', 'account.address', 'top-up', 'written over it'], // prettier-ignore
-  ['a policy is asked about top-ups', 'sign.ts', 'toppedUp !== null\n        ?', 'toppedUp === ""\n        ?', 'top-up', 'has a sponsor send'], // prettier-ignore
+  ['a policy is asked about top-ups', 'sign.ts', 'toppedUp !== null\n          ?', 'toppedUp === ""\n          ?', 'top-up', 'has a sponsor send'], // prettier-ignore
   ['fees of a top-up do not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.value', 'top-up', 'to the wei'], // prettier-ignore
   ['what a top-up sends does not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.gas * feePair(tx.fees).max', 'top-up', 'to the wei'], // prettier-ignore
   ['a top-up is charged to nobody', 'top-up.ts', 'meters.dated(held.map(({ charge }) => charge))', '[]', 'top-up', 'at once with room'], // prettier-ignore

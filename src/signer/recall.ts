@@ -56,7 +56,9 @@ function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): Recalled
     ...{ space: hex(space), sequence: sequence.toString(), gasLimit: String(gasLimit), deadline },
     calls: toCallTexts(calls),
     signature: toPoint(signature),
-    outers: outers.map(toSignature).map(({ kind: _, chainId: __, ...outer }) => outer),
+    outers: outers.map(toSignature).map((outer) => ({
+      ...{ seq: outer.seq, intentId: outer.intentId, from: outer.from, nonce: outer.nonce, hash: outer.hash },
+    })),
   }
 }
 

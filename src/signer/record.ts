@@ -88,7 +88,7 @@ export type NewEntry = {
 )
 
 /** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is what was signed. */
-export type SignedForSponsors = {
+type SignedForSponsors = {
   chainId: number
   /** of an authorization only */
   nonce: number | null

@@ -59,7 +59,7 @@ test('a store of an earlier version is brought forward, one of a later version i
   first.db.exec(
     'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE policy; DROP TABLE meters; DROP TABLE identity; DROP INDEX ledger_account',
   )
-  first.db.exec('DROP TABLE tree; DROP TABLE heads; DROP TABLE carried')
+  first.db.exec('DROP TABLE tree; DROP TABLE heads; DROP TABLE carried; ALTER TABLE ledger_head DROP COLUMN meters')
   first.db.exec('DROP TABLE wrapping; DROP INDEX deks_id; ALTER TABLE deks DROP COLUMN id')
   first.db.exec('PRAGMA user_version = 1')
   first.close()

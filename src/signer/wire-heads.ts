@@ -24,3 +24,13 @@ export function readSignedHead(note: string): SignedHead | null {
     signature: Buffer.from(found.signature!, 'base64').subarray(4),
   }
 }
+
+/** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
+export type Proof = {
+  size: number
+  /** the record that was asked for */
+  record?: string
+  proof: string[]
+  /** the newest signed head */
+  head: string
+}

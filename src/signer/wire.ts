@@ -1,4 +1,5 @@
 import type { Hex } from '../ids.ts'
+import type { Proof } from './wire-heads.ts'
 import type * as operations from './wire-operations.ts'
 
 export type { Hex } from '../ids.ts'
@@ -176,16 +177,14 @@ export type KeyExport = {
 }
 export type ExportedPage = {
   exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
-  /** the record of the last restore, in hexadecimal digits, empty where there was none; where it is another, the ledger is */
-  restored?: string
+  restored?: string // hash of the record of the last restore, '' for none: of another ledger another one
   /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
   through: number
   /** there was no more */
   isEnd: boolean
 }
-/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts). */
+/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
 export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
-/** Accounts in one `heldElsewhere`, and in one answer of `exported`. */
 export const MAX_HELD = 100
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
@@ -364,16 +363,6 @@ export type ListedSignature = Pick<
 }
 
 export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
-
-/** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
-export type Proof = {
-  size: number
-  /** the record that was asked for */
-  record?: string
-  proof: string[]
-  /** the newest signed head */
-  head: string
-}
 
 /** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */
 export type SignerRefusal =

@@ -19,7 +19,7 @@ const BLOCKS = `insert into blocks select 1, g, sha256(g::text::bytea), sha256('
 for (const kind of kinds)
   test(
     `a restore that is killed in the middle leaves nothing that counts, and is done again, ${kind}`,
-    { timeout: 120_000 },
+    { timeout: 400_000 },
     async (t) => {
       const stage = snapshotStage(t)
       const source = await stage.migrated(kind)

@@ -317,6 +317,16 @@ export type Database = {
   }
   history_marks: { chain_id: number; at: Time; block_number: number }
   coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
+  native_coverage: {
+    chain_id: number
+    from_block: number
+    from_at: Time
+    internal_from_block: number | null
+    internal_from_at: Time | null
+    to_block: number
+    to_hash: Bytes | null
+    updated_at: DefaultTime
+  }
   transfers: {
     account_id: string
     chain_id: number

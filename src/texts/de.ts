@@ -240,6 +240,8 @@ export const de: Texts = {
     tokensHeading: 'Was Sie haben',
     nothingHeld: 'Noch nichts.',
     collectibles: 'Sammlerstücke',
+    spam: 'Sieht nach Spam aus',
+    spamHint: 'Es heißt so, wie Betrug oft heißt. Besuchen Sie keine Seiten, die darin genannt sind.',
     showAll: 'Alles zeigen',
     browserOn: (browser, system) => `${browser} auf ${system}`,
     unknownBrowser: 'unbekannter Browser',
@@ -346,6 +348,7 @@ export const de: Texts = {
     older: 'Ältere',
     newest: 'Zurück zu den neuesten',
     nothing: 'Hier ist noch nichts.',
+    tokensHint: 'Transfers, die nach Spam aussehen, werden nicht angezeigt.',
     coinsHint:
       'Aufgeführt sind Coins, die Personen mit einem Konto bei diesem Dienst einander gesendet haben. Was von anderswo kommt, sehen Sie nur an Ihrem Guthaben.',
     yourself: 'Sie, auf diesen Seiten',

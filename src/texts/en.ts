@@ -216,6 +216,8 @@ export const en = {
     tokensHeading: 'What you have',
     nothingHeld: 'Nothing yet.',
     collectibles: 'Collectibles',
+    spam: 'Looks like spam',
+    spamHint: 'It is named the way frauds are. Do not visit sites that it names.',
     showAll: 'Show all activity',
     browserOn: (browser: string, system: string) => `${browser} on ${system}`,
     unknownBrowser: 'unknown browser',
@@ -321,6 +323,7 @@ export const en = {
     older: 'Older',
     newest: 'Back to the newest',
     nothing: 'Nothing here yet.',
+    tokensHint: 'Transfers that look like spam are not shown.',
     coinsHint:
       'Listed is what people of this service sent each other. What comes from elsewhere shows in your balance only.',
     yourself: 'you, on these pages',

@@ -226,6 +226,8 @@ export const es: Texts = {
     tokensHeading: 'Lo que tienes',
     nothingHeld: 'Todavía nada.',
     collectibles: 'Coleccionables',
+    spam: 'Parece spam',
+    spamHint: 'Se llama como suelen llamarse los fraudes. No visite los sitios que menciona.',
     showAll: 'Mostrar todo',
     browserOn: (browser, system) => `${browser} en ${system}`,
     unknownBrowser: 'navegador desconocido',
@@ -331,6 +333,7 @@ export const es: Texts = {
     older: 'Anteriores',
     newest: 'Volver a los más recientes',
     nothing: 'Todavía no hay nada aquí.',
+    tokensHint: 'Las transferencias que parecen spam no se muestran.',
     coinsHint:
       'Aparecen las monedas que se han enviado entre sí personas de este servicio. Lo que viene de fuera solo se ve en tu saldo.',
     yourself: 'tú, en estas páginas',

@@ -231,6 +231,8 @@ export const fr: Texts = {
     tokensHeading: 'Ce que vous avez',
     nothingHeld: 'Rien pour le moment.',
     collectibles: 'Objets de collection',
+    spam: 'Semble être du spam',
+    spamHint: 'Son nom est de ceux que portent les fraudes. Ne visitez pas les sites qu’il cite.',
     showAll: 'Tout afficher',
     browserOn: (browser, system) => `${browser} sur ${system}`,
     unknownBrowser: 'navigateur inconnu',
@@ -337,6 +339,7 @@ export const fr: Texts = {
     older: 'Plus anciens',
     newest: 'Revenir aux plus récents',
     nothing: 'Rien ici pour le moment.',
+    tokensHint: 'Les transferts qui semblent être du spam ne sont pas affichés.',
     coinsHint:
       'La cryptomonnaie que des personnes de ce service se sont envoyée est listée. Ce qui vient d’ailleurs n’apparaît que dans votre solde.',
     yourself: 'vous, sur ces pages',

@@ -213,6 +213,8 @@ export const ja: Texts = {
     tokensHeading: '持っているもの',
     nothingHeld: 'まだ何もありません。',
     collectibles: 'コレクティブル',
+    spam: 'スパムの疑い',
+    spamHint: '詐欺によく使われる名前です。名前に含まれるサイトにはアクセスしないでください。',
     showAll: 'すべて表示',
     browserOn: (browser, system) => `${browser}（${system}）`,
     unknownBrowser: '不明なブラウザー',
@@ -315,6 +317,7 @@ export const ja: Texts = {
     older: '以前のもの',
     newest: '最新に戻る',
     nothing: 'まだ何もありません。',
+    tokensHint: 'スパムと思われる送受信は表示されません。',
     coinsHint:
       'このサービスを利用する人どうしで送ったコインが表示されます。外部から届いたものは残高にだけ反映されます。',
     yourself: 'あなた（このページから）',

@@ -1,6 +1,6 @@
 /**
  * tokens: what a token says of itself: type, name, symbol, decimals.
- * Owns: asking contracts for these, the table of answers and its refresh.
+ * Owns: asking contracts for these, the table of answers and its refresh; which tokens the operator knows, and which look like them.
  * Does not own: balances (`balances/`), transfers (`history/`, `transfers/`).
  * Tables: tokens.
  */

@@ -2,7 +2,8 @@
  * The long proof of top-ups: `npm run prove topup -- --writes 5000 --kills 200 --replicas 1,2,3 --seed 7`. People who hold nothing write, and a
  * sponsor sends them what that takes: first a process dies at each point of a top-up and of the write behind it, then the storm of
  * `transactions.ts` in which processes die at random and at every point. The judge is the same, and every top-up is looked for on the
- * chain; `docs/proof.md` says what that shows. `--only points|random` does a part. PostgreSQL as there.
+ * chain; `docs/proof.md` says what that shows. `--only points|random` does a part, `--name signer` the
+ * points with that in their name. PostgreSQL as there.
  */
 import { parseArgs } from 'node:util'
 import { startCluster } from './cluster.ts'
@@ -19,6 +20,7 @@ const { values } = parseArgs({
     kills: { type: 'string', default: '0' },
     accounts: { type: 'string', default: '24' },
     only: { type: 'string' },
+    name: { type: 'string', default: '' },
   },
 })
 /** milliseconds that a kill may take when there are so many to be reached */
@@ -52,10 +54,11 @@ console.log(failures.length === 0 ? `proven in ${seconds} s` : `${failures.lengt
 process.exit(failures.length === 0 ? 0 : 1)
 
 async function points(): Promise<void> {
+  const some = TOP_UP_POINTS.filter((point) => point.includes(values.name))
   for (const replicas of replicaCounts) {
-    const { fired, missed, verdict, topUps, seconds: took, said } = await playTopUpPoints({ replicas, cluster, log: console.log }) // prettier-ignore
+    const { fired, missed, verdict, topUps, seconds: took, said } = await playTopUpPoints({ points: some, replicas, cluster, log: console.log }) // prettier-ignore
     console.log(
-      `points, ${replicas} replica(s): killed at ${fired.length} of ${TOP_UP_POINTS.length}; ${verdict.writes} writes, ${topUps} top-ups, lost ${verdict.lost}, doubled ${verdict.doubled}, wrong hash ${verdict.wrong}, unanswered ${verdict.unanswered}; ${took} s`,
+      `points, ${replicas} replica(s): killed at ${fired.length} of ${some.length}; ${verdict.writes} writes, ${topUps} top-ups, lost ${verdict.lost}, doubled ${verdict.doubled}, wrong hash ${verdict.wrong}, unanswered ${verdict.unanswered}; ${took} s`,
     )
     const problems = [...missed.map((point) => `nobody was killed at ${point}`), ...verdict.problems]
     if (problems.length === 0) continue

@@ -149,6 +149,7 @@ export function activityBody(
     </form>
     <section class="card stack" aria-label="${texts[filters.show]}">
       <h2>${texts[filters.show]}</h2>
+      !${filters.show === 'tokens' ? html`<p class="muted"><small>${texts.tokensHint}</small></p>` : ''}
       !${filters.show === 'coins' ? html`<p class="muted"><small>${texts.coinsHint}</small></p>` : ''}
       !${
         rows.length === 0

@@ -106,10 +106,10 @@ function networkCard(words: Texts, parts: OnNetwork): string {
         balances === null
           ? html`<p class="muted">${texts.unreadable}</p>`
           : html`<dl class="facts">
-              !${balances
+              !${spamLast(balances)
                 .map(
                   (balance) =>
-                    html`<dt>${balance.name === '' ? balance.symbol : balance.name}</dt>
+                    html`<dt>${balance.name === '' ? balance.symbol : balance.name}!${spamBadge(words, balance)}</dt>
                       <dd>!${amountHtml(words, balance)}</dd>`,
                 )
                 .join('')}
@@ -120,7 +120,9 @@ function networkCard(words: Texts, parts: OnNetwork): string {
           ? ''
           : html`<h3>${texts.collectibles}</h3>
               <ul class="rows">
-                !${collectibles.map(collectibleItem).join('')}
+                !${spamLast(collectibles)
+                  .map((one) => collectibleItem(words, one))
+                  .join('')}
               </ul>`
       }
       <h3>${texts.transfers}</h3>
@@ -156,10 +158,17 @@ const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
 }
 
-const collectibleItem = (collectible: ShownCollectible): string =>
+/** What looks like spam is seen, because it is there, but behind everything else. */
+const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>
+  all.toSorted((a, b) => Number(a.isSpam) - Number(b.isSpam))
+
+const spamBadge = (words: Texts, { isSpam }: { isSpam: boolean }): string =>
+  isSpam ? html` <span class="badge danger" title="${words.account.spamHint}">${words.account.spam}</span>` : ''
+
+const collectibleItem = (words: Texts, collectible: ShownCollectible): string =>
   html`<li>
     <span title="${String(collectible.tokenId)}">${collectibleName(collectible)}</span
-    >!${collectible.count > 1n ? html` <span class="badge">× ${String(collectible.count)}</span>` : ''}
+    >!${collectible.count > 1n ? html` <span class="badge">× ${String(collectible.count)}</span>` : ''}!${spamBadge(words, collectible)}
   </li>`
 
 /** Where tokens come from that did not exist before, and go to that exist no more. Source: ERC-20, ERC-721, ERC-1155 */

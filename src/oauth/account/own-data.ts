@@ -71,7 +71,10 @@ export async function* ownDataText(
     yield `${index === 0 ? '' : ','}${JSON.stringify(network).slice(0, -1)},"transactions":[`
     yield* rows((page) => slices.readSent(user, chainId, { ...page, clientId: null }), sentWire)
     yield '],"transfers":['
-    yield* rows((page) => slices.readTransfers(user, chainId, { ...page, direction: 'all' }), transferWire)
+    yield* rows(
+      (page) => slices.readTransfers(user, chainId, { ...page, direction: 'all', includesSpam: true }),
+      transferWire,
+    )
     yield '],"payments":['
     yield* rows((page) => slices.readNativeTransfers(user, chainId, { ...page, direction: 'all' }), transferWire)
     yield ']}'

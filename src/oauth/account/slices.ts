@@ -9,7 +9,7 @@ export type AccountSlices = {
   readTransfers(
     owner: AccountOwner,
     chainId: number,
-    page: PageAsked & { direction: Direction },
+    page: PageAsked & { direction: Direction; includesSpam?: boolean },
   ): Promise<Listed<ShownTransfer>>
   readNativeTransfers(
     owner: AccountOwner,
@@ -33,10 +33,11 @@ export type Direction = 'in' | 'out' | 'all'
 type PageAsked = { limit: number; cursor?: string | undefined }
 export type Listed<T> = { entries: T[]; nextCursor: string | null }
 
-export type ShownBalance = Amount & { name: string; token: Hex | null }
+/** `isSpam`: the token calls itself something that spam does. */
+export type ShownBalance = Amount & { name: string; token: Hex | null; isSpam: boolean }
 
 /** A collectible. */
-export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string } // prettier-ignore
+export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string; isSpam: boolean } // prettier-ignore
 
 export type ShownTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'

@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto'
+import type { Rpc } from '../chain/rpc/rpc.ts'
+import {
+  auditSums,
+  everyAccount,
+  sampledAccounts,
+  summableBlocks,
+  theseAccounts,
+  type SumCounts,
+  type SumDifference,
+} from '../history/sum-audit.ts'
+import { CAUSES } from '../history/sum-causes.ts'
+import type { Hex } from '../ids.ts'
+import type { Installation } from './installation.ts'
+
+/** differences that are printed; the rest is counted */
+const MAX_LINES = 1_000
+
+export type SumOptions = {
+  from?: number
+  to?: number
+  account: string[]
+  samples?: number
+  seed: string
+  since?: number
+  json: boolean
+}
+
+/**
+ * Sums the entries of accounts and compares them with the balances that a node tells: one line for each difference, then the counts. Exits with
+ * code 1 where something differs that is not the token's own way, with 2 where nothing does and something could not be compared.
+ */
+export async function compareSums({ app, chain }: Installation, rpc: Rpc, options: SumOptions): Promise<void> {
+  const { account, samples, seed, since = null, json } = options
+  const blocks = await summableBlocks(app.db, chain)
+  const [from, to] = [options.from ?? blocks.from, options.to ?? blocks.to]
+  if (from > to) throw new Error(`Block ${from} is above block ${to}.`)
+  const targets =
+    samples !== undefined
+      ? sampledAccounts(app.db, { count: samples, random: randomOf(seed), from, to })
+      : account.length > 0
+        ? theseAccounts(app.db, account.map(readAddress), to)
+        : everyAccount(app.db, to)
+  let lines = 0
+  let toldAt = Date.now()
+  const counts = await auditSums(app, chain, {
+    ...{ targets, rpc, since },
+    onDifference: (difference) => {
+      if (++lines <= MAX_LINES) console.log(json ? jsonOf(difference) : lineOf(difference))
+    },
+    onProgress: (progress) => {
+      if (Date.now() - toldAt < 5_000) return
+      toldAt = Date.now()
+      console.error(textOf(progress))
+    },
+  })
+  console.log(json ? JSON.stringify({ chainId: chain.chainId, from, to, ...counts }) : textOf(counts))
+  process.exitCode = counts.different > 0 ? 1 : counts.unknown > 0 ? 2 : 0
+}
+
+const textOf = ({ accounts, equal, different, named, unknown }: SumCounts): string =>
+  `${accounts} accounts: ${equal} sums equal, ${different} different, ${named} of rebasing and fee-on-transfer tokens, ${unknown} not known`
+
+function lineOf({ sum, difference, block, cause }: SumDifference): string {
+  const { address, token, tokenId, opening, net, balance } = sum
+  const what = token === null ? 'native currency' : `token ${token}${tokenId === null ? '' : ` id ${tokenId}`}`
+  const since = block === null ? '' : `, since block ${block}`
+  const why = cause === null ? '' : `: ${CAUSES[cause]}`
+  return `account ${address}, ${what}, block ${sum.block}: entries make ${opening! + net}, the balance is ${balance}, ${difference > 0n ? '+' : ''}${difference}${since}${why}`
+}
+
+/** One line of JSON; amounts as decimal strings. */
+function jsonOf({ sum, difference, block, cause }: SumDifference): string {
+  const { accountId, address, token, type, tokenId, from, opening, net, balance } = sum
+  return JSON.stringify({
+    ...{ accountId, address, tokenAddress: token, tokenType: type, tokenId: tokenId?.toString() ?? null },
+    ...{ block: sum.block, from, opening: String(opening), net: String(net), balance: String(balance) },
+    ...{ difference: String(difference), sinceBlock: block, cause },
+  })
+}
+
+/** Whole numbers that a seed decides. */
+function randomOf(seed: string): (below: number) => number {
+  let count = 0
+  return (below) => createHash('sha256').update(`${seed} ${count++}`).digest().readUIntBE(0, 6) % below
+}
+
+/** @throws Error */
+function readAddress(text: string): Hex {
+  if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw new Error(`${text} is no address.`)
+  return text.toLowerCase() as Hex
+}

@@ -1,0 +1,220 @@
+import type { App } from '../app.ts'
+import { BoundedMap } from '../bounded-map.ts'
+import type { Chain } from '../chain/network.ts'
+import { isHurried } from '../chain/rpc/errors.ts'
+import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import type { BlockNative, KeptBlock, SentNative } from '../follower/block.ts'
+import { checkNative, readNativeOf } from '../follower/native.ts'
+import { fetchBlock } from '../follower/fetch.ts'
+import { lacksMethod, sourceOf } from '../follower/receipt-source.ts'
+import type { Hex } from '../ids.ts'
+import { slot } from '../state.ts'
+import type { Db } from '../store/db.ts'
+import { insertTransfers } from './columns.ts'
+import { findNative, type FoundNative } from './native.ts'
+import { noteNative, type NativeStretch } from './native-coverage.ts'
+import { logsNative, type InternalTransfer } from './native-logs.ts'
+import { nativeRows } from './native-rows.ts'
+import { fetchInternal } from './native-traces.ts'
+import { findAccounts } from './rows.ts'
+
+/** blocks that are asked about side by side */
+const SIDE_BY_SIDE = 4
+/** How often the traces of a block are asked for before it is stored without: transfers of tokens wait for it. */
+const MAX_TRACE_TRIES = 3
+/** The same of all that a block says of native currency: half a minute. */
+const MAX_TRIES = 20
+/** blocks of which it is remembered how often that failed */
+const MAX_FAILING = 256
+/** Networks on which withdrawals of the consensus layer are of another coin: Gnosis and its test network pay a token. */
+const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
+/** gas of a transaction that runs no code */
+const PLAIN_GAS = 21_000
+
+/** What was learned of the nodes of a network: whether they have traces, whether its blocks log native currency, and whose traces failed. */
+const learned = slot('how native currency is read', (chain: Chain) => ({
+  source: sourceOf(chain),
+  hasTraces: true,
+  hasLogs: false,
+  untraced: new BoundedMap<Hex, number>(MAX_FAILING),
+  unread: new BoundedMap<Hex, number>(MAX_FAILING),
+}))
+
+type NativeOfBlock = {
+  block: KeptBlock
+  native: WholeNative
+  /** the whole block as the node sent it, where it was asked for */
+  answer: unknown
+  internal: InternalTransfer[][] | null
+  hasInternal: boolean
+  found: FoundNative[]
+}
+type WholeNative = BlockNative & { sent: SentNative[] }
+
+/**
+ * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says.
+ * @returns what stores it, in the transaction of the blocks' transfers
+ * @throws RpcError | RpcUnavailable | InvalidResponse  then the blocks are tried again
+ */
+export async function gatherNative(
+  app: App,
+  chain: Chain,
+  blocks: readonly KeptBlock[],
+): Promise<(db: Db) => Promise<void>> {
+  if (app.config.NATIVE_HISTORY === 'off') return async () => {}
+  const read: (NativeOfBlock | null)[] = []
+  for (let start = 0; start < blocks.length; start += SIDE_BY_SIDE) {
+    const some = blocks.slice(start, start + SIDE_BY_SIDE)
+    read.push(...(await Promise.all(some.map((block) => orNot(app, chain, block, readNative(app, chain, block))))))
+  }
+  const accounts = await findAccounts(app.db, read.flatMap(partiesOf))
+  const kept = await Promise.all(
+    read.map(async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts))),
+  )
+  const rows = kept.flatMap((one) => (one === null ? [] : nativeRows(one.block, one.found, accounts)))
+  // What is told begins behind the last block of which nothing is known.
+  const start = kept.lastIndexOf(null) + 1
+  const stretch = start === kept.length ? null : stretchOf(app, chain, read.slice(start) as NativeOfBlock[])
+  return async (db) => {
+    if (rows.length > 0) await insertTransfers(db, chain, rows)
+    if (stretch !== null) await noteNative(db, chain, stretch)
+  }
+}
+
+function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch {
+  const { hasTraces, hasLogs } = learned.of(chain)
+  const isTold = hasLogs || (hasTraces && app.config.NATIVE_HISTORY === 'traces')
+  const lastGap = read.findLast(({ hasInternal }) => !hasInternal)?.block.number
+  const [first, last] = [read[0]!.block, read.at(-1)!.block]
+  return { first, last, internalFrom: isTold ? (lastGap === undefined ? first.number : lastGap + 1) : null }
+}
+
+/**
+ * Null instead of an answer that does not come right however often it is asked for: transfers of tokens wait for it. A node that is away
+ * is waited for.
+ * @throws whatever went wrong, until then
+ */
+async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked
+  } catch (error) {
+    const isSaid = error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
+    if (!isSaid) throw error
+    const { unread } = learned.of(chain)
+    const tries = (unread.get(block.hash) ?? 0) + 1
+    unread.set(block.hash, tries)
+    if (tries < MAX_TRIES) throw error
+    app.telemetry.log.warn('native_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
+    return null
+  }
+}
+
+/** Also of transactions of which it is not known yet how they ended. */
+const partiesOf = (one: NativeOfBlock | null): { from: Hex; to: Hex }[] =>
+  one === null ? [] : [...one.found, ...one.native.sent.map(({ from, to }) => ({ from, to: to ?? from }))]
+
+async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
+  const memory = learned.of(chain)
+  const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.hasTraces && runsCode(block)
+  const [whole, traced] = await Promise.allSettled([
+    wholeOf(chain, block),
+    // In vain where the block turns out to log what moved: once for a network.
+    wantsTraces && !memory.hasLogs ? fetchInternal(chain.rpc, block) : null,
+  ])
+  // The node that is away is not one whose traces fail.
+  if (whole.status === 'rejected') throw whole.reason
+  const { native, answer } = whole.value
+  memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
+  const isTold = memory.hasLogs || !runsCode(block)
+  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, block, traced)
+  const found = findNative(block, native, { receipts: block.receipts, internal })
+  return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
+}
+
+/** What a block says of native currency; asked for only where it came with the hashes of its transactions. */
+async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ native: WholeNative; answer: unknown }> {
+  const known = block.native
+  const sent = known === undefined ? null : block.receipts.length === 0 ? [] : known.sent
+  const { native, answer } =
+    known !== undefined && sent !== null
+      ? { native: { ...known, sent }, answer: null }
+      : await fetchWholeNative(chain, block)
+  return { native: PAID_IN_TOKENS.includes(chain.chainId) ? { ...native, withdrawals: [] } : native, answer }
+}
+
+/** Where no transaction ran code, none moved anything inside. */
+const runsCode = ({ receipts }: KeptBlock): boolean =>
+  receipts.some((receipt) => receipt.status === null || receipt.gasUsed !== PLAIN_GAS)
+
+async function fetchWholeNative(chain: Chain, block: KeptBlock): Promise<{ native: WholeNative; answer: unknown }> {
+  const answer = await chain.rpc.call('eth_getBlockByHash', [block.hash, true])
+  if (answer === null) throw new InvalidResponse('the node does not know the block')
+  const native = readNativeOf(answer)
+  checkSent(block, (answer as { hash?: unknown }).hash, native.sent)
+  return { native: { ...native, sent: native.sent ?? [] }, answer }
+}
+
+/** @throws InvalidResponse  where it is another block than the one whose receipts are here */
+function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNative[] | null): void {
+  const isSame =
+    String(said).toLowerCase() === hash &&
+    sent?.length === receipts.length &&
+    receipts.every(({ transactionHash, from }, index) => {
+      const one = sent[index]!
+      return one.hash === transactionHash && one.from === from
+    })
+  if (!isSame) throw new InvalidResponse('the node contradicts itself about a block')
+}
+
+/** Internal transfers by traces; null where the nodes have none, or none of this block however often they are asked. */
+async function tracesOf(
+  app: App,
+  chain: Chain,
+  block: KeptBlock,
+  asked: PromiseSettledResult<InternalTransfer[][] | null>,
+): Promise<InternalTransfer[][] | null> {
+  const memory = learned.of(chain)
+  // Not asked, because until now the network was one that logs what moves.
+  if (asked.status === 'fulfilled') return asked.value ?? fetchInternal(chain.rpc, block)
+  const error: unknown = asked.reason
+  if (!(error instanceof RpcError || error instanceof RpcUnavailable)) throw error
+  if (lacksMethod(error)) {
+    // Blocks are asked about side by side.
+    if (memory.hasTraces)
+      app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
+    memory.hasTraces = false
+    return null
+  }
+  const tries = (memory.untraced.get(block.hash) ?? 0) + 1
+  memory.untraced.set(block.hash, tries)
+  // One that is too long will be too long again.
+  if (tries < MAX_TRACE_TRIES && !(error instanceof RpcTooLarge)) throw error
+  app.telemetry.log.warn('internal_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
+  return null
+}
+
+/**
+ * The transfers of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
+ * and what they paid, as far as BLOCK_VERIFICATION checks what is ours; in `hash` all of it was checked when the block was
+ * read. Traces are believed.
+ * @throws RpcError | RpcUnavailable | InvalidResponse
+ */
+async function keepOurs(
+  chain: Chain,
+  { block, native, answer, internal, found }: NativeOfBlock,
+  accounts: ReadonlyMap<Hex, string>,
+): Promise<{ block: KeptBlock; found: FoundNative[] }> {
+  const isOurs = (address: Hex | null) => address !== null && accounts.has(address)
+  const ours = found.filter(({ from, to }) => isOurs(from) || isOurs(to))
+  const touching = new Set(ours.map(({ hash }) => hash))
+  const needsAll = isOurs(native.miner)
+  for (const { hash, from, to } of native.sent) if (needsAll || isOurs(from) || isOurs(to)) touching.add(hash)
+  if (touching.size === 0 || chain.verification !== 'bloom' || native.sent.length === 0) return { block, found: ours }
+  const whole = answer ?? (await chain.rpc.call('eth_getBlockByHash', [block.hash, true]))
+  checkNative(whole, block.hash, { isOurs })
+  const again = await fetchBlock(chain.rpc, block.hash, learned.of(chain).source)
+  const { receipts } = await again.prove({ signed: new Map(), claimed: [...touching] })
+  const known = block.receipts.map((receipt) => receipts.get(receipt.transactionHash) ?? receipt)
+  return { block, found: findNative(block, native, { receipts: known, internal }) }
+}

@@ -1,0 +1,84 @@
+import { sql } from 'kysely'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
+import { fromHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { STORED_WITHIN_SECONDS } from './coverage.ts'
+
+/** Blocks that were looked at for native currency, each the parent of the next. */
+export type NativeStretch = {
+  first: { number: number; parentHash: Hex }
+  last: { number: number; hash: Hex }
+  /** internal transfers are there from this block on, at most one above the last; null where nothing tells of them */
+  internalFrom: number | null
+}
+
+/**
+ * Notes how far native currency was looked at, in the transaction that stores it. Where the blocks do not follow those that were
+ * looked at last, it is complete from them on only.
+ */
+export async function noteNative(
+  db: Db,
+  { chainId }: Pick<Chain, 'chainId'>,
+  { first, last, internalFrom }: NativeStretch,
+): Promise<void> {
+  const follows = sql`(native_coverage.to_block = ${first.number - 1}::bigint and native_coverage.to_hash = ${fromHex(first.parentHash)})`
+  const isWhole = internalFrom !== null && internalFrom <= first.number
+  const kept = sql`(${isWhole}::boolean and ${follows} and native_coverage.internal_from_block is not null)`
+  await sql`
+    insert into native_coverage (chain_id, from_block, from_at, internal_from_block, internal_from_at, to_block, to_hash)
+    values (
+      ${chainId}::bigint, ${first.number}::bigint, now(), ${internalFrom}::bigint,
+      case when ${internalFrom}::bigint is not null then now() end, ${last.number}::bigint, ${fromHex(last.hash)}
+    )
+    on conflict (chain_id) do update set
+      from_block = case when ${follows} then native_coverage.from_block else excluded.from_block end,
+      from_at = case when ${follows} then native_coverage.from_at else excluded.from_at end,
+      internal_from_block = case when ${kept} then native_coverage.internal_from_block else excluded.internal_from_block end,
+      internal_from_at = case when ${kept} then native_coverage.internal_from_at else excluded.internal_from_at end,
+      to_block = excluded.to_block, to_hash = excluded.to_hash, updated_at = now()`.execute(db)
+}
+
+/** What is above a block that was reorganised is looked at anew. Before the blocks are dropped. */
+export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, fromNumber: number): Promise<void> {
+  const hash = await storedBlockHash(db, chainId, fromNumber - 1)
+  await sql`
+    update native_coverage set
+      from_block = least(from_block, ${fromNumber}::bigint),
+      internal_from_block = least(internal_from_block, ${fromNumber}::bigint + case when internal_from_block is null then null else 0 end),
+      to_block = ${fromNumber - 1}::bigint, to_hash = ${hash === null ? null : fromHex(hash)}, updated_at = now()
+    where chain_id = ${chainId}::bigint and to_block >= ${fromNumber}::bigint`.execute(db)
+}
+
+/** From which block on the transfers of an account are there; null: not known, or not at all. */
+export type NativeCoverage = { from: number | null; internalFrom: number | null }
+
+/**
+ * The first block from which on every value, fee, withdrawal and reward of an account is in the history, and the same of internal transfers.
+ * Of a key that was made for its account after the network was looked at, it is the chain's first. Indexes: by primary keys.
+ */
+export async function nativeCoverage(
+  db: Db,
+  { accountId, chainId }: { accountId: string; chainId: number },
+): Promise<NativeCoverage> {
+  const isFresh = (since: ReturnType<typeof sql.ref>) =>
+    sql`(account.is_key_new and account.created_at > greatest(${since}, (select min(at) from history_marks where chain_id = ${chainId}::bigint)))`
+  const from = (block: string, at: string) => sql`
+    case when native.${sql.ref(block)} is null then null
+      when ${isFresh(sql.ref(`native.${at}`))} then 0::bigint
+      when known.block_number is null then null
+      else greatest(native.${sql.ref(block)}, known.block_number + 1) end`
+  const { rows } = await sql<{ from_number: number | null; internal_number: number | null }>`
+    select ${from('from_block', 'from_at')} as from_number, ${from('internal_from_block', 'internal_from_at')} as internal_number
+    from accounts as account
+    join native_coverage as native on native.chain_id = ${chainId}::bigint
+    left join lateral (
+      select block_number from history_marks
+      where chain_id = ${chainId}::bigint and at > account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval
+      order by at limit 1
+    ) as known on true
+    where account.account_id = ${accountId}::uuid`.execute(db)
+  const row = rows[0]
+  return { from: row?.from_number ?? null, internalFrom: row?.internal_number ?? null }
+}

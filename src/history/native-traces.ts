@@ -1,0 +1,64 @@
+import { isAbsent, readAddress, readHash, readObject, readQuantity } from '../chain/rpc/answers.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
+import type { Rpc } from '../chain/rpc/rpc.ts'
+import type { KeptBlock } from '../follower/block.ts'
+import type { InternalTransfer } from './native-logs.ts'
+
+/** frames of one transaction that are read; the EVM's own bound is its gas, about a million */
+const MAX_FRAMES = 2_000_000
+
+/**
+ * Internal transfers of each transaction of a block, in its order, by its traces. What a frame that failed did, and what was called
+ * from it, did not happen. Source: go-ethereum, eth/tracers/native/call.go
+ * @throws RpcError | RpcUnavailable | InvalidResponse  also where the traces are not those of the block's transactions
+ */
+export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Promise<InternalTransfer[][]> {
+  const answer = await rpc.call('debug_traceBlockByHash', [hash, { tracer: 'callTracer' }])
+  if (!Array.isArray(answer) || answer.length !== receipts.length)
+    throw new InvalidResponse('traces of transactions are missing')
+  return answer.map((one: unknown, index) => {
+    const { txHash, result } = readObject(one, 'a trace of a transaction')
+    const { transactionHash, status } = receipts[index]!
+    // Older nodes leave the hash out.
+    if (!isAbsent(txHash) && readHash(txHash, 'hash of a trace') !== transactionHash)
+      throw new InvalidResponse('a trace is of another transaction')
+    const top = readObject(result, 'a trace')
+    if (status !== null && status === hasFailed(top))
+      throw new InvalidResponse('a trace ends otherwise than its receipt')
+    return hasFailed(top) ? [] : readFrames(top)
+  })
+}
+
+const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
+
+/** Depth first, as they were made. A stack of our own: contracts call each other a thousand deep. */
+function readFrames(top: Record<string, unknown>): InternalTransfer[] {
+  const moved: InternalTransfer[] = []
+  const waiting = childrenOf(top)
+  for (let count = 0; waiting.length > 0; count++) {
+    if (count > MAX_FRAMES) throw new InvalidResponse('a trace has no end')
+    const frame = waiting.pop()!
+    if (hasFailed(frame)) continue
+    const transfer = readFrame(frame)
+    if (transfer !== null) moved.push(transfer)
+    waiting.push(...childrenOf(frame))
+  }
+  return moved
+}
+
+/** The last first: the next one is taken from the end. */
+function childrenOf({ calls }: Record<string, unknown>): Record<string, unknown>[] {
+  if (isAbsent(calls)) return []
+  if (!Array.isArray(calls)) throw new InvalidResponse('a trace has no list of calls')
+  return calls.map((call) => readObject(call, 'a call of a trace')).toReversed()
+}
+
+/** Frames in which currency moves. What a DELEGATECALL is said to have is its caller's; a CALLCODE pays its own account. */
+const MOVING = new Set(['CALL', 'CREATE', 'CREATE2', 'SELFDESTRUCT'])
+
+function readFrame({ type, from, to, value }: Record<string, unknown>): InternalTransfer | null {
+  if (typeof type !== 'string' || !MOVING.has(type.toUpperCase()) || isAbsent(value) || isAbsent(to)) return null
+  const amount = readQuantity(value, 'value of a call')
+  if (amount === 0n) return null
+  return { from: readAddress(from, 'caller'), to: readAddress(to, 'called address'), value: amount }
+}

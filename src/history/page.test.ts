@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { wordDigits, type Hex } from '../ids.ts'
+import { openState } from '../state.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { lookedAt } from '../../test/looked-at.ts'
+import { addressOf } from '../../test/scripted-chain.ts'
+import { knownTokensOf } from '../tokens/known.ts'
+import { knownTokens } from '../tokens/suspicion.ts'
+import { insertTransfers } from './columns.ts'
+import { selectPage } from './page.ts'
+import { readParameters, type HistoryPosition } from './query.ts'
+import type { TransferRow } from './rows.ts'
+import { judgeTransfers, type PlacedTransfer } from './spam-facts.ts'
+
+const CHAIN_ID = 31337
+const chain: Pick<Chain, 'chainId' | 'symbol' | 'coin' | 'state'> = { chainId: CHAIN_ID, symbol: 'ETH', coin: 'Ether', state: openState() } // prettier-ignore
+const ME = addressOf(0xa1)
+const FRIEND: Hex = '0xabc4567890123456789012345678901234567def'
+const IMITATOR: Hex = '0xabc4999999999999999999999999999999997def'
+const [USDC, CLAIMS, HONEST] = [addressOf(0x70), addressOf(0x71), addressOf(0x72)]
+const LAST_BLOCK = 100_000
+const ORDINARY = { tokenId: null, blockHash: `0x${'22'.repeat(32)}`, logIndex: 0, batchIndex: 0, omitted: 0 } as const
+
+let accounts = 0
+const newAccount = () => `00000000-0000-8000-8000-${String(++accounts).padStart(12, '0')}`
+
+type Given = Partial<TransferRow> & { blockNumber: number }
+const rowOf = (accountId: string, given: Given): TransferRow => ({
+  ...{ accountId, direction: 0, tokenType: 20, token: USDC, isSpam: false, ...ORDINARY },
+  ...{ sender: addressOf(0x57), recipient: ME, value: `0x${wordDigits(5_000_000n)}` },
+  hash: `0x${wordDigits(BigInt(given.blockNumber))}`,
+  minedAt: 1_767_225_600 + given.blockNumber * 12,
+  ...given,
+})
+const paid = (accountId: string, blockNumber: number, other = FRIEND) =>
+  rowOf(accountId, { blockNumber, direction: 1, sender: ME, recipient: other })
+const dust = (accountId: string, blockNumber: number) =>
+  rowOf(accountId, { blockNumber, sender: IMITATOR, value: `0x${wordDigits(1n)}` })
+
+suite('a page of a history without spam', () => {
+  let database: TestDatabase
+  let app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>
+  before(async () => {
+    database = await testDatabase()
+    const listed = new Map([[`${CHAIN_ID}:${USDC}`, { symbol: 'USDC', name: 'USD Coin' }]])
+    app = { db: database.db, knownTokens: listed, telemetry: openTelemetry('test', 'silent') }
+    const token = (address: Hex, symbol: string, name: string) => ({
+      ...{ chain_id: CHAIN_ID, address: fromHex(address), token_type: 20, symbol, name, decimals: 6 },
+      ...{ state: 'KNOWN' as const, attempts: 1, retry_at: null },
+    })
+    await app.db
+      .insertInto('tokens')
+      .values([
+        token(USDC, 'USDC', 'USD Coin'),
+        token(CLAIMS, 'X', 'claim at x-drop.com'),
+        token(HONEST, 'H', 'Honest'),
+      ])
+      .execute()
+  })
+  after(() => database.close())
+
+  const store = (rows: TransferRow[]) => insertTransfers(app.db, chain as Chain, rows)
+  type Asked = { limit?: number; after?: HistoryPosition | null; isCovered?: boolean; includeSpam?: string }
+  const page = (accountId: string, { limit = 50, after: place = null, isCovered = true, ...parameters }: Asked = {}) =>
+    selectPage(app, chain as Chain, {
+      ...{ accountId, after: place, limit, isCovered, bounds: { indexedTo: LAST_BLOCK, finalizedTo: 0 } },
+      filters: readParameters(parameters).filters,
+    })
+  const blocks = async (...asked: Parameters<typeof page>) => (await page(...asked)).shown.map(({ row }) => row.block_number) // prettier-ignore
+  let nonce = 0
+  async function write(accountId: string, target: Hex, hash: Hex | null) {
+    const id = `tx_${nonce}`
+    const terms = { gas_limit: 1, max_fee: toWord(1n), max_priority_fee: null }
+    await app.db
+      .insertInto('transactions')
+      .values({
+        ...{ id, account_id: accountId, client_id: 'demo', chain_id: CHAIN_ID, sender: fromHex(ME), nonce: nonce++ },
+        ...{ target: fromHex(target), value: toWord(0n), data: Buffer.alloc(0), ...terms, abi: '', state: 'FINALIZED' },
+        transitions: '[]',
+      })
+      .execute()
+    if (hash !== null)
+      await app.db
+        .insertInto('attempts')
+        .values({ chain_id: CHAIN_ID, hash: fromHex(hash), transaction_id: id, raw: Buffer.alloc(1), ...terms })
+        .execute()
+  }
+
+  test('a verdict follows the facts, whatever came first, and goes when they go: as if the chain was indexed from nothing', async () => {
+    const [one, other] = [newAccount(), newAccount()]
+    await store([dust(one, 5)])
+    assert.deepEqual(await blocks(one), [5])
+    await store([paid(one, 3)])
+    await store([paid(other, 3)])
+    await store([dust(other, 5)])
+    assert.deepEqual([await blocks(one), await blocks(other)], [[3], [3]])
+    await app.db.deleteFrom('transfers').where('account_id', '=', one).where('block_number', '=', 3).execute()
+    assert.deepEqual(await blocks(one), [5])
+  })
+
+  test('whom the person paid tells a write too, of native currency, and the imitator is none once it was paid', async () => {
+    const one = newAccount()
+    await store([dust(one, 5)])
+    await write(one, FRIEND, null)
+    assert.deepEqual(await blocks(one), [])
+    assert.deepEqual((await page(one, { includeSpam: 'true' })).shown.map(({ spam }) => spam?.reasons), [['look_alike_address']]) // prettier-ignore
+    await write(one, IMITATOR, null)
+    assert.deepEqual(await blocks(one), [5])
+  })
+
+  test('rows of the network’s own currency are judged as such: dust of an imitator is spam, a payment of its own is not', async () => {
+    const one = newAccount()
+    const native = (blockNumber: number, value: bigint, sender = IMITATOR) =>
+      rowOf(one, { blockNumber, tokenType: 1, token: addressOf(0), sender, value: `0x${wordDigits(value)}` })
+    await write(one, FRIEND, null)
+    const rows = [native(5, 10n ** 12n), native(6, 10n ** 18n), native(7, 10n ** 12n, addressOf(0x58))]
+    await store(rows)
+    const judged = await judgeTransfers(
+      app.db,
+      { accountId: one, chainId: CHAIN_ID, known: knownTokensOf(app, chain as Chain), isCovered: true },
+      rows.map(({ sender, value, hash, blockNumber, logIndex }): PlacedTransfer => ({
+        ...{ token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18, direction: 'IN' },
+        ...{ other: sender, value: BigInt(value), isZero: false, hash, blockNumber, logIndex },
+      })),
+    )
+    assert.deepEqual(judged, [{ score: 70, reasons: ['look_alike_address'] }, null, null])
+  })
+
+  test('addresses beside the one that was paid hide it no less, however many rows each has', async () => {
+    const one = newAccount()
+    const beside = Array.from({ length: 40 }, (_, index): Hex => `0xabc0${String(index).padStart(36, '0')}`)
+    await store([
+      ...beside.flatMap((sender, index) => [1, 2, 3].map((times) => rowOf(one, { blockNumber: 100 + index * 3 + times, sender }))), // prettier-ignore
+      paid(one, 3),
+      dust(one, 900),
+    ])
+    assert.ok(!(await blocks(one, { limit: 200 })).includes(900))
+  })
+
+  test('what left by a transaction of the person’s own, or by an approval, is shown, and what a token only claims is not', async () => {
+    const one = newAccount()
+    const left = (blockNumber: number, token: Hex) => ({ ...paid(one, blockNumber, addressOf(0x99)), token })
+    const [swapped, claimed] = [left(10, HONEST), left(11, CLAIMS)]
+    await store([swapped, claimed])
+    assert.deepEqual(await blocks(one), [])
+    assert.deepEqual(await blocks(one, { isCovered: false }), [10])
+    await write(one, addressOf(0x70075), swapped.hash)
+    assert.deepEqual(await blocks(one), [10])
+    await write(one, CLAIMS, null)
+    assert.deepEqual(await blocks(one), [11, 10])
+  })
+
+  test('what came in before may leave, what came in afterwards proves nothing', async () => {
+    const one = newAccount()
+    await store([
+      { ...paid(one, 10, addressOf(0x99)), token: HONEST },
+      rowOf(one, { blockNumber: 20, token: HONEST }),
+      { ...paid(one, 30, addressOf(0x99)), token: HONEST },
+    ])
+    assert.deepEqual(await blocks(one), [30, 20])
+  })
+
+  for (const moved of ['exported_at', 'imported_at'] as const)
+    test(`of a key that was ${moved.slice(0, -3)} no claim is judged: its approvals may be elsewhere`, async () => {
+      const one = newAccount()
+      await app.db
+        .insertInto('accounts')
+        .values({ account_id: one, user_id: `DEV-${one}`, address: fromHex(addressOf(0xe000 + accounts)) })
+        .execute()
+      await store([{ ...paid(one, 10, addressOf(0x99)), token: HONEST }])
+      assert.deepEqual(await blocks(one), [])
+      await app.db
+        .updateTable('accounts')
+        .set({ [moved]: new Date() })
+        .where('account_id', '=', one)
+        .execute()
+      assert.deepEqual(await blocks(one), [10])
+    })
+
+  test('pages are filled behind spam, follow each other without a gap, and end where they end', async () => {
+    const one = newAccount()
+    const mostlySpam = Array.from({ length: 300 }, (_, index) => rowOf(one, { blockNumber: index + 1, token: index % 7 === 0 ? USDC : CLAIMS })) // prettier-ignore
+    await store(mostlySpam)
+    const expected = mostlySpam.filter(({ token }) => token === USDC).map(({ blockNumber }) => blockNumber).toReversed() // prettier-ignore
+    const seen: number[] = []
+    let place: HistoryPosition | null = null
+    for (let count = 0; count === 0 || place !== null; count++) {
+      const { shown, next }: Awaited<ReturnType<typeof page>> = await page(one, { limit: 10, after: place })
+      assert.ok(next === null || shown.length === 10, 'a page in the middle is full')
+      seen.push(...shown.map(({ row }) => row.block_number))
+      place = next
+    }
+    assert.deepEqual(seen, expected)
+  })
+
+  test('a cursor stays good when the verdict about its row changes', async () => {
+    const one = newAccount()
+    await store([paid(one, 1), ...[10, 11, 12, 13].map((block) => dust(one, block))])
+    const all = await page(one, { includeSpam: 'true', limit: 2 })
+    assert.deepEqual(all.shown.map(({ row }) => row.block_number), [13, 12]) // prettier-ignore
+    assert.deepEqual(await blocks(one, { after: all.next }), [1])
+    await write(one, IMITATOR, null)
+    assert.deepEqual(await blocks(one, { after: all.next }), [11, 10, 1])
+  })
+
+  test('where there is nothing but spam a page is short and leads on, and its cost is bounded', async () => {
+    const one = newAccount()
+    const spam = Array.from({ length: 4_000 }, (_, index) => rowOf(one, { blockNumber: index + 10, token: CLAIMS, sender: addressOf(0xbad_0000 + index) })) // prettier-ignore
+    await store([rowOf(one, { blockNumber: 1 }), ...spam])
+    await sql`analyze transfers`.execute(app.db)
+    let place: HistoryPosition | null = null
+    const shown: number[] = []
+    let pages = 0
+    do {
+      const found: Awaited<ReturnType<typeof page>> = await page(one, { after: place })
+      shown.push(...found.shown.map(({ row }) => row.block_number))
+      place = found.next
+      pages++
+    } while (place !== null)
+    assert.deepEqual([shown, pages], [[1], 5])
+  })
+
+  for (const hasStatistics of [true, false])
+    test(`judging a page costs what stands on it, not what the account has, ${hasStatistics ? 'with' : 'without'} statistics`, async () => {
+      const one = newAccount()
+      // Far more of one counterparty and one token than a page, and many that share the digits of the one that was paid.
+      const rows = Array.from({ length: 6_000 }, (_, index) => {
+        const token = index % 2 === 0 ? CLAIMS : HONEST
+        const sender: Hex = index % 3 === 0 ? IMITATOR : `0xabc5${String(index % 500).padStart(36, '0')}`
+        return rowOf(one, {
+          blockNumber: index + 10,
+          token,
+          sender,
+          direction: index % 5 === 0 ? 1 : 0,
+          recipient: sender,
+        })
+      })
+      await store([...rows, paid(one, 1)])
+      for (let index = 0; index < 300; index++) await write(one, addressOf(0x1_0000 + index), null)
+      if (hasStatistics) await sql`analyze`.execute(app.db)
+      const { shown } = await page(one, { limit: 50, includeSpam: 'true' })
+      assert.equal(shown.length, 50)
+      const transfers = shown.map(({ row }): PlacedTransfer => ({
+        ...{ token: toHex(row.token), tokenType: 'ERC20', symbol: '', name: '', decimals: 0, value: 5n, isZero: false },
+        ...{ hash: toHex(row.hash), blockNumber: row.block_number, logIndex: row.log_index },
+        direction: row.direction === 0 ? 'IN' : 'OUT',
+        other: toHex(row.direction === 0 ? row.sender : row.recipient),
+      }))
+      const known = knownTokens(new Map(), { symbol: 'ETH', name: 'Ether' })
+      const facts = await lookedAt(app.db, (db) =>
+        judgeTransfers(db, { accountId: one, chainId: CHAIN_ID, known, isCovered: true }, transfers),
+      )
+      // About 35 distinct addresses, each with 64 others beside it at the most, and four nodes of a plan for each of these.
+      // The whole account would be 6,000 more.
+      assert.ok(facts > 0 && facts < 9_500, `${facts} looks for the facts`)
+    })
+})

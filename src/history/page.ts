@@ -1,0 +1,85 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
+import { knownTokensOf } from '../tokens/known.ts'
+import { typeOf } from '../tokens/refresh.ts'
+import type { HistoryPosition } from './query.ts'
+import { DIRECTION } from './rows.ts'
+import { selectTransfers, type StoredTransfer } from './select.ts'
+import { judgeTransfers, type JudgedFor, type PlacedTransfer } from './spam-facts.ts'
+import type { Spam } from './spam.ts'
+
+/** rows that are looked at for one page at the most, however many of them are spam */
+const MAX_LOOKED_AT = 1_000
+
+/** A row on a page; `spam` is null for what is none. */
+export type JudgedRow = { row: StoredTransfer; spam: Spam | null }
+
+type Page = {
+  shown: JudgedRow[]
+  /** behind which place the next page begins; null: there is none */
+  next: HistoryPosition | null
+  indexedTo: number
+  finalizedTo: number
+}
+
+/**
+ * The rows of a page that its filters leave, spam among the filters. Where too much of it was spam, all of the page is taken again
+ * with more rows, so that all are of one snapshot; at MAX_LOOKED_AT it ends, with fewer.
+ */
+export async function selectPage(
+  app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
+  chain: Chain,
+  { limit, isCovered, ...wanted }: Omit<Parameters<typeof selectTransfers>[1], 'chainId'> & { isCovered: boolean },
+): Promise<Page> {
+  const { accountId, filters } = wanted
+  const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
+  for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
+    const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, limit: size }) // prettier-ignore
+    const verdicts = await judgeTransfers(
+      app.db,
+      of,
+      rows.map((row) => transferOf(row, chain)),
+    )
+    const all = rows.map((row, index) => ({ row, spam: verdicts[index]! }))
+    const left = filters.includesSpam ? all : all.filter(({ spam }) => spam === null)
+    if (left.length <= limit && rows.length === size && size < MAX_LOOKED_AT) continue
+    for (const { spam } of all) for (const reason of spam?.reasons ?? []) app.telemetry.spamTransfers.inc({ reason })
+    const shown = left.slice(0, limit)
+    const last = left.length > limit ? shown.at(-1)!.row : rows.length === size ? rows.at(-1)! : null
+    return { shown, next: last && placeOf(last), indexedTo, finalizedTo }
+  }
+}
+
+const placeOf = (row: StoredTransfer): HistoryPosition => ({
+  block: row.block_number,
+  logIndex: row.log_index,
+  batchIndex: row.batch_index,
+})
+
+/** What is of no type of token is the network's own currency. */
+function transferOf(row: StoredTransfer, { symbol, coin, decimals }: Chain): PlacedTransfer {
+  const tokenType = typeOf(row.token_type) ?? 'NATIVE'
+  const isNative = tokenType === 'NATIVE'
+  return {
+    tokenType,
+    token: isNative ? null : toHex(row.token),
+    ...(isNative
+      ? { symbol, name: coin, decimals }
+      : { symbol: row.symbol ?? '', name: row.name ?? '', decimals: row.decimals ?? 0 }),
+    direction: nameOf(DIRECTION, row.direction),
+    other: toHex(row.direction === DIRECTION.IN ? row.sender : row.recipient),
+    value: fromWord(row.value),
+    isZero: row.is_spam,
+    hash: toHex(row.hash),
+    blockNumber: row.block_number,
+    logIndex: row.log_index,
+  }
+}
+
+/** The name that a table's small number stands for. */
+export function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
+  const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
+  if (name === undefined) throw new Error(`the table has the unknown value ${number}`)
+  return name
+}

@@ -1,0 +1,200 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Hex } from '../ids.ts'
+import { byteaArray, byteaElement } from '../store/bytea-array.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
+import { isOwnHash, isTarget, isThere, isUsed } from '../tokens/used.ts'
+import type { KnownTokens } from '../tokens/suspicion.ts'
+import { DIRECTION } from './rows.ts'
+import {
+  ALIKE_DIGITS,
+  isTrusted,
+  judgeTransfer,
+  looksAlike,
+  mayBeClaim,
+  mayBeImitated,
+  suspicionOf,
+  type AlikeAddress,
+  type JudgedTransfer,
+  type TransferFacts,
+  type Spam,
+} from './spam.ts'
+
+/** A transfer and its place. */
+export type PlacedTransfer = JudgedTransfer & { hash: Hex; blockNumber: number; logIndex: number }
+
+export type JudgedFor = {
+  accountId: string
+  chainId: number
+  known: KnownTokens
+  /** every transfer of the account from the chain's beginning on is here */
+  isCovered: boolean
+}
+
+/** distinct addresses between two that share their first digits that are looked at, and newest transfers with one of them */
+const NEAR = 64
+const NEWEST = 20
+
+const COUNTERPARTY = sql`(case when direction = 0 then sender else recipient end)`
+const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
+const OUT_KINDS = Object.values(TOKEN_TYPE_NUMBERS).map((type) => type * 8 + DIRECTION.OUT * 2)
+const COIN_KINDS = [DIRECTION.IN, DIRECTION.OUT].map((direction) => TOKEN_TYPE_NUMBERS.ERC20 * 8 + direction * 2)
+
+/**
+ * Judges the transfers of a page: one statement, and one more where an address looks like another. Each look goes into an index, for
+ * at most so many rows, however many the account has.
+ * Indexes: attempts, accounts by their primary keys, transactions_target, transfers_token, transfers_counterparty.
+ * @returns in the order of the transfers; null for what is no spam
+ */
+export async function judgeTransfers(
+  db: Db,
+  of: JudgedFor,
+  transfers: readonly PlacedTransfer[],
+): Promise<(Spam | null)[]> {
+  if (transfers.length === 0) return []
+  const facts = await findFacts(db, of, transfers)
+  return transfers.map((one, index) => judgeTransfer(one, facts[index]!, of.known))
+}
+
+type Fact = {
+  fact: 'own' | 'used' | 'held' | 'elsewhere' | 'alike'
+  a: Uint8Array | null
+  b: Uint8Array | null
+  n: number | null
+}
+
+async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
+  const { accountId, chainId, known, isCovered } = of
+  const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
+  // A page has few tokens and many transfers of them.
+  const toldOf = new Map(transfers.map((one) => [one.token, one]))
+  const told = new Map([...toldOf].map(([token, one]) => [token, suspicionOf(one, known)]))
+  const doubtful = transfers.filter((one) => mayBeClaim(one, known) || told.get(one.token)!.points > 0)
+  const tokens = distinct(doubtful.flatMap(({ token }) => (token === null ? [] : [token])))
+  const others = distinct(transfers.filter((one) => mayBeImitated(one, known)).map(({ other }) => other)).filter(
+    (address) => !address.startsWith(`0x${'0'.repeat(ALIKE_DIGITS)}`),
+  )
+  const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
+  const { rows } = await sql<Fact>`
+    select 'own' as fact, one.hash as a, null::bytea as b, null::int as n
+    from unnest(${byteaArray(distinct(transfers.map(({ hash }) => hash)))}) as one (hash)
+    where ${isOwnHash(of, sql`one.hash`)}
+    union all
+    select 'used', one.token, null, null
+    from unnest(${byteaArray(tokens)}) as one (token)
+    where ${isUsed(of, sql`one.token`)}
+    union all
+    select 'held', null, null, claim.n
+    from unnest(
+      ${list(claims.map(({ index }) => index))}::int[], ${bytes(claims.map(({ token }) => token!))}::bytea[],
+      ${list(claims.map(({ tokenType }) => (tokenType === 'NATIVE' ? 0 : TOKEN_TYPE_NUMBERS[tokenType])))}::int[],
+      ${list(claims.map(({ blockNumber }) => blockNumber))}::bigint[], ${list(claims.map(({ logIndex }) => logIndex))}::int[]
+    ) as claim (n, token, token_type, block_number, log_index)
+    cross join lateral (
+      -- The one before it among those that came in: of the same token, or there was none.
+      select token, ${KIND} as kind from transfers
+      where ${own} and (token, ${KIND}, block_number, log_index) < (claim.token, claim.token_type * 8, claim.block_number, claim.log_index)
+      order by token desc, ${KIND} desc, block_number desc, log_index desc
+      limit 1
+    ) as last
+    where last.token = claim.token and last.kind = claim.token_type * 8
+    union all
+    select 'elsewhere', null, null, null from accounts
+    where account_id = ${accountId}::uuid and (exported_at is not null or imported_at is not null)
+    union all
+    select 'alike', asked.address, near.other, null
+    from unnest(
+      ${byteaArray(others)}, ${byteaArray(others.map((one) => endOfRange(one, '0')))},
+      ${byteaArray(others.map((one) => endOfRange(one, 'f')))}
+    ) as asked (address, low, high)
+    cross join lateral (
+      ${nearby({ table: sql`transfers`, column: COUNTERPARTY, own })} union ${nearby({ table: sql`transactions`, column: sql`target`, own })}
+    ) as near
+    where near.other <> asked.address and get_byte(near.other, 19) = get_byte(asked.address, 19)`.execute(db)
+
+  const found = (fact: Fact['fact']) => rows.filter((row) => row.fact === fact)
+  const ownHashes = new Set(found('own').map(({ a }) => toHex(a!)))
+  const used = new Set(found('used').map(({ a }) => toHex(a!)))
+  const held = new Set(found('held').map(({ n }) => n))
+  const isPastWhole = isCovered && found('elsewhere').length === 0
+  const pairs = found('alike')
+    .map(({ a, b }) => ({ other: toHex(a!), address: toHex(b!) }))
+    .filter(({ other, address }) => looksAlike(other, address))
+  const dealings = await findDealings(db, of, pairs, transfers)
+  return transfers.map((one, index) => ({
+    isOwn: ownHashes.has(one.hash),
+    told: told.get(one.token)!,
+    isTokenUsed: one.token !== null && used.has(one.token),
+    wasHeld: held.has(index),
+    isPastWhole,
+    ...dealings(one),
+  }))
+}
+
+/** The distinct addresses of a range, each found behind the one before, so that many rows with one of them cost one look. */
+function nearby({ table, column, own }: Record<'table' | 'column' | 'own', RawBuilder<unknown>>): RawBuilder<unknown> {
+  const next = (from: RawBuilder<unknown>) =>
+    sql`(select ${column} from ${table} where ${own} and ${column} ${from} and ${column} <= asked.high order by ${column} limit 1)`
+  return sql`(
+    with recursive met (other, n) as (
+      select ${next(sql`>= asked.low`)}, 1
+      union all
+      select ${next(sql`> met.other`)}, met.n + 1 from met where met.other is not null and met.n < ${sql.lit(NEAR)}
+    )
+    select other from met where other is not null
+  )`
+}
+
+type Pair = { other: Hex; address: Hex }
+type Dealings = Pick<TransferFacts, 'isOtherPaid' | 'alike'>
+
+/** What the person had to do with addresses that look alike: mostly there are none, and nothing is asked. */
+async function findDealings(
+  db: Db,
+  { accountId, chainId, known }: JudgedFor,
+  pairs: Pair[],
+  transfers: readonly PlacedTransfer[],
+): Promise<(one: JudgedTransfer) => Dealings> {
+  if (pairs.length === 0) return () => ({ isOtherPaid: false, alike: [] })
+  const holder = { accountId, chainId }
+  const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
+  const addresses = distinct(pairs.flatMap(({ other, address }) => [other, address]))
+  const trusted = distinct(transfers.flatMap((one) => (one.token !== null && isTrusted(one, known) ? [one.token] : [])))
+  const newest = (kinds: number[], address: RawBuilder<unknown>) => sql`
+    unnest(${list(kinds)}::int[]) as kind (n) cross join lateral (
+      select hash, token, value from transfers
+      where ${own} and ${COUNTERPARTY} >= ${address} and ${COUNTERPARTY} <= ${address} and ${KIND} >= kind.n and ${KIND} <= kind.n
+      order by ${COUNTERPARTY} desc, ${KIND} desc, block_number desc, log_index desc, batch_index desc
+      limit ${sql.lit(NEWEST)}
+    ) as moved`
+  const { rows } = await sql<{ address: Uint8Array; token: Uint8Array | null; value: Uint8Array | null }>`
+    select one.address, null::bytea as token, null::bytea as value
+    from unnest(${byteaArray(addresses)}) as one (address)
+    where ${isTarget(holder, sql`one.address`)} or ${isThere(sql`
+      from ${newest(OUT_KINDS, sql`one.address`)}
+      where ${isOwnHash(holder, sql`moved.hash`)} or moved.token = any(${byteaArray([...known.byAddress.keys()])})`)}
+    union all
+    select one.address, moved.token, moved.value
+    from unnest(${byteaArray(addresses)}) as one (address) cross join ${newest(COIN_KINDS, sql`one.address`)}
+    where moved.token = any(${byteaArray(trusted)})`.execute(db)
+  const paid = new Set(rows.filter(({ token }) => token === null).map(({ address }) => toHex(address)))
+  const most = (address: Hex, token: Hex | null): bigint | null =>
+    rows
+      .filter((row) => row.token !== null && toHex(row.token) === token && toHex(row.address) === address)
+      .map(({ value }) => fromWord(value!))
+      .reduce<bigint | null>((highest, value) => (highest === null || value > highest ? value : highest), null)
+  return ({ other, token }) => ({
+    isOtherPaid: paid.has(other),
+    alike: pairs
+      .filter((pair) => pair.other === other)
+      .map(({ address }): AlikeAddress => ({ address, isPaid: paid.has(address), moved: most(address, token) })),
+  })
+}
+
+/** The first or last address that begins with the same digits. */
+const endOfRange = (address: Hex, digit: '0' | 'f'): Hex =>
+  `${address.slice(0, 2 + ALIKE_DIGITS).padEnd(42, digit)}` as Hex
+const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]
+const list = (values: readonly number[]): string => `{${values.join()}}`
+const bytes = (values: readonly Hex[]): string => `{${values.map(byteaElement).join()}}`

@@ -1,0 +1,143 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Rpc } from '../chain/rpc/rpc.ts'
+import { indexedTo } from '../follower/history-cursor.ts'
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { explainDifference, type DifferenceCause } from './sum-causes.ts'
+import { differenceOf, sumAccount, type Sum, type SummedAccount } from './sums.ts'
+
+/** accounts that are summed side by side, and of one page of them */
+const SIDE_BY_SIDE = 4
+const MAX_PAGE = 1_000
+/** Differences whose cause is looked for, at some fifty calls each; the others are told without. */
+const MAX_EXPLAINED = 200
+
+/** An account whose entries are to be summed up to a block. */
+export type SumTarget = { account: SummedAccount; block: number }
+
+/** `cause` null: not looked for, after so many. */
+export type SumDifference = { sum: Sum; difference: bigint; block: number | null; cause: DifferenceCause | null }
+
+type SumJob = {
+  targets: AsyncIterable<SumTarget>
+  /** the node that is asked; one that keeps the states of old blocks can say more */
+  rpc: Rpc
+  /** see `sumAccount` */
+  since: number | null
+  onDifference: (difference: SumDifference) => void
+  onProgress: (progress: SumCounts) => void
+}
+
+/** Balances that were compared; `unknown` are those of which the node, or the history, did not know enough. */
+export type SumCounts = { accounts: number; equal: number; different: number; named: number; unknown: number }
+
+/** Causes that are the token's way and no fault of the history: told, and counted as `named`. */
+const OF_TOKENS: readonly (DifferenceCause | null)[] = ['rebasing', 'fee_on_transfer', 'event_without_balance']
+
+/**
+ * Compares what entries sum up to with the balances that a node tells, for native currency and every token.
+ * @throws Error in a sentence; RpcUnavailable | InvalidResponse from the node
+ */
+export async function auditSums(
+  app: Pick<App, 'db'>,
+  chain: Chain,
+  { targets, rpc, since, onDifference, onProgress }: SumJob,
+): Promise<SumCounts> {
+  const counts: SumCounts = { accounts: 0, equal: 0, different: 0, named: 0, unknown: 0 }
+  const take = async (sums: Sum[]) => {
+    counts.accounts++
+    if (sums.length === 0) counts.unknown++
+    for (const sum of sums) {
+      const difference = differenceOf(sum)
+      if (difference === null) counts.unknown++
+      else if (difference === 0n) counts.equal++
+      else {
+        const isExplained = counts.different + counts.named < MAX_EXPLAINED
+        const told = isExplained ? await explainDifference(app, chain, { sum, rpc }) : { block: null, cause: null }
+        if (OF_TOKENS.includes(told.cause)) counts.named++
+        else counts.different++
+        onDifference({ sum, difference, ...told })
+      }
+    }
+    onProgress(counts)
+  }
+  let waiting: SumTarget[] = []
+  const work = async () => {
+    const sums = await Promise.all(waiting.map((target) => sumAccount(app, chain, { ...target, since, rpc })))
+    waiting = []
+    for (const some of sums) await take(some)
+  }
+  for await (const target of targets) {
+    waiting.push(target)
+    if (waiting.length === SIDE_BY_SIDE) await work()
+  }
+  if (waiting.length > 0) await work()
+  return counts
+}
+
+/** Every account at one block. */
+export async function* everyAccount(db: Db, block: number): AsyncGenerator<SumTarget> {
+  for (let after: string | null = null; ;) {
+    const page = await accountsBehind(db, after, MAX_PAGE)
+    for (const account of page) yield { account, block }
+    after = page.at(-1)?.accountId ?? null
+    if (page.length < MAX_PAGE) return
+  }
+}
+
+/** Accounts by their addresses at one block. @throws Error when no account has one of them */
+export async function* theseAccounts(db: Db, addresses: readonly Hex[], block: number): AsyncGenerator<SumTarget> {
+  for (const address of addresses) {
+    const bytes = Buffer.from(address.slice(2), 'hex')
+    const row = await db.selectFrom('accounts').select('account_id').where('address', '=', bytes).executeTakeFirst()
+    if (row === undefined) throw new Error(`No account has the address ${address}.`)
+    yield { account: { accountId: row.account_id, address }, block }
+  }
+}
+
+/**
+ * Accounts at random, each at a block at random.
+ * @param random  whole numbers from 0 to below, the same for the same seed
+ * @param from    both ends included
+ */
+export async function* sampledAccounts(
+  db: Db,
+  { count, random, from, to }: { count: number; random: (below: number) => number; from: number; to: number },
+): AsyncGenerator<SumTarget> {
+  for (let done = 0; done < count; done++) {
+    const digits = Array.from({ length: 8 }, () => random(65_536).toString(16).padStart(4, '0'))
+    const at = `${digits[0]}${digits[1]}-${digits[2]}-${digits[3]}-${digits[4]}-${digits.slice(5).join('')}`
+    const account = (await accountsBehind(db, at, 1))[0] ?? (await accountsBehind(db, null, 1))[0]
+    if (account === undefined) return
+    yield { account, block: from + random(to - from + 1) }
+  }
+}
+
+/** In the order of their ids. */
+async function accountsBehind(db: Db, after: string | null, limit: number): Promise<SummedAccount[]> {
+  const rows = await db
+    .selectFrom('accounts')
+    .select(['account_id', 'address'])
+    .$if(after !== null, (query) => query.where('account_id', '>', after!))
+    .orderBy('account_id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ account_id, address }) => ({ accountId: account_id, address: toHex(address) }))
+}
+
+/**
+ * The blocks at which sums can be made: from where native currency is looked at, else from the chain's first, up to where the history is.
+ * @throws Error before the history's first block
+ */
+export async function summableBlocks(db: Db, { chainId, name }: Chain): Promise<{ from: number; to: number }> {
+  const { indexedTo: to } = await indexedTo(db, chainId)
+  if (to === null) throw new Error(`The network ${name} has no history yet.`)
+  const row = await db
+    .selectFrom('native_coverage')
+    .select('from_block')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  return { from: Math.min(row?.from_block ?? 0, to), to }
+}

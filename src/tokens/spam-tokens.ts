@@ -1,0 +1,30 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { retrying } from '../store/db.ts'
+import { knownTokensOf } from './known.ts'
+import { SPAM_POINTS, type TokenReason } from './spam-wire.ts'
+import { suspectToken, type ToldToken } from './suspicion.ts'
+import { selectUsed } from './used.ts'
+
+/** Why a token is taken for spam: `score` from 50 to 100. */
+export type TokenSpam = { score: number; reasons: TokenReason[] }
+
+/**
+ * Those of some tokens that are spam by their own words, unless the person has used them.
+ * @param tokens  `address` lower-case
+ */
+export async function findSpamTokens(
+  app: Pick<App, 'db' | 'knownTokens'>,
+  chain: Chain,
+  { accountId, tokens }: { accountId: string; tokens: readonly ToldToken[] },
+): Promise<Map<Hex, TokenSpam>> {
+  const known = knownTokensOf(app, chain)
+  const suspected = tokens.flatMap((token) => {
+    const { points, reasons } = suspectToken(token, known)
+    return points < SPAM_POINTS ? [] : [[token.address, { score: points, reasons }] as const]
+  })
+  const holder = { accountId, chainId: chain.chainId }
+  const used = await retrying(() => selectUsed(app.db, holder, suspected.map(([address]) => address))) // prettier-ignore
+  return new Map(suspected.filter(([address]) => !used.has(address)))
+}

@@ -1,0 +1,40 @@
+import Type from 'typebox'
+
+export const TOKEN_REASONS = {
+  look_alike_symbol:
+    'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
+  same_symbol: 'a known token or the native currency has this symbol, at another address',
+  link_in_name: 'the symbol or name holds the address of a site',
+  lure_in_name: 'the symbol or name promises something, or asks to claim, visit or redeem',
+  mixed_scripts: 'words in the symbol or name mix letters of several scripts',
+} as const
+export type TokenReason = keyof typeof TOKEN_REASONS
+
+/** From so many points on it is spam. */
+export const SPAM_POINTS = 50
+export const MAX_POINTS = 100
+
+/** A verdict on the wire, with what each reason means. */
+export function spamVerdict<Reason extends string>(
+  reasons: Readonly<Record<Reason, string>>,
+  { title, description }: { title: string; description: string },
+) {
+  return Type.Object(
+    {
+      score: Type.Integer({ minimum: SPAM_POINTS, maximum: MAX_POINTS }),
+      // Text and no closed list: reasons may be added.
+      reasons: Type.Array(Type.Unsafe<Reason>(Type.String({ examples: ['look_alike_symbol'] })), {
+        description: Object.entries(reasons)
+          .map(([code, text]) => `\`${code}\`: ${String(text)}`)
+          .join('; '),
+      }),
+    },
+    { title, description },
+  )
+}
+
+export const TokenSpamVerdict = spamVerdict(TOKEN_REASONS, {
+  title: 'TokenSpam',
+  description:
+    'Present only where the token calls itself something that spam does, and the user has never used it: why',
+})

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, suite, test } from 'node:test'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { openState } from '../state.ts'
+import { drawnKey, hasMixedScripts, isDisguised } from './look-alike.ts'
+import { knownTokensOf, readKnownTokens } from './known.ts'
+import { knownTokens, suspectToken, type ToldToken } from './suspicion.ts'
+
+const USDC: Hex = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48'
+const known = knownTokens(new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]), { symbol: 'ETH', name: 'Ether' })
+const suspect = (symbol: string, name: string, given: Partial<ToldToken> = {}) =>
+  suspectToken(
+    { address: '0x7070707070707070707070707070707070707070', tokenType: 'ERC20', symbol, name, ...given },
+    known,
+  )
+
+suite('letters that are drawn alike', () => {
+  for (const text of ['UЅDС', 'ＵＳＤＣ', 'USḌC', 'ՍSDC', '𝐔𝐒𝐃𝐂', 'usdс'])
+    test(`${text} is drawn like USDC, and disguised`, () => {
+      assert.equal(drawnKey(text), drawnKey('USDC'))
+      assert.equal(isDisguised(text), true)
+    })
+
+  test('a capital I and a small l are one stroke, a capital L is another letter', () => {
+    assert.equal(drawnKey('DAl'), drawnKey('DAI'))
+    assert.notEqual(drawnKey('DAL'), drawnKey('DAI'))
+    assert.equal(isDisguised('DAl'), false)
+  })
+
+  test('other scripts by themselves, Greek beside Latin, and signs of currencies are no disguise', () => {
+    for (const text of ['РУБЛЬ', '柴犬', 'αETH', 'USD₮', '한국']) assert.equal(hasMixedScripts(text), false, text)
+    assert.equal(hasMixedScripts('Wrapрed'), true)
+    assert.equal(hasMixedScripts('USD РУБЛЬ'), false)
+    assert.equal(isDisguised('USD₮0'), false)
+  })
+})
+
+suite('a token is suspected by its own words', () => {
+  const CASES: [symbol: string, name: string, points: number, reasons: string[]][] = [
+    ['ABC', 'Abc', 0, []],
+    ['', '', 0, []],
+    ['UЅDС', 'x', 100, ['look_alike_symbol', 'mixed_scripts']],
+    ['ＷＥＴＨ', 'x', 80, ['look_alike_symbol']],
+    ['USDC', '', 60, ['same_symbol']],
+    ['usdc ✔', 'Circle USDC', 60, ['same_symbol']],
+    ['USDC', 'Under Sea Diving Club', 25, ['same_symbol']],
+    ['ETH', 'Ether', 60, ['same_symbol']],
+    ['USDC.e', 'USD Coin', 20, ['same_symbol']],
+    ['USDT', 'Tether USD', 0, []],
+    ['YFI', 'yearn.finance', 20, ['link_in_name']],
+    ['X', 'claim.yearn.finance', 50, ['link_in_name', 'lure_in_name']],
+    ['X', 'https://x', 70, ['link_in_name']],
+    ['X', 'gift[.]example.org', 50, ['link_in_name', 'lure_in_name']],
+    ['X', 'example.org/claim', 90, ['link_in_name', 'lure_in_name']],
+    ['X', 'Staked Reward', 30, ['lure_in_name']],
+    ['X', 'Claim your reward', 50, ['lure_in_name']],
+    ['20WETH-80BAL', '20WETH-80BAL', 0, []],
+    ['$500 Voucher', '', 60, ['lure_in_name']],
+    ['X', 'МеtаMаsk', 40, ['mixed_scripts']],
+  ] // prettier-ignore
+  for (const [symbol, name, points, reasons] of CASES)
+    test(`${symbol || '(none)'}, ${name || '(none)'}: ${points}`, () => {
+      assert.deepEqual(suspect(symbol, name), { points, reasons })
+    })
+
+  test('a known token has no points whatever it calls itself, and a collection may share the symbol of a currency', () => {
+    assert.equal(suspect('USDC', 'claim at https://usdc.gift', { address: USDC }).points, 0)
+    assert.equal(suspect('USDC', 'USDC', { tokenType: 'ERC721' }).points, 0)
+    assert.equal(suspect('ＵＳＤＣ', 'USDC', { tokenType: 'ERC721' }).points, 80)
+  })
+
+  test('longest names that are kept are read in no time', () => {
+    const started = performance.now()
+    for (const one of ['a.', 'a-', '1,', '$1', 'claim ', 'visit a ', '.']) suspect(one.repeat(32), one.repeat(32))
+    assert.ok(performance.now() - started < 200)
+  })
+})
+
+suite('KNOWN_TOKENS_FILE', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-known-'))
+  after(() => rmSync(folder, { recursive: true }))
+  const read = (content: unknown) => {
+    const file = join(folder, 'tokens.json')
+    writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
+    return readKnownTokens(file)
+  }
+  const token = { symbol: 'USDC', decimals: 6, name: 'USD Coin' }
+
+  test('holds tokens as a policy does, by network, in any case of the digits', () => {
+    const checksummed = '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48'
+    const listed = read({ [`1:${checksummed}`]: token, [`137:${USDC}`]: { symbol: 'X' } })
+    const chain: Pick<Chain, 'chainId' | 'symbol' | 'coin' | 'state'> = { chainId: 1, symbol: 'ETH', coin: 'Ether', state: openState() } // prettier-ignore
+    const of = (list?: typeof listed) => knownTokensOf(list === undefined ? {} : { knownTokens: list }, chain as Chain) // prettier-ignore
+    assert.deepEqual(of(listed), known)
+    assert.deepEqual(of(), knownTokens(new Map(), known.native))
+  })
+
+  const WRONG: [content: unknown, problem: RegExp][] = [
+    ['{', /does not hold JSON/],
+    [[], /must be an object/],
+    [{ [USDC]: token }, /expected CHAIN_ID:ADDRESS/],
+    [{ '1:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eb48': token }, /checksum/],
+    [{ [`1:${USDC}`]: token, [`1:${USDC.toUpperCase().replace('0X', '0x')}`]: token }, /listed twice/],
+    [{ [`1:${USDC}`]: { ...token, logo: 'x' } }, /unknown field logo/],
+    [{ [`1:${USDC}`]: { name: 'x' } }, /symbol must be a text/],
+    [{ [`1:${USDC}`]: { symbol: 'X', name: 5 } }, /name must be a text/],
+    [{ [`1:${USDC}`]: { symbol: 'X', decimals: 1.5 } }, /decimals must be a whole number/],
+    [{ [`1:${USDC}`]: 5 }, /symbol must be a text/],
+  ]
+  for (const [content, problem] of WRONG)
+    test(`refuses what is ${problem.source}`, () => assert.throws(() => read(content), problem))
+  test('refuses a file that is not there', () =>
+    assert.throws(() => readKnownTokens(join(folder, 'no')), /cannot be read/))
+})
