@@ -58,6 +58,29 @@ test('an id that a repeat has bound again under another nonce is freed for the r
   assert.equal(await world.countOf(writer), 111n)
 })
 
+test('a nonce that was bound, never signed and lost is filled, so that what was signed above it is mined', async () => {
+  const writer = await world.writer('skipped')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  const goBack = await remember(world)
+  interruptSteps(world.first.app, (step) => {
+    if (step === 'after-bind') throw new Error('killed')
+  })
+  await assert.rejects(world.add(world.first, writer, 2))
+  interruptSteps(world.first.app, null)
+  const { answer } = await world.add(world.first, writer, 4)
+  await goBack()
+  await replay(world.first)
+  await until('it is mined', async () => {
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    const row = await world.db.selectFrom('transactions').select('state').where('id', '=', answer.id).executeTakeFirst()
+    return row?.state === 'MINED' || row?.state === 'FINALIZED'
+  })
+  assert.equal(await world.countOf(writer), 5n)
+})
+
 test('another body is refused under a lost key whose fee was raised since: the first signature knows the request', async () => {
   const writer = await world.writer('raised-and-lost')
   const back = await remember(world)

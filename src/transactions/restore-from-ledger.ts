@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readRaw } from '../follower/transaction.ts'
-import { parseUserId, type Hex, type UserId } from '../ids.ts'
+import { newTransactionId, parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
@@ -16,6 +16,7 @@ import { GAS_CONTRACTS } from './delegation.ts'
 import { linkOperations } from './link.ts'
 import { reservedFor } from './funds.ts'
 import { writeFees } from './intent.ts'
+import { MIN_GAS } from './limits.ts'
 import { readRecalled } from './recalled.ts'
 
 /** A nonce of an account on a network. */
@@ -146,6 +147,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     // 0 where it was inserted, not updated.
     .returning(sql<boolean>`xmax = 0`.as('is_new'))
     .executeTakeFirst()
+  if (taken?.is_new === true) await holdSkipped(db, account_id, slot)
   const kept = await db
     .insertInto('attempts')
     .values(
@@ -169,6 +171,40 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
   // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
+}
+
+/** nonces; the signer signs none that is further above one that it never signed */
+const MAX_SKIPPED = 64
+
+/**
+ * Nonces between this one and the next row below: they were bound, never signed, and lost. Nobody would bind or fill them any more, and
+ * what is above them is not mined before. They are vacant, for the next write, or for a cancel since a later one waits.
+ */
+async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: NonceSlot): Promise<void> {
+  const below = await db
+    .selectFrom('transactions')
+    .select('nonce')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .where('nonce', '<', nonce)
+    .orderBy('nonce', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  const first = below === undefined ? nonce : Math.max(below.nonce + 1, nonce - MAX_SKIPPED)
+  if (first >= nonce) return
+  await db
+    .insertInto('transactions')
+    .values(
+      Array.from({ length: nonce - first }, (_, index) => ({
+        ...{ id: newTransactionId(), account_id: accountId, client_id: '', chain_id: chainId, sender: fromHex(from) },
+        ...{ nonce: first + index, target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '' },
+        // At the price of the day when it is filled: nobody has offered anything for it.
+        ...{ gas_limit: Number(MIN_GAS), max_fee: toWord(0n), max_priority_fee: null, claims: 0 },
+        ...{ state: 'VACANT' as const, transitions: '[]' },
+      })),
+    )
+    .onConflict((on) => on.doNothing())
+    .execute()
 }
 
 /** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none. */
