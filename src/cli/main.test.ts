@@ -163,8 +163,8 @@ describe('beside a database that nobody holds', () => {
     assert.match(capped.out, /^  Sponsor is low +below 5 wei$/m)
     assert.deepEqual(await json('network', 'show', 'sepolia'), { ...before, gas: 'topup', feeCapGwei: 40, sponsorPerDay: '1000', sponsorLow: '5' }) // prettier-ignore
     for (const [words, why] of [
-      [['--gas', 'sponsor'], /`sponsor` is not built yet/],
-      [['--gas', 'free'], /must be `self` or `topup`/],
+      [['--gas', 'sponsor'], /is tried with the nodes before it is kept/],
+      [['--gas', 'free'], /must be `self`/],
       [['--sponsor-per-day', '1e18'], /must be wei/],
       [['--sponsor-low', `${2n ** 256n}`], /must be wei/],
       [['--decimals', '40'], /decimals must be 0 to 36/],
