@@ -45,7 +45,9 @@ export type GuardedColumns = [
   mac: string | null,
 ]
 
-const asText = (column: string) => sql`to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+/** `to_char` has no word for `infinity`, which is no time at all and not null either. */
+const asText = (column: string) =>
+  sql`coalesce(to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${sql.raw(column)}::text)`
 
 /** The time of the database, with its microseconds: what it is given back as is the same. */
 export const databaseTime = asText('now()')
