@@ -192,6 +192,33 @@ test('a record that says nothing any more counts as absent, and keeps no operato
   assert.ok(browsers >= 1 && applications >= 1)
 })
 
+test('what is changed while an accepted list is written is not accepted with it', async (t) => {
+  const world = await rehearse()
+  t.after(() => world.close())
+  const at = stage(world, 'meanwhile')
+  await at.arrive(at.victim, { scope: 'openid wallet:read' })
+  const { db, rowKeys } = world.app
+  for (const table of ['consents', 'applications']) await sql`update ${sql.table(table)} set mac = null`.execute(db)
+  const { digest } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  let looks = 0
+  // The thief waits until the list was compared.
+  const watched = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'permissions' in row && 'account_id' in row) && ++looks === 1) {
+        await at.run(`update consents set permissions = '["wallet:read", "contracts:write"]'`)
+        await at.run(`update applications set redirect_uris = '["https://evil.example/cb"]'`)
+      }
+      return result
+    },
+  })
+  await authenticateRows({ db: watched, rowKeys: rowKeys! }, { listed: digest, withSignIns: false })
+  at.forget('demo')
+  assert.equal(await findApplication({ ...world.app, state: openState() }, 'demo'), null)
+  const { consents, applications } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  assert.deepEqual([consents.length, applications.length], [1, 1])
+})
+
 suite('an installation from before', () => {
   test('signs nobody out when its operator has accepted what is there, and believes nothing that comes later', async (t) => {
     const { rows: _, ...older } = madeKeys()
