@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { macedApplications, type StoredApplication } from '../applications/authentic.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { isMacRight, keyOfMac, macOf, type MacedRow, type RowKeys } from '../store/row-mac.ts'
+import { isMacRight, keyOfMac, macOf, type MacedRow, type RowContent, type RowKeys } from '../store/row-mac.ts'
 import { consentContent } from './consents.ts'
 import { guardedBy, recordContent } from './record-macs.ts'
 
@@ -27,17 +27,25 @@ export type UnauthenticRows = {
   digest: string
 }
 
-/** Reads all of them. */
-export async function listUnauthentic({ db, rowKeys }: RowsContext): Promise<UnauthenticRows> {
+/**
+ * Reads all of them.
+ * @param note  is told of each application and consent, as it was read
+ */
+export async function listUnauthentic(
+  { db, rowKeys }: RowsContext,
+  note: (content: RowContent) => void = () => {},
+): Promise<UnauthenticRows> {
   const digest = createHash('sha256')
   const applications: StoredApplication[] = []
   for await (const one of unauthentic(rowKeys, macedApplications(db))) {
     applications.push(one.row)
+    note(one.content)
     digest.update(`${JSON.stringify(one.content)}\n`)
   }
   const consents = new Map<string, UnauthenticRows['consents'][number]>()
   for await (const one of unauthentic(rowKeys, macedConsents(db))) {
     digest.update(`${JSON.stringify(one.content)}\n`)
+    note(one.content)
     const { clientId, permissions } = one
     const key = JSON.stringify([clientId, permissions])
     const known = consents.get(key) ?? { clientId, permissions, people: 0 }
@@ -58,17 +66,20 @@ export async function authenticateRows(
   { db, rowKeys }: RowsContext,
   { listed, withSignIns }: { listed: string; withSignIns: boolean },
 ): Promise<{ applications: number; consents: number; signIns: number } | null> {
-  const { digest } = await listUnauthentic({ db, rowKeys })
+  // They are read again to be written, and someone may have changed them in between.
+  const accepted = new Set<string>()
+  const { digest } = await listUnauthentic({ db, rowKeys }, (content) => accepted.add(macOf(rowKeys, content)!))
   if (digest !== listed) return null
-  const write = async (rows: AsyncGenerator<MacedRow>): Promise<number> => {
+  const write = async (rows: AsyncGenerator<MacedRow>, isAccepted: (row: MacedRow) => boolean): Promise<number> => {
     let count = 0
-    for await (const row of unauthentic(rowKeys, rows)) if (await row.write(rowKeys)) count += 1
+    for await (const row of unauthentic(rowKeys, rows)) if (isAccepted(row) && (await row.write(rowKeys))) count += 1
     return count
   }
+  const wasListed = ({ content }: MacedRow) => accepted.has(macOf(rowKeys, content)!)
   return {
-    applications: await write(macedApplications(db)),
-    consents: await write(macedConsents(db)),
-    signIns: withSignIns ? await write(macedRecords(db)) : 0,
+    applications: await write(macedApplications(db), wasListed),
+    consents: await write(macedConsents(db), wasListed),
+    signIns: withSignIns ? await write(macedRecords(db), () => true) : 0,
   }
 }
 

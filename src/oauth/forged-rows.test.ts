@@ -237,6 +237,14 @@ const attacks: Record<string, Attack> = {
     await at.run(`update oauth_records set consumed_at = now() where ${withHash('RefreshToken', hashOf(refresh))}`)
     return at.refresh(refresh)
   },
+  async 'a refresh token is never used up'(at) {
+    const { refresh } = await at.arrive(at.thief)
+    const own = withHash('RefreshToken', hashOf(refresh))
+    await at.run(`update oauth_records set consumed_at = 'infinity' where ${own}`)
+    await at.refresh(refresh)
+    await at.run(`update oauth_records set consumed_at = consumed_at - interval '1 hour' where ${own}`)
+    return at.refresh(refresh)
+  },
   async 'a refresh token is bound to no key any more'(at) {
     const { refresh } = await at.arrive(at.victim)
     await at.begins(`update oauth_records set ${set(['jkt'], 'x'.repeat(43))} where ${withHash('RefreshToken', hashOf(refresh))}`) // prettier-ignore

@@ -11,7 +11,7 @@ export type RecordContent = {
   uid: string | null
   user_id: string | null
   client_id: string | null
-  payload: Record<string, unknown>
+  payload: Record<string, unknown> | null
 }
 
 /**
@@ -21,7 +21,8 @@ export type RecordContent = {
  */
 export function recordContent(record: RecordContent, consumedAt: string | null): RowContent {
   const { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload } = record
-  const { exp: _exp, ...lasting } = payload
+  // Anyone who writes to the database may have put a JSON null there.
+  const { exp: _exp, ...lasting } = payload ?? {}
   return [
     'oauth_records',
     kind,
@@ -30,7 +31,7 @@ export function recordContent(record: RecordContent, consumedAt: string | null):
     uid,
     userId,
     clientId,
-    kind === 'Grant' ? lasting : payload,
+    kind === 'Grant' && payload !== null ? lasting : payload,
     consumedAt,
   ]
 }
@@ -45,7 +46,9 @@ export type GuardedColumns = [
   mac: string | null,
 ]
 
-const asText = (column: string) => sql`to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+/** `to_char` has no word for `infinity`, which is no time at all and not null either. */
+const asText = (column: string) =>
+  sql`coalesce(to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${sql.raw(column)}::text)`
 
 /** The time of the database, with its microseconds: what it is given back as is the same. */
 export const databaseTime = asText('now()')
@@ -58,7 +61,7 @@ export const guardedBy = (table: 'record' | 'held' | 'oauth_records') => sql<Gua
 export function authenticRecord(
   app: RowReader,
   { kind, idHash }: { kind: string; idHash: string },
-  { payload, guarded }: { payload: Record<string, unknown>; guarded: GuardedColumns },
+  { payload, guarded }: { payload: RecordContent['payload']; guarded: GuardedColumns },
 ): RecordContent | null {
   const [grantId, uid, userId, clientId, consumedAt, mac] = guarded
   const record = { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload }
@@ -68,6 +71,6 @@ export function authenticRecord(
 
 /** Whom the row names, right or wrong. */
 const ownerOf = ({ payload, user_id: userId }: RecordContent): string | null =>
-  typeof payload.accountId === 'string' ? payload.accountId : userId
+  typeof payload?.accountId === 'string' ? payload.accountId : userId
 
 export const hashOf = (id: string): string => sha256(id).toString('hex')

@@ -146,7 +146,7 @@ export async function redeem(
   const { is_used: isUsed, is_held: isHeld, is_new: isNew } = rows[0]!
   if (!isUsed) return refuse(app, used)
   if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
-  if (isNew || (await keyOfSuccessor(db, record)) === (record.payload.jkt ?? null)) return
+  if (isNew || (await keyOfSuccessor(db, record)) === (record.payload?.jkt ?? null)) return
   // Someone else was first and has bound what follows to their key: without this the owner would hear of it too late.
   await revokeGrant(app, grantId)
   throw new errors.InvalidGrant('it was already used, with another key')

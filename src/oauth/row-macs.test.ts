@@ -7,6 +7,7 @@ import { askMe, authorizationUrl, post, rehearse, type Rehearsal } from '../../t
 import { madeRowKeys } from '../../test/row-keys.ts'
 import { findApplication } from '../applications/registry.ts'
 import { suspendApplication, updateApplication } from '../applications/manage.ts'
+import type { UserId } from '../ids.ts'
 import { openState } from '../state.ts'
 import { isMacRight, macOf } from '../store/row-mac.ts'
 import {
@@ -19,6 +20,7 @@ import {
 import { newIdentityKey } from './identity-keys.ts'
 import { newKey } from './keys.ts'
 import { derivedRowKeys, newRowKey, rowKeysOf } from './row-keys.ts'
+import { endInDatabase, signOut } from './sign-out.ts'
 
 const madeKeys = () => ({
   keys: [newKey('ES256'), newKey('RS256')],
@@ -169,6 +171,52 @@ suite('old rows', () => {
     assert.deepEqual([name, isSuspended], ['Bank', true])
     await updateApplication(world.app, clientId, { name: 'Shop' })
   })
+})
+
+test('a record that says nothing any more counts as absent, and keeps no operator from the list', async (t) => {
+  const world = await rehearse()
+  t.after(() => world.close())
+  const at = stage(world, 'nothing')
+  const { browser, refresh } = await at.arrive(at.victim)
+  await at.run(`update oauth_records set payload = 'null' where kind in ('Session', 'RefreshToken', 'Grant')`)
+  assert.equal(await at.refresh(refresh), null)
+  assert.equal(await at.tokenOf(browser), null)
+  await browser.signIn('/account', at.victim)
+  assert.notEqual(at.victims(await at.tokenOf(browser)), null)
+  const { db, rowKeys } = world.app
+  const { signIns } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  assert.ok(signIns.Grant! >= 1 && signIns.RefreshToken! >= 1)
+  await at.run(`update oauth_records set payload = 'null' where kind in ('Session', 'Grant')`)
+  assert.equal((await browser.go('/account')).status, 200)
+  const { browsers, applications } = await signOut(db, endInDatabase(db), at.victimId as UserId)
+  assert.ok(browsers >= 1 && applications >= 1)
+})
+
+test('what is changed while an accepted list is written is not accepted with it', async (t) => {
+  const world = await rehearse()
+  t.after(() => world.close())
+  const at = stage(world, 'meanwhile')
+  await at.arrive(at.victim, { scope: 'openid wallet:read' })
+  const { db, rowKeys } = world.app
+  for (const table of ['consents', 'applications']) await sql`update ${sql.table(table)} set mac = null`.execute(db)
+  const { digest } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  let looks = 0
+  // The thief waits until the list was compared.
+  const watched = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'permissions' in row && 'account_id' in row) && ++looks === 1) {
+        await at.run(`update consents set permissions = '["wallet:read", "contracts:write"]'`)
+        await at.run(`update applications set redirect_uris = '["https://evil.example/cb"]'`)
+      }
+      return result
+    },
+  })
+  await authenticateRows({ db: watched, rowKeys: rowKeys! }, { listed: digest, withSignIns: false })
+  at.forget('demo')
+  assert.equal(await findApplication({ ...world.app, state: openState() }, 'demo'), null)
+  const { consents, applications } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  assert.deepEqual([consents.length, applications.length], [1, 1])
 })
 
 suite('an installation from before', () => {

@@ -52,12 +52,15 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
       .execute(),
   )
   const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
-  return rows.map(({ uid, payload: { loginTs, browser, system }, created_at }) => ({
-    uid: uid!,
-    signedInAt: typeof loginTs === 'number' ? new Date(loginTs * 1_000) : created_at,
-    browser: text(browser),
-    system: text(system),
-  }))
+  return rows.map(({ uid, payload, created_at }) => {
+    const { loginTs, browser, system } = ((payload as unknown) ?? {}) as typeof payload
+    return {
+      uid: uid!,
+      signedInAt: typeof loginTs === 'number' ? new Date(loginTs * 1_000) : created_at,
+      browser: text(browser),
+      system: text(system),
+    }
+  })
 }
 
 /** Signs one browser of someone out; another person's stays. */

@@ -69,6 +69,20 @@ for (const [what, edit] of Object.entries<string>({
     assert.equal(counted.length, 1)
   })
 
+for (const [what, edit] of Object.entries<string>({
+  'whose names are bytes': `CREATE TABLE other (meter PRIMARY KEY, window); INSERT INTO other SELECT CAST(meter AS BLOB), window FROM meters; DROP TABLE meters; ALTER TABLE other RENAME TO meters`,
+  'that has rows twice': `CREATE TABLE other (meter, window); INSERT INTO other SELECT meter, json_set(window, '$[1]', 1, '$[2][0][0]', 1) FROM meters; INSERT INTO other SELECT * FROM other; INSERT INTO other SELECT * FROM meters; DROP TABLE meters; ALTER TABLE other RENAME TO meters`,
+  'that a trigger empties': `CREATE TRIGGER again AFTER UPDATE ON ledger_head BEGIN DELETE FROM meters; END`,
+}))
+  test(`with a table of meters ${what} the signer does not start, and verify says so`, async (t) => {
+    const { place } = await world(t)
+    assert.throws(
+      () => place.restart((db) => db.exec(edit)),
+      (error) => error instanceof LedgerDamaged && /^The store is not as the signer made it: /.test(error.message),
+    )
+    assert.match(verifyStore(place.folder).problems.join(), /The store is not as the signer made it/)
+  })
+
 test('older meters put back with their seal gain nothing: what the ledger charged since is counted on top', async (t) => {
   const { place, sign, assertCounted } = await world(t)
   let older: ReturnType<typeof metersOf> = []

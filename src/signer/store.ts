@@ -307,6 +307,11 @@ export function openStore(folder: string): Store {
     const db = new DatabaseSync(join(folder, DATABASE_FILE), { timeout: 1_000 })
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF')
     migrate(db)
+    const fault = schemaFault(db)
+    if (fault !== null) {
+      db.close()
+      throw new LedgerDamaged(fault)
+    }
     return {
       db,
       witnessPath: join(folder, WITNESS_FILE),
@@ -358,4 +363,32 @@ function migrate(db: DatabaseSync): void {
     if (index < done) continue
     db.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${index + 1}; COMMIT`)
   }
+}
+
+/**
+ * What of the store's tables, indexes and triggers is not as its migrations make it; null where all is. A table without its primary key, or a
+ * trigger, would give other rows than those that seals and MACs are over.
+ */
+export function schemaFault(db: DatabaseSync): string | null {
+  const { user_version: done } = db.prepare('PRAGMA user_version').get() as { user_version: number }
+  const made = new DatabaseSync(':memory:')
+  try {
+    for (const sql of migrations.slice(0, done)) made.exec(sql)
+    const [right, found] = [readSchema(made), readSchema(db)]
+    const name = [...new Set([...right.keys(), ...found.keys()])].find((one) => right.get(one) !== found.get(one))
+    return name === undefined ? null : `The store is not as the signer made it: ${JSON.stringify(name.slice(0, 60))}.`
+  } finally {
+    made.close()
+  }
+}
+
+/** Without what SQLite keeps for itself: its own indexes have no text, and tables of statistics are there after an ANALYZE. */
+function readSchema(db: DatabaseSync): Map<string, string> {
+  const rows = db.prepare(`SELECT type, name, tbl_name AS of, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))`).all() // prettier-ignore
+  return new Map(
+    (rows as Record<'type' | 'name' | 'of' | 'sql', string>[]).map(({ type, name, of, sql }) => [
+      `${type} ${name}`,
+      `${of} ${sql}`,
+    ]),
+  )
 }

@@ -14,7 +14,7 @@ import { assertMac, type Macs } from './macs.ts'
 import { verifyKeptPolicy } from './kept-policy.ts'
 import { verifyMeters } from './meters.ts'
 import { GENESIS, OUTER, type LedgerRow } from './record.ts'
-import { openStoreForReading } from './store.ts'
+import { openStoreForReading, schemaFault } from './store.ts'
 import { effectOf } from './transaction.ts'
 import { openTree } from './tree.ts'
 import { delegationFault, operationFault, outerFaults } from './verify-operations.ts'
@@ -81,7 +81,8 @@ function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenD
 
 /** All of it but the witness. */
 export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
-  const problems: string[] = []
+  const shape = schemaFault(db)
+  const problems: string[] = shape === null ? [] : [shape]
   const macedFrom = macedFromOf(db) ?? Infinity
   let checked = 0
   const head = readHead(db)

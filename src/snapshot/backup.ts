@@ -16,7 +16,7 @@ import { withCopySession, type CopySession, type DatabasePlace, type TableColumn
 import { BackupError } from './fault.ts'
 import { sha256Of, type SnapshotFile } from './files.ts'
 import { FORMAT, MANIFEST_NAME, pieceName, TOTALS_NAME, VERSION, type SnapshotManifest, type SnapshotRecord, type SnapshotTotals } from './manifest.ts' // prettier-ignore
-import { readTables } from './tables.ts'
+import { assertAsItWas, readTables } from './tables.ts'
 
 const compress = promisify<InputType, ZlibOptions, Buffer>(gzip)
 /** of gzip: text of random hexadecimal digits halves at any level */
@@ -127,6 +127,7 @@ async function* packedTable(
     const next = await rows.next()
     if (waiting !== null) yield packedBytes(pieceName(table.name, ++number), await waiting)
     if (next.done === true) {
+      await assertAsItWas(session, table)
       totals.tables[table.name] = { rows: next.value, bytes, sha256: hexOf(digest) }
       return
     }

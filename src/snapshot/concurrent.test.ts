@@ -5,6 +5,7 @@ import { testCluster, testPooler } from '../../test/database.ts'
 import { inside, snapshotStage } from '../../test/snapshot-stage.ts'
 import { AppError } from '../errors.ts'
 import { openPostgres, type RootDb } from '../store/db.ts'
+import { BackupError } from './fault.ts'
 import { findDangling } from './tables.ts'
 
 const skip = testCluster === null ? 'the embedded database lets one process in: needs TEST_DATABASE_URL' : false
@@ -55,6 +56,35 @@ test(
     assert.deepEqual(new Set(counts).size, 1, `of each as many: ${counts.join()}`)
     assert.ok(rows.accounts! >= before && rows.accounts! < commits, 'neither before it began nor after it ended')
     assert.deepEqual(await inside(target, findDangling), [])
+  },
+)
+
+test(
+  'a table that was rewritten or emptied before its turn came ends a backup, which would lack its rows',
+  { skip },
+  async (t) => {
+    for (const change of [
+      'alter table provider_issuers alter column issuer type varchar(300)',
+      'alter table provider_issuers add column noted timestamptz not null default clock_timestamp()',
+      'truncate provider_issuers',
+      'drop table provider_issuers; create table provider_issuers (provider text primary key, issuer text, created_at timestamptz)',
+    ]) {
+      const stage = snapshotStage(t)
+      const source = await stage.migrated('postgres')
+      await inside(source, ({ query }) => query(`insert into provider_issuers values ('X', 'https://x.example')`))
+      const backed = await inside(source, async ({ query }) => {
+        // Copied before it, so that the backup waits here.
+        await query('lock table attempts in access exclusive mode')
+        const backed = stage.backup(source).catch((error: unknown) => error)
+        const isWaiting = async () => (await query(`select from pg_locks where not granted and relation = 'attempts'::regclass`)).length > 0 // prettier-ignore
+        while (!(await isWaiting())) await new Promise((resolve) => setTimeout(resolve, 10))
+        await query(change)
+        return { backed }
+      })
+      const error = await backed.backed
+      assert.ok(error instanceof BackupError, change)
+      assert.match(error.message, /^The table provider_issuers was changed meanwhile/)
+    }
   },
 )
 

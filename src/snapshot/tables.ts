@@ -36,6 +36,18 @@ export async function readTables({ query }: Pick<CopySession, 'query'>): Promise
 }
 
 /**
+ * To an older moment a table is empty that was rewritten, emptied or made anew since (PostgreSQL, MVCC caveats). Asked once its rows
+ * were read: from then on nobody can do that.
+ * @throws BackupError
+ */
+export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { name }: TableColumns): Promise<void> {
+  const [is] = await query<{ same: boolean }>(
+    `select coalesce(pg_relation_filenode(oid) = relfilenode, relkind = 'p') as same from pg_class where oid = '"${name}"'::regclass`,
+  )
+  if (is?.same !== true) throw new BackupError(`The table ${name} was changed meanwhile, by an upgrade or by hand: make the backup again.`) // prettier-ignore
+}
+
+/**
  * What an account, a write or an attempt cannot be without: [table, column, table it refers to, column there]. Most of it no
  * constraint of the database holds.
  */
