@@ -87,7 +87,8 @@ const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'audit',
     arguments: '[options]',
-    description: 'compare the history of final blocks with a node; exits with code 1 if they differ',
+    description:
+      'compare the history of final blocks with a node, or with --sums what its entries add up to with balances; exits with code 1 if they differ',
     add: async (program) => (await import('./audit.ts')).addAudit(program),
   },
   {

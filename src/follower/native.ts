@@ -39,13 +39,14 @@ export function readNativeOf(answer: unknown): BlockNative {
 }
 
 function readSentNative(answer: unknown): SentNative {
-  const { hash, from, to, value, gasPrice, mint } = readObject(answer, 'a whole transaction')
+  const { hash, from, to, value, gasPrice, maxFeePerGas, mint } = readObject(answer, 'a whole transaction')
   return {
     hash: readHash(hash, 'hash of a transaction'),
     from: readAddress(from, 'sender of a transaction'),
     to: isAbsent(to) ? null : readAddress(to, 'recipient'),
     value: readQuantity(value, 'value of a transaction'),
-    gasPrice: isAbsent(gasPrice) ? null : readQuantity(gasPrice, 'gas price'),
+    // Beside a fee cap it is what the receipt says, and in no hash.
+    gasPrice: isAbsent(gasPrice) || !isAbsent(maxFeePerGas) ? null : readQuantity(gasPrice, 'gas price'),
     minted: isAbsent(mint) ? 0n : readQuantity(mint, 'what a deposit mints'),
   }
 }

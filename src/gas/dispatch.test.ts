@@ -10,7 +10,7 @@ import { quantityOf, type Hex } from '../ids.ts'
 import { cancelData, dispatchData, isUsed, readCalls, readDispatch, usedData } from './dispatch.ts'
 import { readEvents, readFailure } from './events.ts'
 import { operationDigest, packCalls, type GasOperation, type OperationCall } from './operation.ts'
-import { readRehearsal, rehearsalCode } from './rehearsal.ts'
+import { readRehearsal, rehearsalCode } from './rehearse.ts'
 
 let evm: Evm
 let stage: Stage

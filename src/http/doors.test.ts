@@ -111,10 +111,12 @@ async function machineOf(clientId: string, claims: Record<string, unknown> = {})
 const bodyOf = (template: string): unknown => {
   const address = here.facts.contracts.erc20!
   const read = { address, abi: 'totalSupply() public view returns (uint256)' }
+  const write = { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] }
   const bodies: Record<string, unknown> = {
     '/v1/contracts/method/read': read,
     '/v1/contracts/method/read/batch': { calls: [read] },
-    '/v1/contracts/method/write': { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] },
+    '/v1/contracts/method/write': write,
+    '/v1/contracts/method/write/batch': { calls: [write, write] },
     '/v1/tokens/transfers': { tokenType: 'NATIVE', amount: '0.001', toAddress: here.bob.address },
     '/v1/transactions': { to: here.bob.address, value: '1' },
     '/v1/transactions/{id}/cancel': undefined,

@@ -1,7 +1,7 @@
 import { readBytes } from '../chain/rpc/answers.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import { rehearseDelegation, DeployRefusal } from '../gas/deploy.ts'
-import { rehearsalCode } from '../gas/rehearsal.ts'
+import { rehearsalCode } from '../gas/rehearse.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'

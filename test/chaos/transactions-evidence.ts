@@ -81,6 +81,8 @@ async function readTables(world: ChaosWorld, accounts: Account[]) {
         .innerJoin('accounts', 'accounts.account_id', 'transfers.account_id')
         .selectAll('transfers')
         .where('address', 'in', senders)
+        // Native currency has a judge of its own (test/sums/).
+        .where('token_type', '<>', 1)
         .execute(),
       cursor: await db.selectFrom('cursors').selectAll().executeTakeFirstOrThrow(),
     }

@@ -297,7 +297,13 @@ export const recordMutants: Mutant[] = [
     name: 'a key is forgotten after a day, final or not',
     scenario: 'key-kept',
     caughtBy: 'scenario',
-    patches: [['transactions/key.ts', 'sql<boolean>`t.is_final and t.updated_at <', 'sql<boolean>`t.updated_at <']],
+    patches: [
+      [
+        'transactions/key.ts',
+        'sql<boolean>`${row}.is_final and ${row}.updated_at <',
+        'sql<boolean>`${row}.updated_at <',
+      ],
+    ],
   },
   {
     name: 'a key is good for any body',

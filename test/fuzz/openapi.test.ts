@@ -216,6 +216,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         '/v1/contracts/method/read': reads,
         '/v1/contracts/method/read/batch': reads,
         '/v1/contracts/method/write': writes,
+        '/v1/contracts/method/write/batch': writes,
         '/v1/transactions': sent,
         '/v1/tokens/transfers': transfers,
       },
@@ -249,7 +250,12 @@ function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer>
 }
 
 /** Operations that sign. */
-const SENDING = ['/v1/contracts/method/write', '/v1/transactions', '/v1/tokens/transfers']
+const SENDING = [
+  '/v1/contracts/method/write',
+  '/v1/contracts/method/write/batch',
+  '/v1/transactions',
+  '/v1/tokens/transfers',
+]
 
 function isRealWrite({ method, template, body }: FuzzRequest): boolean {
   return method === 'POST' && SENDING.includes(template) && typeof body === 'string' && !body.includes('"dryRun":true')
