@@ -171,6 +171,8 @@ suite('native currency behind the follower', () => {
     Object.assign(app.config, { NATIVE_HISTORY: 'off' })
     script.mine(sends)
     await followed(script, indexTransfers)
+    // Nothing is complete up to where the history is.
+    assert.deepEqual(await coverage(), { from: null, internalFrom: null })
     Object.assign(app.config, { NATIVE_HISTORY: 'traces' })
     script.mine(sends)
     await followed(script, indexTransfers)
