@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, suite, test } from 'node:test'
+import { RpcTooLarge } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord } from '../store/bytes.ts'
@@ -142,6 +143,19 @@ suite('native currency behind the follower', () => {
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 0 })
   })
 
+  test('does not wait for a block that is longer than what is read of a node', async () => {
+    const script = chainWith((_, hash) => traces(script, hash))
+    script.onAsk = (method, params) => {
+      if (method === 'eth_getBlockByHash' && params[1] === true && params[0] === script.blocks[1]!.hash) throw new RpcTooLarge() // prettier-ignore
+    }
+    script.mine(sends)
+    script.mine(sends)
+    await followed(script, indexTransfers)
+    assert.deepEqual((await rows()).map(([block]) => block), [2, 2, 2]) // prettier-ignore
+    assert.deepEqual(await coverage(), { from: 2, internalFrom: 2 })
+    assert.ok(logged.includes('native_transfers_missing'))
+  })
+
   test('believes no value that the block’s hash contradicts', async () => {
     const script = chainWith((_, hash) => traces(script, hash))
     let lies = 3
@@ -171,6 +185,8 @@ suite('native currency behind the follower', () => {
     Object.assign(app.config, { NATIVE_HISTORY: 'off' })
     script.mine(sends)
     await followed(script, indexTransfers)
+    // Nothing is complete up to where the history is.
+    assert.deepEqual(await coverage(), { from: null, internalFrom: null })
     Object.assign(app.config, { NATIVE_HISTORY: 'traces' })
     script.mine(sends)
     await followed(script, indexTransfers)

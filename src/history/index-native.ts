@@ -99,12 +99,14 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
   try {
     return await asked
   } catch (error) {
-    const isSaid = error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
+    // One that is too long will be too long again.
+    const isTooLong = error instanceof RpcTooLarge
+    const isSaid = isTooLong || error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
     if (!isSaid) throw error
     const { unread } = learned.of(chain)
     const tries = (unread.get(block.hash) ?? 0) + 1
     unread.set(block.hash, tries)
-    if (tries < MAX_TRIES) throw error
+    if (tries < MAX_TRIES && !isTooLong) throw error
     app.telemetry.log.warn('native_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
     return null
   }

@@ -56,7 +56,8 @@ export type NativeCoverage = { from: number | null; internalFrom: number | null 
 
 /**
  * The first block from which on every value, fee, withdrawal and reward of an account is in the history, and the same of internal transfers.
- * Of a key that was made for its account after the network was looked at, it is the chain's first. Indexes: by primary keys.
+ * Of a key that was made for its account after the network was looked at, it is the chain's first. Null while the newest blocks of the history
+ * were not looked at. Indexes: by primary keys.
  */
 export async function nativeCoverage(
   db: Db,
@@ -73,6 +74,7 @@ export async function nativeCoverage(
     select ${from('from_block', 'from_at')} as from_number, ${from('internal_from_block', 'internal_from_at')} as internal_number
     from accounts as account
     join native_coverage as native on native.chain_id = ${chainId}::bigint
+    join history_cursors as history on history.chain_id = native.chain_id and history.block_number <= native.to_block
     left join lateral (
       select block_number from history_marks
       where chain_id = ${chainId}::bigint and at > account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval

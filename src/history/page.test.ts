@@ -3,6 +3,7 @@ import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import { packCalls, type OperationCall } from '../gas/operation.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
@@ -92,6 +93,17 @@ suite('a page of a history without spam', () => {
         .execute()
   }
 
+  async function sign(accountId: string, calls: OperationCall[]) {
+    await app.db
+      .insertInto('operations')
+      .values({
+        ...{ id: `op_${nonce}`, account_id: accountId, client_id: 'demo', chain_id: CHAIN_ID, sender: fromHex(ME) },
+        ...{ space: Buffer.alloc(20), sequence: nonce++, calls: packCalls(calls), gas_limit: 1, deadline: 1, abi: '' },
+        ...{ state: 'FINALIZED', charged: '0', hour: new Date(0) },
+      })
+      .execute()
+  }
+
   test('a verdict follows the facts, whatever came first, and goes when they go: as if the chain was indexed from nothing', async () => {
     const [one, other] = [newAccount(), newAccount()]
     await store([dust(one, 5)])
@@ -154,6 +166,23 @@ suite('a page of a history without spam', () => {
     assert.deepEqual(await blocks(one), [10])
     await write(one, CLAIMS, null)
     assert.deepEqual(await blocks(one), [11, 10])
+  })
+
+  test('what the person signed for a sponsor to send is a call of their own: of a token, and to whom they paid native currency', async () => {
+    const one = newAccount()
+    await app.db
+      .insertInto('accounts')
+      .values({ account_id: one, user_id: `DEV-${one}`, address: fromHex(addressOf(0xe000 + accounts)) })
+      .execute()
+    // What the operation sent, as traces tell it.
+    const native = { ...paid(one, 4), tokenType: 1, token: addressOf(0), batchIndex: 3 }
+    await store([native, rowOf(one, { blockNumber: 5, token: CLAIMS }), dust(one, 6)])
+    assert.deepEqual(await blocks(one), [6])
+    await sign(one, [
+      { to: fromHex(CLAIMS), value: 0n, data: Buffer.from('095ea7b3', 'hex') },
+      { to: fromHex(FRIEND), value: 7n, data: Buffer.alloc(0) },
+    ])
+    assert.deepEqual(await blocks(one), [5])
   })
 
   test('what came in before may leave, what came in afterwards proves nothing', async () => {

@@ -395,4 +395,20 @@ suite('GET /v1/users/:userId/history', () => {
       [{ score: 100, reasons: ['zero_value'] }, { score: 70, reasons: ['link_in_name', 'lure_in_name'] }, undefined],
     )
   })
+
+  test('a transfer that an unknown token claims is shown while transfers from before may be missing, wherever a backfill begins', async () => {
+    const path = '/v1/users/DEV-bob/history'
+    const bob = as('DEV-bob', BOB_ID, BOB)
+    script.mine({ from: STRANGER, transfers: [coins(BOB, STRANGER, 9n, addressOf(0xc1a2))] })
+    await follow()
+    const { number } = script.blocks.at(-1)!
+    const isShown = async () => (await get(`${path}?fromBlock=${number}`, bob)).body.length === 1
+    const { config } = app
+    app.config = { ...config, BACKFILL_FROM_BLOCK: 5 }
+    await noteCoverage(app.db, script.chain, { accountIds: [BOB_ID], from: 5 })
+    assert.ok(await isShown())
+    app.config = config
+    await noteCoverage(app.db, script.chain, { accountIds: [BOB_ID], from: 0 })
+    assert.ok(!(await isShown()))
+  })
 })

@@ -63,7 +63,7 @@ export async function readHistory(
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
     const { shown, next, ...now } = await selectPage(app, chain, {
       ...{ accountId, filters, after, bounds, limit },
-      isCovered: indexedFrom !== null && indexedFrom <= first,
+      isCovered: indexedFrom === 0,
     })
     const both = Math.min(bounds.indexedTo, now.indexedTo)
     const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)

@@ -46,7 +46,7 @@ export type SummedAccount = { accountId: string; address: Hex }
  * Sums the entries of an account up to a block, for native currency and every token in them, and asks a node for what the account holds there and
  * held where its entries begin: two requests of at most 50 calls for 50 balances.
  * @param since  counts from behind this block on instead of from where the history of the account begins: for nodes without older states
- * @returns one of each holding; [] where nothing of the account is known at that block
+ * @returns one of each holding, native currency always; without an opening and a balance where its entries are not known up to the block
  * @throws Error in a sentence when the history does not reach the block, or it was reorganised meanwhile; RpcUnavailable | InvalidResponse
  */
 export async function sumAccount(
@@ -60,29 +60,30 @@ export async function sumAccount(
   const header = await headerAt(rpc, block)
   const begins = await beginningsOf(db, chainId, account.accountId)
   const sums = new Map<string, Sum>()
-  const sumOf = (holding: Holding): Sum | null => {
-    const begin = holding.token === null ? begins.native : begins.tokens
-    if (begin === null || begin.from > block + 1) return null
-    const key = `${holding.token} ${holding.tokenId}`
+  const sumOf = ({ token, type, tokenId }: Holding): Sum => {
+    const key = `${token} ${tokenId}`
     const known = sums.get(key)
     if (known !== undefined) return known
+    const begin = token === null ? begins.native : begins.tokens
     // Before a block that is the chain's first nobody held anything, unless the chain began with it.
-    const from = Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
+    const from = begin === null ? block + 1 : Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
     const opening = from < 0 ? 0n : null
-    const sum: Sum = { ...holding, ...account, block, from, opening, net: 0n, omitted: 0, balance: null }
+    const sum: Sum = { ...{ token, type, tokenId }, ...account, block, from, opening, net: 0n, omitted: 0, balance: null }
     sums.set(key, sum)
     return sum
   }
   sumOf({ token: null, type: 'NATIVE', tokenId: null })
   for await (const row of readRows(db, { accountId: account.accountId, chainId, to: block })) {
     const sum = sumOf(row)
-    if (sum === null || row.block <= sum.from) continue
+    if (row.block <= sum.from) continue
     if (row.direction !== DIRECTION.SELF) sum.net += row.direction === DIRECTION.IN ? row.value : -row.value
     if (row.token !== null) sum.omitted += row.omitted
   }
   const stored = await storedBlockHash(db, chainId, block)
   if (stored !== null && stored !== header) throw new Error(`Block ${block} was reorganised meanwhile: try again.`)
-  await askBalances(rpc, [...sums.values()], header)
+  // Of what is known from a later block on only, nothing can be said.
+  const known = [...sums.values()].filter(({ from }) => from <= block)
+  await askBalances(rpc, known, header)
   return [...sums.values()]
 }
 

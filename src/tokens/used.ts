@@ -8,6 +8,8 @@ type TokenHolder = { accountId: string; chainId: number }
 
 /** transfers of a token that are looked at for one that the person made */
 const LOOKED_AT = 20
+/** operations of the person whose calls are looked at for an address */
+const SIGNED = 100
 
 /**
  * Whether there is a row. As a value and not as `exists`: the planner turns that into one scan of all that the person has, for
@@ -32,11 +34,21 @@ export const isOwnHash = ({ accountId, chainId }: TokenHolder, hash: RawBuilder<
       )
     )`)
 
-/** That the person's own transaction went to an address. Index: transactions_target. */
+/**
+ * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send.
+ * Indexes: transactions_target, operations_account.
+ */
 export const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
-  isThere(sql`
+  sql<boolean>`(${isThere(sql`
     from transactions as own
-    where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}`)
+    where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}`)} or ${isThere(sql`
+    from (
+      select calls from operations
+      where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint
+      order by created_at desc, id desc
+      limit ${sql.lit(SIGNED)}
+    ) as signed
+    where position(${address} in signed.calls) > 0`)})`
 
 /**
  * That the person has used a token: called it, or moved it with whatever they called, as with a router: the newest transfers tell.

@@ -76,7 +76,7 @@ const MUTANTS: Record<string, { file: string; from: string; to: string }> = {
     from: 'isOwn(moved[0], own) ? moved.slice(1) : moved',
     to: 'moved',
   },
-  'withdrawals are in wei': { file: 'follower/coins.ts', from: 'const GWEI = 1_000_000_000n', to: 'const GWEI = 1n' },
+  'withdrawals are in wei': { file: 'follower/native.ts', from: 'const GWEI = 1_000_000_000n', to: 'const GWEI = 1n' },
   'rows of a lost block are kept': {
     file: 'history/index-transfers.ts',
     from: "      .where('block_number', '>=', fromNumber)",
