@@ -52,8 +52,18 @@ const partOf = (operation: Operation): number =>
  * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
  * accounts in one transaction, which is stored with what it carries before a node gets it.
  */
-export const carry = (app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> =>
-  packerOf(app, chain)(signed)
+export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {
+  const underWay = underWayOf(app, chain)
+  const { id } = signed.operation
+  const known = underWay.get(id)
+  if (known !== undefined) return known
+  const carried = packerOf(app, chain)(signed).finally(() => underWay.delete(id))
+  underWay.set(id, carried)
+  return carried
+}
+
+/** By id. One that is asked for again while it waits is the same: twice in one transaction is signed by nobody, and refused with all that is beside it. */
+const underWayOf = oncePer('operations that are being packed', () => new Map<string, Promise<CarryResult>>())
 
 const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
