@@ -4,19 +4,37 @@ import { age } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { readTransaction } from './read.ts'
 
-/** What becomes of an operation by what is beside it: the same one once more. */
+/** What becomes of an operation by what is beside it: the same one once more, one of the same account before it, a nonce that was given back. */
 let world: Sponsored
+/** Holds up what the signer is asked for, and may refuse it. */
+let meets: (() => Promise<void>) | null = null
 before(async () => {
   world = await sponsored()
+  const { signer } = world.first.app
+  world.first.app.signer = {
+    ...signer,
+    signOuter: async (request) => {
+      const meet = meets
+      meets = null
+      await meet?.()
+      return signer.signOuter(request)
+    },
+  }
 })
 afterEach(async () => {
+  meets = null
   world.first.misbehave(null)
   await world.mine()
 })
 after(() => world?.close())
 
 const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
+const rowOf = (id: string) =>
+  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
 /** The node answers no estimate for the dispatcher until that is let go. */
 function holdEstimates(): { let: () => void; held: () => number } {
@@ -34,7 +52,7 @@ function holdEstimates(): { let: () => void; held: () => number } {
 }
 
 test('a write that is repeated while it waits is packed once, and nobody beside it is refused', async () => {
-  const [one, two, same, beside] = [await world.poor('d1'), await world.poor('d2'), await world.poor('d3'), await world.poor('d4')] // prettier-ignore
+  const [one, two, same, beside] = [await world.poor('one'), await world.poor('two'), await world.poor('same'), await world.poor('beside')] // prettier-ignore
   const estimates = holdEstimates()
   const first = add(one)
   await until('the first is under way', async () => estimates.held() === 1)
@@ -55,4 +73,35 @@ test('a write that is repeated while it waits is packed once, and nobody beside 
   const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', same.accountId).executeTakeFirstOrThrow() // prettier-ignore
   assert.equal((await world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()).length, 1)
   for (const writer of [one, two, same, beside]) assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what was to delegate before it and is cancelled is not relied on', async () => {
+  const writer = await world.poor('cancelled-before')
+  const { answer } = await add(writer)
+  await world.cancelOuter((await rowOf(answer.id)).outer_id!)
+  const second = await add(writer, 2)
+  await world.mine()
+  assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('a nonce that was given back below the delegation is not taken without it', async () => {
+  const [writer, refused] = [await world.poor('below'), await world.poor('below-refused')]
+  const gate = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
+  meets = async () => {
+    reached.resolve()
+    await gate.promise
+    throw new SignerRefused('operation_refused', 'The person is frozen.', 0)
+  }
+  const refusal = assert.rejects(add(refused))
+  await reached.promise
+  const { answer } = await add(writer)
+  gate.resolve()
+  await refusal
+  const second = await add(writer, 2)
+  assert.ok(Number(second.answer.tx.nonce) < Number(answer.tx.nonce), `${second.answer.tx.nonce} ${answer.tx.nonce}`)
+  await world.mine()
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+  assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
 })

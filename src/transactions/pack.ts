@@ -202,7 +202,8 @@ async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations
 
 /**
  * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
- * authorization of an account at a time.
+ * authorization of an account at a time. One that is to be cancelled delegates nothing, and one above a nonce that is free, or may
+ * become so, may come after this one.
  */
 async function authorizationsOf(
   { db }: App,
@@ -224,6 +225,19 @@ async function authorizationsOf(
       .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
       .where('t.sender', '=', fromHex(address))
       .where('t.state', '=', 'SUBMITTED')
+      .where('t.is_cancel', '=', false)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('transactions as below')
+              .select('below.id')
+              .whereRef('below.chain_id', '=', 't.chain_id')
+              .whereRef('below.sender', '=', 't.sender')
+              .whereRef('below.nonce', '<', 't.nonce')
+              .where('below.state', 'in', ['BOUND', 'VACANT']),
+          ),
+        ),
+      )
       .execute(),
   )
   for (const { sender } of rows) wanted.delete(toHex(sender))
