@@ -1,10 +1,12 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { age } from '../../test/lost-tail.ts'
+import { age, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 
 /** What becomes of an operation by what is beside it: the same one once more, one of the same account before it, a nonce that was given back. */
@@ -26,15 +28,40 @@ before(async () => {
 })
 afterEach(async () => {
   meets = null
+  interruptSteps(world.first.app, null)
   world.first.misbehave(null)
   await world.mine()
 })
 after(() => world?.close())
 
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
 const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
 const rowOf = (id: string) =>
   world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+/** Asks until nobody else is at it. */
+const finished = (writer: Writer, amount: number, key: string) =>
+  until('the key answers', async () => {
+    await age(world.first.app, 5)
+    return add(writer, amount, key).catch((error: unknown) => {
+      if (refusedWith('idempotency_in_flight')(error)) return null
+      throw error
+    })
+  })
+
+/** As a process that is killed at a step. */
+async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
+  let isDead = false
+  interruptSteps(world.first.app, (reached) => {
+    if (reached !== step || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(work())
+  assert.ok(isDead)
+  interruptSteps(world.first.app, null)
+}
 
 /** The node answers no estimate for the dispatcher until that is let go. */
 function holdEstimates(): { let: () => void; held: () => number } {
@@ -73,6 +100,18 @@ test('a write that is repeated while it waits is packed once, and nobody beside 
   const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', same.accountId).executeTakeFirstOrThrow() // prettier-ignore
   assert.equal((await world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()).length, 1)
   for (const writer of [one, two, same, beside]) assert.equal(await world.countOf(writer), 1n)
+})
+
+test('a restored operation delegates where its account did not, also by the authorization of another that was never sent', async () => {
+  const writer = await world.poor('restored-second')
+  const goBack = await remember(world.first.app)
+  await dies('after-sign-operation', () => add(writer, 1, 'one'))
+  await dies('after-sign-operation', () => add(writer, 2, 'two'))
+  await goBack()
+  const { answer } = await finished(writer, 2, 'two')
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+  assert.equal(await world.countOf(writer), 2n)
 })
 
 test('what was to delegate before it and is cancelled is not relied on', async () => {

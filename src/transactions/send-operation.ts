@@ -14,6 +14,7 @@ import { notSigned } from './bind.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
+import { delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
 import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
@@ -154,10 +155,13 @@ export async function preparePaid(
 
 /** A repeat finishes what a request before it left bound. */
 async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
-  const operation = toOperation(row)
+  let operation = toOperation(row)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
-  if (!(await claimOperation(app.db, operation.id))) throw inFlight()
+  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it.
+  const authorizationNonce = operation.authorizationNonce ?? (await delegationNonce(write.chain, operation.from))
+  operation = { ...operation, authorizationNonce }
+  if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
   // Its number was another's, which the database had lost (restore-operation.ts).
   const sequence = await sequencesOf(app, write.chain).take()
