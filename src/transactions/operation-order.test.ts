@@ -1,11 +1,12 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { age, remember } from '../../test/lost-tail.ts'
+import { age, keep, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { fromWord } from '../store/bytes.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 
@@ -143,4 +144,51 @@ test('a nonce that was given back below the delegation is not taken without it',
   await world.mine()
   assert.equal((await shown(writer, answer.id)).state, 'MINED')
   assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('a transaction that carried it for nothing is counted, however late it is mined', async () => {
+  const writer = await world.poor('carried-twice')
+  await add(writer)
+  await world.mine()
+  await dies('after-sign-outer', () => add(writer, 2, 'twice'))
+  let isLossy = true
+  world.first.misbehave(async (method, _params, next) => {
+    if (isLossy && method === 'eth_sendRawTransaction') throw new Error('the node is away')
+    return next()
+  })
+  const { answer } = await finished(writer, 2, 'twice')
+  const second = (await rowOf(answer.id)).outer_id
+  isLossy = false
+  // The first alone is sent, and mined.
+  const sent: string[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') {
+      if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
+      sent.push(params[0] as string)
+    }
+    return next()
+  })
+  await age(world.first.app, 40)
+  await keep(world)
+  await world.mine()
+  await keep(world)
+  const before = await rowOf(answer.id)
+  assert.deepEqual([before.state, before.is_counted], ['MINED', true])
+  assert.notEqual(before.outer_id, second)
+  world.first.misbehave(null)
+  await age(world.first.app, 40)
+  await keep(world)
+  await world.mine()
+  await keep(world)
+  const outers = await world.db
+    .selectFrom('transactions as t')
+    .innerJoin('carried as c', 'c.transaction_id', 't.id')
+    .select(['t.gas_used', 't.effective_gas_price'])
+    .where('c.operation_id', '=', answer.id)
+    .execute()
+  assert.equal(outers.filter((one) => one.gas_used !== null).length, 2)
+  const paid = outers.reduce((sum, one) => sum + BigInt(one.gas_used!) * fromWord(one.effective_gas_price!), 0n)
+  const row = await rowOf(answer.id)
+  assert.ok(BigInt(row.charged) >= paid, `${row.charged} for ${paid}`)
+  assert.equal(await world.countOf(writer), 3n)
 })
