@@ -7,6 +7,7 @@ import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { fromWord } from '../store/bytes.ts'
+import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 
@@ -191,4 +192,39 @@ test('a transaction that carried it for nothing is counted, however late it is m
   const row = await rowOf(answer.id)
   assert.ok(BigInt(row.charged) >= paid, `${row.charged} for ${paid}`)
   assert.equal(await world.countOf(writer), 3n)
+})
+
+test('a write is not cancelled while something that was signed and not stored carries it', async () => {
+  await world.sponsor('SECOND')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  const writer = await world.poor('cancelled-beside')
+  await add(writer)
+  await world.mine()
+  const keeper = world.first.keeper()
+  try {
+    await keeper.round()
+    await dies('after-sign-outer', () => add(writer, 2, 'beside'))
+    const bound = world.db.selectFrom('transactions').select(['id', 'sender', 'state'])
+    const unstored = await bound.where('state', '=', 'BOUND').executeTakeFirstOrThrow()
+    const dead = `0x${Buffer.from(unstored.sender).toString('hex')}` as const
+    // The other sponsor carries it, and is cancelled.
+    const held = await world.balanceOf(dead)
+    await world.rpc('anvil_setBalance', dead, '0x1')
+    await world.mine()
+    await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 5_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
+    const { answer } = await add(writer, 2, 'beside')
+    assert.notEqual(answer.tx.from.toLowerCase(), dead)
+    await cancelTransaction(world.first.app, writer, answer.id)
+    await world.rpc('anvil_setBalance', dead, `0x${held.toString(16)}`)
+    await world.mine()
+    await keeper.round()
+    assert.equal((await shown(writer, answer.id)).state, 'SUBMITTED')
+    await age(world.first.app, 60)
+    await keeper.round()
+    await world.mine()
+    assert.equal((await shown(writer, answer.id)).state, 'MINED')
+    assert.equal(await world.countOf(writer), 3n)
+  } finally {
+    await keeper.stop()
+  }
 })
