@@ -228,3 +228,20 @@ test('a write is not cancelled while something that was signed and not stored ca
     await keeper.stop()
   }
 })
+
+test('a write that was done and that the database lost is told, also where no budget pays it any more', async () => {
+  const writer = await world.poor('lost-and-exhausted')
+  const goBack = await remember(world.first.app)
+  const { answer } = await add(writer, 1, 'done')
+  await world.mine()
+  await goBack()
+  await world.db.updateTable('networks').set({ sponsor_per_day: '1' }).execute()
+  try {
+    const again = await add(writer, 1, 'done')
+    assert.deepEqual([again.isReplay, again.answer.id, again.answer.hash], [true, answer.id, answer.hash])
+    await assert.rejects(add(writer, 1, 'new'), refusedWith('gas_budget_exhausted'))
+  } finally {
+    await world.db.updateTable('networks').set({ sponsor_per_day: null }).execute()
+  }
+  assert.equal(await world.countOf(writer), 1n)
+})
