@@ -113,12 +113,15 @@ export const rowOf = (
   created_at: sql<Date>`date_trunc('milliseconds', now())`,
 })
 
-/** Takes up a bound operation once more. @returns false when it is carried by now, or gone */
-export async function claimOperation(db: Db, id: string): Promise<boolean> {
+/** Takes up a bound operation once more, with what its account delegates by now. @returns false when it is carried by now, or gone */
+export async function claimOperation(
+  db: Db,
+  { id, authorizationNonce }: Pick<Operation, 'id' | 'authorizationNonce'>,
+): Promise<boolean> {
   const mine = await retrying(() =>
     db
       .updateTable('operations')
-      .set({ claims: sql`claims + 1`, updated_at: sql`now()` })
+      .set({ claims: sql`claims + 1`, authorization_nonce: authorizationNonce, updated_at: sql`now()` })
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')

@@ -38,7 +38,7 @@ export const followTransactions = {
       return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipts.get(hash)!, { ...attempt, hash })]
     })
     await markMined(db, app, chain.chainId, mined)
-    await settleOperations(db, app, chain, block, logged(receipts, [...known.keys()]))
+    await settleOperations(db, app, chain, block, logged(receipts, [...known.keys()], (hash) => known.get(hash)!.isCancel))
     for (const { transactionHash: hash, from } of unknown) {
       const foreign = { hash, from, nonce: nonces.get(hash)!, receipt: receipts.get(hash)! }
       await handleForeignTransaction(db, app, chain, block, foreign)
@@ -95,10 +95,16 @@ async function findAttempts(
 }
 
 /** What transactions of ours logged, by their proven receipts. */
-const logged = (receipts: ReadonlyMap<Hex, MinedOutcome>, hashes: Hex[]): MinedOuter[] =>
+const logged = (
+  receipts: ReadonlyMap<Hex, MinedOutcome>,
+  hashes: Hex[],
+  isCancel: (hash: Hex) => boolean = () => false,
+): MinedOuter[] =>
   hashes.flatMap((hash) => {
-    const { status, logs = [] } = receipts.get(hash) ?? { status: false }
-    return logs.length === 0 ? [] : [{ hash, status, logs }]
+    const receipt = receipts.get(hash)
+    if (receipt === undefined) return []
+    const { status, logs = [] } = receipt
+    return logs.length === 0 && status && !isCancel(hash) ? [] : [{ hash, status, logs }]
   })
 
 /** Of those whose bytes were dropped before a rewind, their senders say who signed them. */

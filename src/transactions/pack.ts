@@ -52,8 +52,18 @@ const partOf = (operation: Operation): number =>
  * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
  * accounts in one transaction, which is stored with what it carries before a node gets it.
  */
-export const carry = (app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> =>
-  packerOf(app, chain)(signed)
+export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {
+  const underWay = underWayOf(app, chain)
+  const { id } = signed.operation
+  const known = underWay.get(id)
+  if (known !== undefined) return known
+  const carried = packerOf(app, chain)(signed).finally(() => underWay.delete(id))
+  underWay.set(id, carried)
+  return carried
+}
+
+/** By id. One that is asked for again while it waits is the same: twice in one transaction is signed by nobody, and refused with all that is beside it. */
+const underWayOf = oncePer('operations that are being packed', () => new Map<string, Promise<CarryResult>>())
 
 const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
@@ -192,7 +202,8 @@ async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations
 
 /**
  * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
- * authorization of an account at a time.
+ * authorization of an account at a time. One that is to be cancelled delegates nothing, and one above a nonce that is free, or may
+ * become so, may come after this one.
  */
 async function authorizationsOf(
   { db }: App,
@@ -214,6 +225,19 @@ async function authorizationsOf(
       .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
       .where('t.sender', '=', fromHex(address))
       .where('t.state', '=', 'SUBMITTED')
+      .where('t.is_cancel', '=', false)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('transactions as below')
+              .select('below.id')
+              .whereRef('below.chain_id', '=', 't.chain_id')
+              .whereRef('below.sender', '=', 't.sender')
+              .whereRef('below.nonce', '<', 't.nonce')
+              .where('below.state', 'in', ['BOUND', 'VACANT']),
+          ),
+        ),
+      )
       .execute(),
   )
   for (const { sender } of rows) wanted.delete(toHex(sender))

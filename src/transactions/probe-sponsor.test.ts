@@ -28,6 +28,8 @@ test('a network that can is told from one that lacks a part, which is named', as
   assert.match((await why(async (method, _, next) => (method === 'eth_getBlockByNumber' ? { number: '0x1' } : next())))!, /base fee/) // prettier-ignore
   // A node that passes overrides over finds an account without code.
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && params.length === 3 ? '0x' : next())))!, /state overrides/) // prettier-ignore
+  // One that does so only when it estimates says what a transfer takes.
+  assert.match((await why(async (method, params, next) => (method === 'eth_estimateGas' && params.length === 3 ? '0x5208' : next())))!, /state overrides/) // prettier-ignore
   assert.match((await why(async (method, _, next) => (method === 'eth_estimateGas' ? refuse('too many arguments') : next())))!, /refuses a rehearsal/) // prettier-ignore
   // One that passes authorizations over lets an account without code succeed at anything.
   const delegates = (params: unknown[]) => 'authorizationList' in (params[0] as object)

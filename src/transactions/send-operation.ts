@@ -14,6 +14,7 @@ import { notSigned } from './bind.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
+import { delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
 import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
@@ -92,18 +93,27 @@ function budgetOf(app: App, { clientId }: Caller, intents: readonly Intent[]): S
 }
 
 async function prepareAndSend(app: App, write: OperationWrite, id: string): Promise<OperationOutcome> {
-  const { chain, caller, intents, key } = write
-  const { accountId, clientId, address: from } = caller
-  const budget = budgetOf(app, caller, intents)
-  let prepared: PreparedOperation & { charged: bigint }
+  const { chain, key } = write
+  let bound: Operation
   try {
-    prepared = await preparePaid(app, chain, from, intents)
+    bound = await prepareAndBind(app, write, id)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
-    if (key !== null && (await restoreOperation(app, chain, id))) return LOST
+    if (key !== null && !isTaken(error) && (await restoreOperation(app, chain, id))) return LOST
     throw error
   }
-  const { calls, gas, authorizationNonce, charged } = prepared
+  return finish(app, write, bound, { mayUnbind: true })
+}
+
+/** @throws gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
+async function prepareAndBind(
+  app: App,
+  { chain, caller, intents, key }: OperationWrite,
+  id: string,
+): Promise<Operation> {
+  const { accountId, clientId, address: from } = caller
+  const budget = budgetOf(app, caller, intents)
+  const { calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const operation: Operation = {
       ...{
@@ -123,13 +133,16 @@ async function prepareAndSend(app: App, write: OperationWrite, id: string): Prom
     }
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
     const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
+    if (bound === 'bound') return operation
     if (bound === 'key is taken') throw inFlight()
-    if (bound === 'sequence is taken') sequencesOf(app, chain).skip(operation.sequence)
-    else if (bound !== 'bound') throw exhaustedError(app, bound)
-    else return finish(app, write, operation, { mayUnbind: true })
+    if (bound !== 'sequence is taken') throw exhaustedError(app, bound)
+    sequencesOf(app, chain).skip(operation.sequence)
   }
   throw new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
 }
+
+/** Another request is at it: nothing is lost. */
+const isTaken = (error: unknown): boolean => error instanceof AppError && error.code === 'idempotency_in_flight'
 
 /**
  * Rehearsed, and with the most that it may cost, which a sponsor has.
@@ -154,10 +167,13 @@ export async function preparePaid(
 
 /** A repeat finishes what a request before it left bound. */
 async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
-  const operation = toOperation(row)
+  let operation = toOperation(row)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
-  if (!(await claimOperation(app.db, operation.id))) throw inFlight()
+  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it.
+  const authorizationNonce = operation.authorizationNonce ?? (await delegationNonce(write.chain, operation.from))
+  operation = { ...operation, authorizationNonce }
+  if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
   // Its number was another's, which the database had lost (restore-operation.ts).
   const sequence = await sequencesOf(app, write.chain).take()

@@ -4,6 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Log, Receipt } from '../follower/block.ts'
 import { readEvents, readFailure, type OperationEvent } from '../gas/events.ts'
 import type { Hex } from '../ids.ts'
+import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
@@ -56,6 +57,24 @@ export async function settleOperations(
       returning operations.state`.execute(db)
     for (const { state } of moved) app.telemetry.writes.inc({ state })
   }
+  await countAgain(
+    db,
+    chainId,
+    mined.filter(({ status, logs }) => !status || logs.length === 0 || skippedIn(logs)).map(({ hash }) => hash),
+  )
+}
+
+const skippedIn = (logs: readonly Log[]): boolean =>
+  readEvents(GAS_CONTRACTS.dispatcher, logs).some(({ kind }) => kind === 'Skipped')
+
+/** What was settled, and counted, before a transaction that did nothing for it was mined costs its part of that one, too. */
+async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {
+  if (hashes.length === 0) return
+  await sql`
+    update operations set is_counted = false
+    where id in (select carried.operation_id from attempts join carried on carried.transaction_id = attempts.transaction_id
+        where attempts.chain_id = ${chainId}::bigint and attempts.hash = any(${byteaArray(hashes)}))
+      and state not in ('BOUND', 'SUBMITTED')`.execute(db)
 }
 
 /** operations in one statement */

@@ -19,6 +19,7 @@ import { toOperation, type Operation, type OperationRow } from './operation.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from './prove.ts'
 import { isolateRowErrors } from './recover.ts'
+import { restoreOperation } from './restore-operation.ts'
 import { settleOperations } from './settle-operations.ts'
 
 /** operations that a round takes up */
@@ -165,8 +166,10 @@ async function cancelled(app: App, chain: Chain): Promise<void> {
     .execute()
   for (const row of rows)
     await isolateRowErrors(app, row, async () => {
-      if (!(await isUsedAt(chain, toOperation(row), head)) && !(await hasOpenCarrier(app, row.id)))
-        await fail(app, chain, row, head)
+      if (await isUsedAt(chain, toOperation(row), head)) return
+      // What was signed and not stored is on no row, and is sent when it is found.
+      await restoreOperation(app, chain, row.id)
+      if (!(await hasOpenCarrier(app, row.id))) await fail(app, chain, row, head)
     })
 }
 

@@ -1,0 +1,247 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, test } from 'node:test'
+import { age, keep, remember } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import type { Writer } from '../../test/writing.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { fromWord } from '../store/bytes.ts'
+import { cancelTransaction } from './change.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
+import { readTransaction } from './read.ts'
+
+/** What becomes of an operation by what is beside it: the same one once more, one of the same account before it, a nonce that was given back. */
+let world: Sponsored
+/** Holds up what the signer is asked for, and may refuse it. */
+let meets: (() => Promise<void>) | null = null
+before(async () => {
+  world = await sponsored()
+  const { signer } = world.first.app
+  world.first.app.signer = {
+    ...signer,
+    signOuter: async (request) => {
+      const meet = meets
+      meets = null
+      await meet?.()
+      return signer.signOuter(request)
+    },
+  }
+})
+afterEach(async () => {
+  meets = null
+  interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
+  await world.mine()
+})
+after(() => world?.close())
+
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
+const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
+const rowOf = (id: string) =>
+  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+/** Asks until nobody else is at it. */
+const finished = (writer: Writer, amount: number, key: string) =>
+  until('the key answers', async () => {
+    await age(world.first.app, 5)
+    return add(writer, amount, key).catch((error: unknown) => {
+      if (refusedWith('idempotency_in_flight')(error)) return null
+      throw error
+    })
+  })
+
+/** As a process that is killed at a step. */
+async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
+  let isDead = false
+  interruptSteps(world.first.app, (reached) => {
+    if (reached !== step || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(work())
+  assert.ok(isDead)
+  interruptSteps(world.first.app, null)
+}
+
+/** The node answers no estimate for the dispatcher until that is let go. */
+function holdEstimates(): { let: () => void; held: () => number } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let held = 0
+  world.first.misbehave(async (method, params, next) => {
+    const to = (params[0] as { to?: string } | undefined)?.to
+    if (method === 'eth_estimateGas' && to?.toLowerCase() === world.dispatcher) {
+      held++
+      await promise
+    }
+    return next()
+  })
+  return { let: resolve, held: () => held }
+}
+
+test('a write that is repeated while it waits is packed once, and nobody beside it is refused', async () => {
+  const [one, two, same, beside] = [await world.poor('one'), await world.poor('two'), await world.poor('same'), await world.poor('beside')] // prettier-ignore
+  const estimates = holdEstimates()
+  const first = add(one)
+  await until('the first is under way', async () => estimates.held() === 1)
+  const second = add(two)
+  await until('the second is under way', async () => estimates.held() === 2)
+  const asked = add(same, 1, 'again')
+  await until('it waits', async () =>
+    (await world.db.selectFrom('operations').select('id').where('account_id', '=', same.accountId).execute()).length === 1) // prettier-ignore
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await age(world.first.app, 5)
+  const repeated = add(same, 1, 'again')
+  const other = add(beside)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  estimates.let()
+  const all = await Promise.allSettled([first, second, asked, repeated, other])
+  for (const each of all) assert.equal(each.status, 'fulfilled', each.status === 'rejected' ? String(each.reason) : '')
+  await world.mine()
+  const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', same.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal((await world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()).length, 1)
+  for (const writer of [one, two, same, beside]) assert.equal(await world.countOf(writer), 1n)
+})
+
+test('a restored operation delegates where its account did not, also by the authorization of another that was never sent', async () => {
+  const writer = await world.poor('restored-second')
+  const goBack = await remember(world.first.app)
+  await dies('after-sign-operation', () => add(writer, 1, 'one'))
+  await dies('after-sign-operation', () => add(writer, 2, 'two'))
+  await goBack()
+  const { answer } = await finished(writer, 2, 'two')
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+  assert.equal(await world.countOf(writer), 2n)
+})
+
+test('what was to delegate before it and is cancelled is not relied on', async () => {
+  const writer = await world.poor('cancelled-before')
+  const { answer } = await add(writer)
+  await world.cancelOuter((await rowOf(answer.id)).outer_id!)
+  const second = await add(writer, 2)
+  await world.mine()
+  assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('a nonce that was given back below the delegation is not taken without it', async () => {
+  const [writer, refused] = [await world.poor('below'), await world.poor('below-refused')]
+  const gate = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
+  meets = async () => {
+    reached.resolve()
+    await gate.promise
+    throw new SignerRefused('operation_refused', 'The person is frozen.', 0)
+  }
+  const refusal = assert.rejects(add(refused))
+  await reached.promise
+  const { answer } = await add(writer)
+  gate.resolve()
+  await refusal
+  const second = await add(writer, 2)
+  assert.ok(Number(second.answer.tx.nonce) < Number(answer.tx.nonce), `${second.answer.tx.nonce} ${answer.tx.nonce}`)
+  await world.mine()
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+  assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('a transaction that carried it for nothing is counted, however late it is mined', async () => {
+  const writer = await world.poor('carried-twice')
+  await add(writer)
+  await world.mine()
+  await dies('after-sign-outer', () => add(writer, 2, 'twice'))
+  let isLossy = true
+  world.first.misbehave(async (method, _params, next) => {
+    if (isLossy && method === 'eth_sendRawTransaction') throw new Error('the node is away')
+    return next()
+  })
+  const { answer } = await finished(writer, 2, 'twice')
+  const second = (await rowOf(answer.id)).outer_id
+  isLossy = false
+  // The first alone is sent, and mined.
+  const sent: string[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') {
+      if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
+      sent.push(params[0] as string)
+    }
+    return next()
+  })
+  await age(world.first.app, 40)
+  await keep(world)
+  await world.mine()
+  await keep(world)
+  const before = await rowOf(answer.id)
+  assert.deepEqual([before.state, before.is_counted], ['MINED', true])
+  assert.notEqual(before.outer_id, second)
+  world.first.misbehave(null)
+  await age(world.first.app, 40)
+  await keep(world)
+  await world.mine()
+  await keep(world)
+  const outers = await world.db
+    .selectFrom('transactions as t')
+    .innerJoin('carried as c', 'c.transaction_id', 't.id')
+    .select(['t.gas_used', 't.effective_gas_price'])
+    .where('c.operation_id', '=', answer.id)
+    .execute()
+  assert.equal(outers.filter((one) => one.gas_used !== null).length, 2)
+  const paid = outers.reduce((sum, one) => sum + BigInt(one.gas_used!) * fromWord(one.effective_gas_price!), 0n)
+  const row = await rowOf(answer.id)
+  assert.ok(BigInt(row.charged) >= paid, `${row.charged} for ${paid}`)
+  assert.equal(await world.countOf(writer), 3n)
+})
+
+test('a write is not cancelled while something that was signed and not stored carries it', async () => {
+  await world.sponsor('SECOND')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  const writer = await world.poor('cancelled-beside')
+  await add(writer)
+  await world.mine()
+  const keeper = world.first.keeper()
+  try {
+    await keeper.round()
+    await dies('after-sign-outer', () => add(writer, 2, 'beside'))
+    const bound = world.db.selectFrom('transactions').select(['id', 'sender', 'state'])
+    const unstored = await bound.where('state', '=', 'BOUND').executeTakeFirstOrThrow()
+    const dead = `0x${Buffer.from(unstored.sender).toString('hex')}` as const
+    // The other sponsor carries it, and is cancelled.
+    const held = await world.balanceOf(dead)
+    await world.rpc('anvil_setBalance', dead, '0x1')
+    await world.mine()
+    await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 5_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
+    const { answer } = await add(writer, 2, 'beside')
+    assert.notEqual(answer.tx.from.toLowerCase(), dead)
+    await cancelTransaction(world.first.app, writer, answer.id)
+    await world.rpc('anvil_setBalance', dead, `0x${held.toString(16)}`)
+    await world.mine()
+    await keeper.round()
+    assert.equal((await shown(writer, answer.id)).state, 'SUBMITTED')
+    await age(world.first.app, 60)
+    await keeper.round()
+    await world.mine()
+    assert.equal((await shown(writer, answer.id)).state, 'MINED')
+    assert.equal(await world.countOf(writer), 3n)
+  } finally {
+    await keeper.stop()
+  }
+})
+
+test('a write that was done and that the database lost is told, also where no budget pays it any more', async () => {
+  const writer = await world.poor('lost-and-exhausted')
+  const goBack = await remember(world.first.app)
+  const { answer } = await add(writer, 1, 'done')
+  await world.mine()
+  await goBack()
+  await world.db.updateTable('networks').set({ sponsor_per_day: '1' }).execute()
+  try {
+    const again = await add(writer, 1, 'done')
+    assert.deepEqual([again.isReplay, again.answer.id, again.answer.hash], [true, answer.id, answer.hash])
+    await assert.rejects(add(writer, 1, 'new'), refusedWith('gas_budget_exhausted'))
+  } finally {
+    await world.db.updateTable('networks').set({ sponsor_per_day: null }).execute()
+  }
+  assert.equal(await world.countOf(writer), 1n)
+})
