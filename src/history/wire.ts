@@ -184,7 +184,7 @@ export const history = {
   ),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; a page with a next one may hold fewer entries than `limit`, where many that were looked at are spam; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid: its entries sum up to the balance, from `X-Native-From-Block` on, internal transfers from `X-Native-Internal-From-Block` on.',
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; a page with a next one may hold fewer entries than `limit`, where many that were looked at are spam; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid: its entries, spam included (`includeSpam=true`), sum up to the balance, from `X-Native-From-Block` on, internal transfers from `X-Native-Internal-From-Block` on.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),
