@@ -99,7 +99,7 @@ suite('a page of a history without spam', () => {
       .values({
         ...{ id: `op_${nonce}`, account_id: accountId, client_id: 'demo', chain_id: CHAIN_ID, sender: fromHex(ME) },
         ...{ space: Buffer.alloc(20), sequence: nonce++, calls: packCalls(calls), gas_limit: 1, deadline: 1, abi: '' },
-        ...{ state: 'FINALIZED', charged: '0', hour: new Date(0) },
+        ...{ state: 'FINALIZED', charged: '0', hour: new Date(0), transitions: '[]' },
       })
       .execute()
   }

@@ -68,7 +68,16 @@ export async function sumAccount(
     // Before a block that is the chain's first nobody held anything, unless the chain began with it.
     const from = begin === null ? block + 1 : Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
     const opening = from < 0 ? 0n : null
-    const sum: Sum = { ...{ token, type, tokenId }, ...account, block, from, opening, net: 0n, omitted: 0, balance: null }
+    const sum: Sum = {
+      ...{ token, type, tokenId },
+      ...account,
+      block,
+      from,
+      opening,
+      net: 0n,
+      omitted: 0,
+      balance: null,
+    }
     sums.set(key, sum)
     return sum
   }

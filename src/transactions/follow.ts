@@ -38,7 +38,13 @@ export const followTransactions = {
       return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipts.get(hash)!, { ...attempt, hash })]
     })
     await markMined(db, app, chain.chainId, mined)
-    await settleOperations(db, app, chain, block, logged(receipts, [...known.keys()], (hash) => known.get(hash)!.isCancel))
+    await settleOperations(
+      db,
+      app,
+      chain,
+      block,
+      logged(receipts, [...known.keys()], (hash) => known.get(hash)!.isCancel),
+    )
     for (const { transactionHash: hash, from } of unknown) {
       const foreign = { hash, from, nonce: nonces.get(hash)!, receipt: receipts.get(hash)! }
       await handleForeignTransaction(db, app, chain, block, foreign)
