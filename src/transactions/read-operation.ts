@@ -29,10 +29,15 @@ const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
     .where('chain_id', '=', chainId)
     .where('outer_id', 'is not', null)
 
+/** What else a path says leads to nothing, and not to the database, which has no word for some of it. */
+export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)
+export const isTransactionHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)
+
 /** The row behind an id, or behind any hash that carried it: of several in one transaction the newest. */
 export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
+  if (!isTransactionId(idOrHash) && !isTransactionHash(idOrHash)) return null
   const row = await retrying(() =>
-    /^0x[0-9a-fA-F]{64}$/.test(idOrHash)
+    isTransactionHash(idOrHash)
       ? ofCaller(db, caller)
           .where(({ exists, selectFrom }) =>
             exists(
@@ -41,7 +46,7 @@ export async function findOperation({ db }: App, caller: Caller, idOrHash: strin
                 .select('a.hash')
                 .whereRef('c.operation_id', '=', 'operations.id')
                 .where('a.chain_id', '=', caller.chainId)
-                .where('a.hash', '=', fromHex(idOrHash as Hex)),
+                .where('a.hash', '=', fromHex(idOrHash)),
             ),
           )
           .orderBy('created_at', 'desc')

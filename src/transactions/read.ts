@@ -16,7 +16,7 @@ import { readFees, toBound, type AttemptRow, type TransactionRow } from './inten
 import { readAttempts, readAttemptsOf } from './attempts.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
-import { findOperation, listOperations, showOperations } from './read-operation.ts'
+import { findOperation, isTransactionHash, isTransactionId, listOperations, showOperations } from './read-operation.ts'
 import { readTransitions } from './transitions.ts'
 import { publicStates, type Transaction } from './wire.ts'
 
@@ -51,13 +51,13 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
 }
 
 async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Promise<string | undefined> {
-  if (/^tx_[0-9a-f-]{36}$/.test(idOrHash)) return idOrHash
-  if (!/^0x[0-9a-fA-F]{64}$/.test(idOrHash)) return undefined
+  if (isTransactionId(idOrHash)) return idOrHash
+  if (!isTransactionHash(idOrHash)) return undefined
   const attempt = await db
     .selectFrom('attempts')
     .select('transaction_id')
     .where('chain_id', '=', chainId)
-    .where('hash', '=', fromHex(idOrHash as Hex))
+    .where('hash', '=', fromHex(idOrHash))
     .executeTakeFirst()
   return attempt?.transaction_id
 }
