@@ -222,10 +222,14 @@ test('what sponsors may send for an application is known to a process that sees 
     assert.equal((await alice.get('/v1/me')).status, 200)
     return allowedTo(app, facts.clientId).sponsor
   }
-  assert.deepEqual(await budget(), { perUser: 10n ** 18n, perApplication: 1_000n * 10n ** 18n }, 'the demo has one')
+  assert.deepEqual(
+    await budget(),
+    { perUser: 10n ** 18n, perApplication: 1_000n * 10n ** 18n, contracts: null },
+    'the demo has one',
+  )
   await updateApplication(app, facts.clientId, { sponsor: { perUser: '5', perApplication: '70' } })
   late = 10_000
-  assert.deepEqual(await budget(), { perUser: 5n, perApplication: 70n })
+  assert.deepEqual(await budget(), { perUser: 5n, perApplication: 70n, contracts: null })
   await updateApplication(app, facts.clientId, { sponsor: null })
   late = 20_000
   assert.equal(await budget(), null)

@@ -228,6 +228,7 @@ test('a freeze that comes while the token is looked at holds for that request', 
   let isFrozen = false
   const inside = {
     keys: { ofAddress: () => ({ userId: ALICE }) },
+    withdrawals: { find: () => null },
     limits: { chains: null, maxFeeWei: 10n ** 18n },
     freezes: {
       assertMoves() {

@@ -367,13 +367,15 @@ function migrate(db: DatabaseSync): void {
 
 /**
  * What of the store's tables, indexes and triggers is not as its migrations make it; null where all is. A table without its primary key, or a
- * trigger, would give other rows than those that seals and MACs are over.
+ * trigger, would give other rows than those that seals and MACs are over. A store of an earlier version is looked at once a start has brought it
+ * forward, which fails where it is not what that version made.
  */
 export function schemaFault(db: DatabaseSync): string | null {
   const { user_version: done } = db.prepare('PRAGMA user_version').get() as { user_version: number }
+  if (done < migrations.length) return null
   const made = new DatabaseSync(':memory:')
   try {
-    for (const sql of migrations.slice(0, done)) made.exec(sql)
+    for (const sql of migrations) made.exec(sql)
     const [right, found] = [readSchema(made), readSchema(db)]
     const name = [...new Set([...right.keys(), ...found.keys()])].find((one) => right.get(one) !== found.get(one))
     return name === undefined ? null : `The store is not as the signer made it: ${JSON.stringify(name.slice(0, 60))}.`

@@ -162,6 +162,8 @@ test('of an account’s transactions an application sees its own and what nobody
     const { status, body: problem } = await get(writer, `/v1/transactions/${id}`)
     assert.deepEqual([status, problem.code], [404, 'transaction_not_found'])
   }
+  const foreign = await get(writer, '/v1/transactions/a%00b')
+  assert.deepEqual([foreign.status, foreign.body.code], [404, 'transaction_not_found'])
   // By a hash: of this network only, whole, in any case of letters.
   await world.db
     .insertInto('attempts')

@@ -32,7 +32,7 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
     signer: attestingSigner(addressOf),
     state: openState(),
     identityKeys: noIdentityKeys,
-    chains: new Map([[1, { chainId: 1, faucet }]]),
+    chains: new Map([[1, { chainId: 1, gas: 'self', faucet }]]),
     telemetry: { log: { warn: (event: string) => warned.push(event) } },
   } as unknown as App
   return { app, db, warned }
