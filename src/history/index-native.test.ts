@@ -126,6 +126,17 @@ suite('native currency behind the follower', () => {
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 2 })
   })
 
+  test('asks once a block where the traces of a network never fit its blocks, and tokens do not wait', async () => {
+    const script = chainWith((_, hash) => (traces(script, hash) as unknown[]).slice(1))
+    for (let count = 0; count < 12; count++) script.mine(sends)
+    await followed(script, indexTransfers)
+    assert.deepEqual(new Set((await rows()).map(([, kind]) => kind)), new Set(['FEE', 'VALUE']))
+    // None of the twelve has what moved inside.
+    assert.deepEqual(await coverage(), { from: 0, internalFrom: 13 })
+    const asked = script.asked.get('debug_traceBlockByHash')!
+    assert.ok(asked <= 12 + 3 * 4, `asked ${asked} times`)
+  })
+
   test('waits for a node that is away, and loses nothing', async () => {
     let isAway = true
     const script = chainWith((_, hash) => traces(script, hash))

@@ -27,6 +27,8 @@ const MAX_TRACE_TRIES = 3
 const MAX_TRIES = 20
 /** blocks of which it is remembered how often that failed */
 const MAX_FAILING = 256
+/** How often what was given up for the block before is asked for: a network may have a way of its own with all of its blocks. */
+const TRIES_AFTER_GIVING_UP = 1
 /** Networks on which withdrawals of the consensus layer are of another coin: Gnosis and its test network pay a token. */
 const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 /** gas of a transaction that runs no code */
@@ -37,9 +39,24 @@ const learned = slot('how native currency is read', (chain: Chain) => ({
   source: sourceOf(chain),
   hasTraces: true,
   hasLogs: false,
-  untraced: new BoundedMap<Hex, number>(MAX_FAILING),
-  unread: new BoundedMap<Hex, number>(MAX_FAILING),
+  untraced: failing(),
+  unread: failing(),
 }))
+
+/** How often something failed for a block, and whether it was given up for the last one. */
+type Failing = { tries: BoundedMap<Hex, number>; isGivenUp: boolean }
+
+const failing = (): Failing => ({ tries: new BoundedMap(MAX_FAILING), isGivenUp: false })
+
+/** Counts one more failure. @returns whether the block is stored without */
+function givesUp(of: Failing, hash: Hex, { most, isHopeless }: { most: number; isHopeless: boolean }): boolean {
+  // That says nothing of the next block.
+  if (isHopeless) return true
+  const tries = (of.tries.get(hash) ?? 0) + 1
+  of.tries.set(hash, tries)
+  of.isGivenUp ||= tries >= most
+  return tries >= (of.isGivenUp ? TRIES_AFTER_GIVING_UP : most)
+}
 
 type NativeOfBlock = {
   block: KeptBlock
@@ -96,17 +113,17 @@ function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch
  * @throws whatever went wrong, until then
  */
 async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise<T>): Promise<T | null> {
+  const { unread } = learned.of(chain)
   try {
-    return await asked
+    const answer = await asked
+    unread.isGivenUp = false
+    return answer
   } catch (error) {
     // One that is too long will be too long again.
     const isTooLong = error instanceof RpcTooLarge
     const isSaid = isTooLong || error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
     if (!isSaid) throw error
-    const { unread } = learned.of(chain)
-    const tries = (unread.get(block.hash) ?? 0) + 1
-    unread.set(block.hash, tries)
-    if (tries < MAX_TRIES && !isTooLong) throw error
+    if (!givesUp(unread, block.hash, { most: MAX_TRIES, isHopeless: isTooLong })) throw error
     app.telemetry.log.warn('native_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
     return null
   }
@@ -178,9 +195,13 @@ async function tracesOf(
 ): Promise<InternalTransfer[][] | null> {
   const memory = learned.of(chain)
   // Not asked, because until now the network was one that logs what moves.
-  if (asked.status === 'fulfilled') return asked.value ?? fetchInternal(chain.rpc, block)
+  if (asked.status === 'fulfilled') {
+    const internal = asked.value ?? (await fetchInternal(chain.rpc, block))
+    memory.untraced.isGivenUp = false
+    return internal
+  }
   const error: unknown = asked.reason
-  if (!(error instanceof RpcError || error instanceof RpcUnavailable)) throw error
+  if (!(error instanceof RpcError || error instanceof RpcUnavailable || error instanceof InvalidResponse)) throw error
   if (lacksMethod(error)) {
     // Blocks are asked about side by side.
     if (memory.hasTraces)
@@ -188,10 +209,9 @@ async function tracesOf(
     memory.hasTraces = false
     return null
   }
-  const tries = (memory.untraced.get(block.hash) ?? 0) + 1
-  memory.untraced.set(block.hash, tries)
   // One that is too long will be too long again.
-  if (tries < MAX_TRACE_TRIES && !(error instanceof RpcTooLarge)) throw error
+  const isHopeless = error instanceof RpcTooLarge
+  if (!givesUp(memory.untraced, block.hash, { most: MAX_TRACE_TRIES, isHopeless })) throw error
   app.telemetry.log.warn('internal_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
   return null
 }
