@@ -27,8 +27,8 @@ const MAX_TRACE_TRIES = 3
 const MAX_TRIES = 20
 /** blocks of which it is remembered how often that failed */
 const MAX_FAILING = 256
-/** How often what was given up for the block before is asked for: a network may have a way of its own with all of its blocks. */
-const TRIES_AFTER_GIVING_UP = 1
+/** How often what was abandoned for the block before is asked for: a network may have a way of its own with all of its blocks. */
+const TRIES_AFTER_ABANDONED = 1
 /** Networks on which withdrawals of the consensus layer are of another coin: Gnosis and its test network pay a token. */
 const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 /** gas of a transaction that runs no code */
@@ -43,19 +43,19 @@ const learned = slot('how native currency is read', (chain: Chain) => ({
   unread: failing(),
 }))
 
-/** How often something failed for a block, and whether it was given up for the last one. */
-type Failing = { tries: BoundedMap<Hex, number>; isGivenUp: boolean }
+/** How often something failed for a block, and whether it was abandoned for the last one. */
+type Failing = { tries: BoundedMap<Hex, number>; wasAbandoned: boolean }
 
-const failing = (): Failing => ({ tries: new BoundedMap(MAX_FAILING), isGivenUp: false })
+const failing = (): Failing => ({ tries: new BoundedMap(MAX_FAILING), wasAbandoned: false })
 
 /** Counts one more failure. @returns whether the block is stored without */
-function givesUp(of: Failing, hash: Hex, { most, isHopeless }: { most: number; isHopeless: boolean }): boolean {
+function isAbandoned(of: Failing, hash: Hex, { most, isHopeless }: { most: number; isHopeless: boolean }): boolean {
   // That says nothing of the next block.
   if (isHopeless) return true
   const tries = (of.tries.get(hash) ?? 0) + 1
   of.tries.set(hash, tries)
-  of.isGivenUp ||= tries >= most
-  return tries >= (of.isGivenUp ? TRIES_AFTER_GIVING_UP : most)
+  of.wasAbandoned ||= tries >= most
+  return tries >= (of.wasAbandoned ? TRIES_AFTER_ABANDONED : most)
 }
 
 type NativeOfBlock = {
@@ -116,14 +116,14 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
   const { unread } = learned.of(chain)
   try {
     const answer = await asked
-    unread.isGivenUp = false
+    unread.wasAbandoned = false
     return answer
   } catch (error) {
     // One that is too long will be too long again.
     const isTooLong = error instanceof RpcTooLarge
     const isSaid = isTooLong || error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
     if (!isSaid) throw error
-    if (!givesUp(unread, block.hash, { most: MAX_TRIES, isHopeless: isTooLong })) throw error
+    if (!isAbandoned(unread, block.hash, { most: MAX_TRIES, isHopeless: isTooLong })) throw error
     app.telemetry.log.warn('native_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
     return null
   }
@@ -197,7 +197,7 @@ async function tracesOf(
   // Not asked, because until now the network was one that logs what moves.
   if (asked.status === 'fulfilled') {
     const internal = asked.value ?? (await fetchInternal(chain.rpc, block))
-    memory.untraced.isGivenUp = false
+    memory.untraced.wasAbandoned = false
     return internal
   }
   const error: unknown = asked.reason
@@ -211,7 +211,7 @@ async function tracesOf(
   }
   // One that is too long will be too long again.
   const isHopeless = error instanceof RpcTooLarge
-  if (!givesUp(memory.untraced, block.hash, { most: MAX_TRACE_TRIES, isHopeless })) throw error
+  if (!isAbandoned(memory.untraced, block.hash, { most: MAX_TRACE_TRIES, isHopeless })) throw error
   app.telemetry.log.warn('internal_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
   return null
 }
