@@ -100,13 +100,19 @@ export type Leading = (EachBlock | ManyBlocks) &
 export type Trailing = Reorganised & {
   isTrailing: true
   /**
-   * Before the transaction of `onBlocks`, with the same blocks: asks a node for what else is to be stored of them.
-   * @returns what is done inside the transaction, behind `onBlocks`
-   * @throws RpcError | RpcUnavailable  then the blocks are tried again
+   * Before the transaction of `onBlocks`: asks a node for what else is to be stored of blocks.
+   * @throws RpcError | RpcUnavailable  what went wrong with the first; then the blocks are tried again
    */
-  gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<(db: Db) => Promise<void>>
+  gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered>
   /** The next blocks of the canonical chain, in order, which share a commit. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
+}
+
+export type Gathered = {
+  /** How many of the blocks it is, from the first: those before the first that went wrong. At least one. */
+  count: number
+  /** what is done inside the transaction, behind `onBlocks` */
+  store(db: Db): Promise<void>
 }
 
 type Reorganised = {

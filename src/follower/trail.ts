@@ -77,15 +77,13 @@ const hasRoom = ({ waiting, failures, held, follower }: Run): boolean =>
 
 async function runTrail(run: Run): Promise<void> {
   const { follower } = run
-  const { app, chain, stopping } = follower
+  const { stopping } = follower
   while (!stopping.aborted) {
     run.isAwake = false
     let waitMs: number
     try {
       waitMs = (await step(run)) ? 0 : LOOK_EVERY_MS
-      if (run.failures > 0)
-        app.telemetry.log.info('history_recovered', { chainId: chain.chainId, failures: run.failures })
-      run.failures = 0
+      recovered(run)
     } catch (error) {
       if (stopping.aborted) break
       waitMs = Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(run.failures, 10))
@@ -99,6 +97,12 @@ async function runTrail(run: Run): Promise<void> {
 
 function release(run: Run): void {
   for (const resolve of run.queue.splice(0)) resolve()
+}
+
+function recovered(run: Run): void {
+  const { app, chain } = run.follower
+  if (run.failures > 0) app.telemetry.log.info('history_recovered', { chainId: chain.chainId, failures: run.failures })
+  run.failures = 0
 }
 
 /** Nothing in memory is trusted after a failure of the database; one of the node leaves the cursor as it was. */
@@ -130,9 +134,10 @@ async function step(run: Run): Promise<boolean> {
   showLag(follower, { history: run.held.number })
   const blocks = await nextBlocks(run, run.held)
   for (let rest = blocks; rest.length > 0 && !follower.stopping.aborted;) {
-    const group = takeTransfers(rest)
-    rest = rest.slice(group.length)
-    run.held = await store(run, run.held, group)
+    const stored = await store(run, run.held, takeTransfers(rest))
+    rest = rest.slice(stored.number - run.held.number)
+    run.held = stored
+    recovered(run)
     waiting.dropThrough(run.held.number)
     if (hasRoom(run)) release(run)
     showLag(follower, { history: run.held.number })
@@ -208,16 +213,20 @@ async function pastHeaders(
   return headers as { number: number; hash: Hex }[]
 }
 
-/** Rows and the cursor they belong to, in one transaction. @throws Fenced | NotFollowed | whatever the listener throws */
-async function store({ follower, listener }: Run, held: HistoryCursor, blocks: KeptBlock[]): Promise<HistoryCursor> {
+/**
+ * Rows and the cursor they belong to, in one transaction: of all blocks, or of the good start of them.
+ * @throws Fenced | NotFollowed | whatever the listener throws
+ */
+async function store({ follower, listener }: Run, held: HistoryCursor, group: KeptBlock[]): Promise<HistoryCursor> {
   const { app, chain } = follower
+  const gathered = await listener.gather?.(app, chain, group)
+  const blocks = group.slice(0, gathered?.count)
   const { number, hash } = blocks.at(-1)!
-  const store = await listener.gather?.(app, chain, blocks)
   await app.db.transaction().execute(async (db) => {
     await moveHistory(db, chain.chainId, held, { number, hash })
     await assertFollowed(db, chain.chainId, { number, hash })
     await listener.onBlocks(db, app, chain, blocks)
-    await store?.(db)
+    await gathered?.store(db)
   })
   return { ...held, number, hash }
 }

@@ -7,6 +7,7 @@ import { fromHex, fromWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
+import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { kindOf } from './native.ts'
 import { nativeCoverage } from './native-coverage.ts'
@@ -135,6 +136,23 @@ suite('native currency behind the follower', () => {
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 13 })
     const asked = script.asked.get('debug_traceBlockByHash')!
     assert.ok(asked <= 12 + 3 * 4, `asked ${asked} times`)
+  })
+
+  test('stores the blocks before one of which a node says nothing, and holds no many blocks back for one', async () => {
+    const script = chainWith((_, hash) => traces(script, hash))
+    let isSilent = true
+    script.onAsk = (method, params) => {
+      const isIt = method === 'eth_getBlockByHash' && params[1] === true && params[0] === script.blocks[6]!.hash
+      if (isSilent && isIt) throw new RpcUnavailable('away', { timedOut: false })
+    }
+    for (let count = 0; count < 9; count++) script.mine(sends)
+    await following(script, indexTransfers, async () => {
+      await until('the blocks before it are stored', async () => (await rows()).length === 5 * 3)
+      isSilent = false
+      await settled(script)
+    })
+    assert.equal((await rows()).length, 9 * 3)
+    assert.deepEqual(await coverage(), { from: 0, internalFrom: 0 })
   })
 
   test('waits for a node that is away, and loses nothing', async () => {

@@ -4,13 +4,12 @@ import type { Chain } from '../chain/network.ts'
 import { isHurried } from '../chain/rpc/errors.ts'
 import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
-import type { BlockNative, KeptBlock, SentNative } from '../follower/block.ts'
+import type { BlockNative, Gathered, KeptBlock, SentNative } from '../follower/block.ts'
 import { checkNative, readNativeOf } from '../follower/native.ts'
 import { fetchBlock } from '../follower/fetch.ts'
 import { lacksMethod, sourceOf } from '../follower/receipt-source.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
-import type { Db } from '../store/db.ts'
 import { insertTransfers } from './columns.ts'
 import { findNative, type FoundNative } from './native.ts'
 import { noteNative, type NativeStretch } from './native-coverage.ts'
@@ -70,33 +69,42 @@ type NativeOfBlock = {
 type WholeNative = BlockNative & { sent: SentNative[] }
 
 /**
- * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says.
+ * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says. A node that fails now and then would hold up
+ * many blocks for ever if all of them had to come right at once.
  * @returns what stores it, in the transaction of the blocks' transfers
  * @throws RpcError | RpcUnavailable | InvalidResponse  then the blocks are tried again
  */
-export async function gatherNative(
-  app: App,
-  chain: Chain,
-  blocks: readonly KeptBlock[],
-): Promise<(db: Db) => Promise<void>> {
-  if (app.config.NATIVE_HISTORY === 'off') return async () => {}
-  const read: (NativeOfBlock | null)[] = []
-  for (let start = 0; start < blocks.length; start += SIDE_BY_SIDE) {
-    const some = blocks.slice(start, start + SIDE_BY_SIDE)
-    read.push(...(await Promise.all(some.map((block) => orNot(app, chain, block, readNative(app, chain, block))))))
-  }
+export async function gatherNative(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered> {
+  if (app.config.NATIVE_HISTORY === 'off') return { count: blocks.length, store: async () => {} }
+  const read = await goodStart(blocks, (block) => orNot(app, chain, block, readNative(app, chain, block)))
   const accounts = await findAccounts(app.db, read.flatMap(partiesOf))
-  const kept = await Promise.all(
-    read.map(async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts))),
-  )
+  const kept = await goodStart(read, async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts)))
   const rows = kept.flatMap((one) => (one === null ? [] : nativeRows(one.block, one.found, accounts)))
   // What is told begins behind the last block of which nothing is known.
   const start = kept.lastIndexOf(null) + 1
-  const stretch = start === kept.length ? null : stretchOf(app, chain, read.slice(start) as NativeOfBlock[])
-  return async (db) => {
-    if (rows.length > 0) await insertTransfers(db, chain, rows)
-    if (stretch !== null) await noteNative(db, chain, stretch)
+  const told = read.slice(start, kept.length) as NativeOfBlock[]
+  const stretch = told.length === 0 ? null : stretchOf(app, chain, told)
+  return {
+    count: kept.length,
+    store: async (db) => {
+      if (rows.length > 0) await insertTransfers(db, chain, rows)
+      if (stretch !== null) await noteNative(db, chain, stretch)
+    },
   }
+}
+
+/** What comes right before the first that does not. @throws what went wrong with the first of all */
+async function goodStart<T, R>(all: readonly T[], ask: (one: T) => Promise<R>): Promise<R[]> {
+  const good: R[] = []
+  while (good.length < all.length) {
+    const results = await Promise.allSettled(all.slice(good.length, good.length + SIDE_BY_SIDE).map(ask))
+    for (const result of results) {
+      if (result.status === 'fulfilled') good.push(result.value)
+      else if (good.length === 0) throw result.reason
+      else return good
+    }
+  }
+  return good
 }
 
 function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch {
