@@ -116,7 +116,7 @@ suite('the OpenAPI document', () => {
         ['readTokenBalance', await alice.get(`${user}/balance/${call.address}`)],
         ['listBalances', await alice.get(`${user}/balances${page}`)],
         ['listTransfers', await until('it is indexed', async () => { const one = await alice.get(`${user}/history${page}`); return one.headers.has('link') ? one : null })], // prettier-ignore
-        ['listTransfers', await until('all of it is looked at', async () => { const one = await alice.get(`${user}/history${page}&include=native`); return one.headers.has('x-native-internal-from-block') ? one : null })], // prettier-ignore
+        ['listTransfers', await until('all of it is looked at', async () => { const one = await alice.get(`${user}/history${page}&include=native`); return one.headers.has('x-native-internal-from-block') ? one : null }, 60_000)], // prettier-ignore
         ['listTransactions', await alice.get(`/v1/transactions${page}`)],
         ['readTransaction', await alice.get(`/v1/transactions/${waited.body.id}?wait=mined`, { prefer: 'wait=1' })],
         ['readContract', await alice.post('/v1/contracts/method/read', call)],
