@@ -22,6 +22,7 @@ import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
@@ -146,7 +147,7 @@ const isTaken = (error: unknown): boolean => error instanceof AppError && error.
 
 /**
  * Rehearsed, and with the most that it may cost, which a sponsor has.
- * @throws sponsor_empty, and what `prepareOperation` throws
+ * @throws sponsor_empty, conflict, and what `prepareOperation` throws
  */
 export async function preparePaid(
   app: App,
@@ -159,6 +160,7 @@ export async function preparePaid(
     prepareOperation(chain, from, intents, carriers[0]!.address),
     balancesOf(chain, carriers),
   ])
+  if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
   const charged = aloneGas(prepared) * highestPrice(prepared.fees)
   const payer = carriers.find((_, index) => balances[index]! >= charged)
   if (payer === undefined) throw noCarrier(app, chain)
