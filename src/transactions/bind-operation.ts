@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { packCalls } from '../gas/operation.ts'
 import { newTransactionId } from '../ids.ts'
+import { isUniqueViolation } from '../store/away.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { SponsorBudget } from '../store/sponsor-budget.ts'
@@ -151,19 +152,31 @@ export async function unbind({ db }: App, { id, accountId, clientId, chainId }: 
   )
 }
 
-/** Gives a bound operation another number: the signer would not sign for the one it has. @returns whether it has it now */
-export async function moveOperation({ db }: App, { id, sequence }: Operation, next: number): Promise<boolean> {
-  const moved = await retrying(() =>
-    db
-      .updateTable('operations')
-      .set({ sequence: next, updated_at: sql`now()` })
-      .where('id', '=', id)
-      .where('sequence', '=', sequence)
-      .where('state', '=', 'BOUND')
-      .returning('id')
-      .executeTakeFirst(),
-  )
-  return moved !== undefined
+/**
+ * Gives a bound operation another number: the signer would not sign for the one it has.
+ * @returns `gone`: another request has moved it, or it is carried; `sequence is taken`: by a row that a database which went back has still
+ */
+export async function moveOperation(
+  { db }: App,
+  { id, sequence }: Operation,
+  next: number,
+): Promise<'moved' | 'gone' | 'sequence is taken'> {
+  try {
+    const moved = await retrying(() =>
+      db
+        .updateTable('operations')
+        .set({ sequence: next, updated_at: sql`now()` })
+        .where('id', '=', id)
+        .where('sequence', '=', sequence)
+        .where('state', '=', 'BOUND')
+        .returning('id')
+        .executeTakeFirst(),
+    )
+    return moved === undefined ? 'gone' : 'moved'
+  } catch (error) {
+    if (isUniqueViolation(error)) return 'sequence is taken'
+    throw error
+  }
 }
 
 /** What an operation is called that was bound and never carried, and never will be: its id is free for another. */
