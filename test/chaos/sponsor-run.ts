@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { judgeSponsored, type SponsoredVerdict } from './sponsor-judge.ts'
+import { loseTails } from './sponsor-tail.ts'
 import { isChangedMind, wantOfPerson, withSponsors } from './sponsor-world.ts'
 import { anyServer, change } from './transactions-client.ts'
 import { run, type RunOptions, type RunReport } from './transactions-run.ts'
@@ -29,14 +30,23 @@ export const STORM_POINTS = [
 /** milliseconds for a block to come, or a raise, to what a client has waited for */
 const MIND_MS = 40
 
-export type SponsoredReport = RunReport & { verdict: SponsoredVerdict }
+export type SponsoredReport = RunReport & { verdict: SponsoredVerdict; lostTails: number }
+
+export type SponsoredRunOptions = RunOptions & {
+  /** the newest seconds of the database are lost again and again; PostgreSQL only */
+  losesTails?: boolean
+}
 
 /** The storm of `transactions-run.ts` where a sponsor sends what people sign: the same faults, and a judge of its own. */
-export async function runSponsored(options: RunOptions): Promise<SponsoredReport> {
+export async function runSponsored(options: SponsoredRunOptions): Promise<SponsoredReport> {
   const { sponsors, prepare } = withSponsors()
+  let lostTails = 0
   const report = await run({
     ...options,
     prepare,
+    ...(options.losesTails === true
+      ? { fault: async (world, signal) => void (lostTails = await loseTails(world, signal)) }
+      : {}),
     want: wantOfPerson,
     judge: judgeSponsored(sponsors),
     meddle: async (world, write, answers) => {
@@ -47,5 +57,5 @@ export async function runSponsored(options: RunOptions): Promise<SponsoredReport
       answers[answer] = (answers[answer] ?? 0) + 1
     },
   })
-  return report as SponsoredReport
+  return { ...report, lostTails } as SponsoredReport
 }

@@ -60,7 +60,7 @@ export type RunOptions = {
   /** what clients do about a write that they were just told of */
   meddle?: typeof meddle
   /** faults of its own, until it is over */
-  fault?: (world: ChaosWorld, signal: AbortSignal) => Promise<void>
+  fault?: (world: ChaosWorld, signal: AbortSignal) => Promise<unknown>
   /** who says what became of it all */
   judge?: typeof judge
   /** what clients do about writes that they were told of, once the faults stop and until all is judged */
