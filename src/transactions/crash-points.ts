@@ -37,6 +37,7 @@ export type Step =
   | 'before-answer-operation'
   | 'before-repack'
   | 'before-expire'
+  | 'in-restore-operation'
 
 type Hook = (step: Step) => void | Promise<void>
 const hooks = slot('what interrupts the steps of writes', (_app: App): { hook: Hook | null } => ({ hook: null }))

@@ -49,7 +49,7 @@ export async function loseTail({ servers }: ChaosWorld, goBack: () => Promise<vo
 }
 
 /** milliseconds between two losses, and how much is lost each time */
-const BETWEEN_MS = 6_000
+const BETWEEN_MS = 3_000
 const TAIL_MS = 2_000
 
 /** Loses the newest seconds of the database again and again, until the storm is over. @returns how often */
@@ -58,7 +58,7 @@ export async function loseTails(world: ChaosWorld, signal: AbortSignal): Promise
   while (world.db !== null && !signal.aborted) {
     await pause(BETWEEN_MS + world.roll() * BETWEEN_MS)
     if (!world.servers.some((server) => server.isReady())) continue
-    const goBack = await rememberAll(world.db).catch(() => null)
+    const goBack = await rememberAll(world.db).catch((error: unknown) => (console.log("DEBUG", error), null))
     if (goBack === null) continue
     await pause(500 + world.roll() * TAIL_MS)
     if (signal.aborted) break
