@@ -45,7 +45,7 @@ const groupOf = oncePer('commits of operations', (app, chain) =>
 )
 
 /**
- * However many they are: a lock, one statement that reads what stands in their way, one that writes them, and a commit. What is read is
+ * However many they are: a lock, one statement that reads what is in their way, one that writes them, and a commit. What is read is
  * of after the lock, so no replica reserves beside this.
  */
 async function commit(app: App, chain: Chain, members: OperationBinding[]): Promise<BindResult[]> {

@@ -21,7 +21,7 @@ type Reserving = { id: string; clientId: string; accountId: string }
 type StandingRow = { id: string | null; client_id: string | null; account_id: string | null; hour: Date | null; wei: string | null } // prettier-ignore
 
 /**
- * What stands in the way of operations that are about to be bound, in one statement: ids that are a transaction's or an operation's, and what is counted of
+ * What is in the way of operations that are about to be bound, in one statement: ids that are a transaction's or an operation's, and what is counted of
  * the budgets that they are paid of. By the primary keys of all five tables.
  */
 export async function readStanding(
