@@ -2,7 +2,6 @@ import { highestPrice } from '../chain/fees.ts'
 import { currentFees } from '../chain/current-fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
-import { revertDataOf } from '../chain/rpc/errors.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -15,16 +14,16 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
-import { DELEGATED, GAS_CONTRACTS } from './delegation.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
-import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from './operation.ts'
-import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
+import { addedGas, bytesOf } from './operation-gas.ts'
+import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
-/** An operation with its signature, as the dispatcher takes it. */
-export type SignedOperation = { operation: Operation; packed: Buffer }
+/** An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it. */
+export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true }
 
 /** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
@@ -37,8 +36,6 @@ const MAX_PACKED_BYTES = 98_304
 const LANES = 2
 /** parts of a transaction */
 const WHOLE = 1_000_000
-/** EIP-7702, PER_EMPTY_ACCOUNT_COST */
-const AUTHORIZATION_GAS = 25_000n
 /** seconds that an operation has to be good for when it is sent */
 export const MIN_LIFE_SECONDS = 30
 /** whose writes they are, as applications count */
@@ -167,10 +164,13 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   const [authorizations, fees, least, available] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),
-    gasOf(chain, sponsor.address, intent, operations),
+    outerGasOf(chain, {
+      ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
+      isRepacked: group.some(({ isRepacked }) => isRepacked),
+    }),
     readAt(chain, 'latest', ({ balance }) => balance(sponsor.address)),
   ]).catch((error: unknown) => {
-    throw error instanceof CannotCarry ? error : mapChainError(error)
+    throw error instanceof OuterReverts ? new CannotCarry(null) : mapChainError(error)
   })
   const gas = withAuthorizations(least, authorizations, operations)
   const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
@@ -183,31 +183,6 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   } catch (error) {
     throw explain(error)
   }
-}
-
-/** At most what all of it takes, by the rules of Ethereum; more where the network says so. @throws CannotCarry where it would be reverted whole */
-async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations: Operation[]): Promise<bigint> {
-  const least = outerGas(operations)
-  // Who delegates in it has its code in the question.
-  const delegating = operations.filter(({ authorizationNonce }) => authorizationNonce !== null)
-  const codes = Object.fromEntries(delegating.map((one) => [one.from, { code: DELEGATED }]))
-  let asked: bigint
-  try {
-    asked = readGas(await rpc.call('eth_estimateGas', [{ from, to, data }, 'latest', codes]))
-  } catch (error) {
-    if (revertDataOf(error) === undefined) throw error
-    throw new CannotCarry(null)
-  }
-  const wanted = (asked * 11n) / 10n + AUTHORIZATION_GAS * BigInt(delegating.length)
-  const gas = wanted > least ? wanted : least
-  return gas > MAX_GAS ? MAX_GAS : gas
-}
-
-/** Those of accounts that delegated already, by which they delegate again where that is reorganised away, are counted by nobody yet. */
-function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
-  const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))
-  const wanted = gas + AUTHORIZATION_GAS * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length)
-  return wanted > MAX_GAS ? MAX_GAS : wanted
 }
 
 /**

@@ -38,17 +38,19 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
 
 /** The same of a transaction that carries operations, in one commit with them. */
 async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
-  await storeLater(app, chain, bound, attempt, async (db) => {
-    await db
-      .updateTable('transactions')
-      .set({ state: 'SUBMITTED', ...submitted(app, chain, bound, attempt) })
-      .where('id', '=', bound.id)
-      .where('state', '=', 'BOUND')
-      .execute()
-    await linkOperations(db, app, bound, attempt.hash)
-    await reach(app, 'in-store-outer')
-  })
+  const stored = await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const [outcome] = await insertFirst(db, app, chain, [{ bound, attempt }])
+      if (outcome === 'lost') return 'lost'
+      await linkOperations(db, app, bound, attempt.hash)
+      await reach(app, 'in-store-outer')
+      return outcome
+    }),
+  )
   tellSigned(app, chain, bound.from)
+  if (stored !== 'lost') return stored === 'due'
+  // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
+  assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -56,7 +58,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
-  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members))),
+  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app.db, app, chain, members))),
 )
 
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
@@ -65,7 +67,7 @@ const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
  * `broadcast_at` is set here, not after the broadcast: it says that someone has taken it on, and saves a commit. Of what is
  * queued, the keeper has.
  */
-async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Promise<StoreOutcome[]> {
+async function insertFirst(db: Db, app: App, chain: Chain, members: StoredAttempt[]): Promise<StoreOutcome[]> {
   const at = new Date(app.now()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
     ...{
@@ -97,7 +99,7 @@ async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Pr
       update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
       from signed where transactions.id = signed.id and transactions.state = 'BOUND'
     )
-    select id, is_far from signed`.execute(app.db)
+    select id, is_far from signed`.execute(db)
   const stored = new Map(there.map(({ id, is_far }) => [id, is_far ? 'queued' : 'due'] as const))
   return members.map(({ bound: { id } }) => stored.get(id) ?? 'lost')
 }
