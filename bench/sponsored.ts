@@ -226,13 +226,14 @@ try {
     }
     for (const side of sides) for (let index = 0; index < ACCOUNTS; index++) await writeBy(side, null)
     await chain.settle(accepted)
-    for (let until = performance.now() + 2_000 * seconds; performance.now() < until;)
+    const until = performance.now() + 2_000 * seconds
+    while (performance.now() < until)
       for (const [index, side] of sides.entries()) await writeBy(side, took[index]!)
     const lost = await chain.settle(accepted)
     const at = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)]!.toFixed(1) // prettier-ignore
     for (const [index, { name }] of sides.entries())
       console.log(
-        `alone, in turns: ${name.padEnd(8)} p25 ${at(took[index]!, 0.25)}  p50 ${at(took[index]!, 0.5)}  p90 ${at(took[index]!, 0.9)} ms of ${took[index]!.length}`,
+        `alone, in turns: ${name.padEnd(8)} p10 ${at(took[index]!, 0.1)}  p25 ${at(took[index]!, 0.25)}  p50 ${at(took[index]!, 0.5)}  p90 ${at(took[index]!, 0.9)} ms of ${took[index]!.length}`,
       )
     if (lost.length > 0) console.log(`  ${lost.length} of ${accepted.size} were not mined`)
     for (const { program } of sides) await stage.endEarly(program!)

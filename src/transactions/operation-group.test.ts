@@ -1,6 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
 import { watchStatements } from '../../test/watch-statements.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -31,6 +33,7 @@ before(async () => {
 afterEach(async () => {
   watch.rest()
   interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
   await world.mine()
 })
 after(() => world?.close())
@@ -194,4 +197,28 @@ test('writes that arrive together: who is refused, repeats, or has another’s k
   assert.ok(third === 10n || third === 18n, String(third))
   // What was refused by the signer reserves nothing any more.
   assert.equal(await spentOfBudget(world.db, 'demo', barred.accountId), 0n)
+})
+
+test('what was in a transaction that did not do it is run once before it goes into another; what was not is not', async () => {
+  const writer = await world.poor('again')
+  await world.add(world.first, writer)
+  await world.mine()
+  // A network is asked for its gas with the first of them.
+  await world.add(world.first, writer)
+  const run: string[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if ((params[0] as { to?: string } | null)?.to === world.dispatcher && params.length === 3) run.push(method)
+    return next()
+  })
+  const { answer } = await world.add(world.first, writer)
+  assert.deepEqual(run, [])
+  const { outer_id: first } = (await rowOf(answer.id))!
+  await world.cancelOuter(first!)
+  await until('it is packed again', async () => {
+    await keep(world)
+    return (await rowOf(answer.id))!.outer_id !== first
+  })
+  assert.deepEqual(run, ['eth_call'])
+  await world.mine()
+  assert.equal(await world.countOf(writer), 3n)
 })

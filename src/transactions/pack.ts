@@ -6,12 +6,14 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { dispatchData } from '../gas/dispatch.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Sponsor } from '../sponsors/sponsors.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
+import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { GAS_CONTRACTS } from './delegation.ts'
@@ -192,15 +194,16 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
  */
 async function authorizationsOf(
   { db }: App,
-  { chainId }: Chain,
+  chain: Chain,
   { address }: Sponsor,
   operations: Operation[],
 ): Promise<OuterAuthorization[]> {
+  const { chainId } = chain
   const wanted = new Map(
     operations.flatMap(({ from, authorizationNonce: nonce }) => (nonce === null ? [] : [[from, { from, nonce }]])),
   )
   const known = operations.map(({ from }) => from).filter((from) => !wanted.has(from))
-  const again = await delegatedElsewhere(db, chainId, address, known)
+  const again = await delegatedElsewhere(db, chain, address, known)
   if (wanted.size === 0) return again
   const rows = await retrying(() =>
     db
@@ -235,8 +238,11 @@ async function authorizationsOf(
  * Accounts that delegated in a transaction of another sponsor that is not final. A reorganisation may put that one behind this one, whatever their
  * nonces: so that they delegate here then, their authorization is carried once more. Else it is passed over, and costs its gas.
  */
-async function delegatedElsewhere(db: App['db'], chainId: number, sponsor: Hex, accounts: Hex[]) {
+async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all: Hex[]) {
+  const { accounts: here } = delegatedHere.of(chain)
+  const accounts = all.filter((account) => !here.has(`${sponsor}${account}`))
   if (accounts.length === 0) return []
+  const { chainId } = chain
   const rows = await retrying(() =>
     db
       .selectFrom('operations as o')
@@ -250,8 +256,26 @@ async function delegatedElsewhere(db: App['db'], chainId: number, sponsor: Hex, 
       .orderBy('o.authorization_nonce')
       .execute(),
   )
-  return [...new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))].map(([from, nonce]) => ({ from, nonce })) // prettier-ignore
+  const found = new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))
+  for (const account of accounts) if (!found.has(account)) here.set(`${sponsor}${account}`, true)
+  return [...found].map(([from, nonce]) => ({ from, nonce }))
 }
+
+const MAX_REMEMBERED = 100_000
+
+/**
+ * Sponsors and accounts that delegated, of which no other sponsor has an open transaction in which they do: none comes to be before blocks are
+ * reorganised. Begins anew where they may have been.
+ */
+const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
+  const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
+  let last = chain.head.current()
+  chain.head.onChange((block) => {
+    if (last !== null && block.parentHash !== last.hash) known.accounts = new BoundedMap(MAX_REMEMBERED)
+    last = block
+  })
+  return known
+})
 
 /** What is wrong with a sponsor is not the person's. */
 function explain(error: unknown): unknown {
