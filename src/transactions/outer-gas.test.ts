@@ -49,7 +49,7 @@ test('a network that takes more is asked for each transaction, and has what it s
   assert.deepEqual(methods(), ['eth_estimateGas', 'eth_estimateGas'])
 })
 
-test('where somebody delegates, or was in a transaction before, it is run with that gas first', async () => {
+test('where someone delegates, or was in a transaction before, it is run with that gas first', async () => {
   const { gasOf, methods, asked, node } = network(100_000n)
   await gasOf()
   methods()
