@@ -24,6 +24,7 @@ export const OF_AUTH: Grants = {
     'stopped_lanes',
     'transactions',
     'cursors',
+    'native_coverage',
     'backfill_work',
   ],
   without: {},
