@@ -91,6 +91,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
       exports,
       records,
       chain,
+      macs: deks.macs,
       freezes,
       token,
       browser,
@@ -360,7 +361,7 @@ test('an end of the ledger that was cut off while the signer runs gives nothing 
 })
 
 test('what ended a request is found among the records that followed it, whatever an index says', async (t) => {
-  const { ask, exports, records, chain } = await world(t)
+  const { ask, exports, records, chain, db, ledger, macs } = await world(t)
   await ask()
   const asked = records.newest(ALICE)!
   await chain.look(asked)
@@ -369,6 +370,9 @@ test('what ended a request is found among the records that followed it, whatever
   await ask(BOB)
   await chain.look(asked)
   assert.throws(() => chain.assertOpen(records.newest(BOB)!), refused('export_not_ready'))
+  // Genuine records, of a ledger that was accepted at this size once and goes on otherwise in memory.
+  const head = () => ({ ...ledger.head(), record: Buffer.alloc(32, 7) })
+  await assert.rejects(openExportChain({ db, macs, ledger: { head } }).look(asked), /does not end where it did/)
   await exports.cancel({ userId: ALICE, by: 'person' })
   assert.throws(() => chain.assertOpen(asked), /ended a request/)
   await assert.rejects(chain.look(asked), LedgerDamaged)
