@@ -44,6 +44,7 @@ import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
+import { cancelOuter } from './cancel-outer.ts'
 import { signOuter } from './sign-outer.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './signatures.ts'
@@ -205,6 +206,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     signOperation: (request) => signOperation(inside, request),
     checkOperation: (request) => checkOperation(inside, request),
     signOuter: (request) => signOuter(inside, request),
+    cancelOuter: (request) => cancelOuter(inside, request),
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
@@ -324,6 +326,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       signOperation: refuse,
       checkOperation: refuse,
       signOuter: refuse,
+      cancelOuter: refuse,
       recall: refuse,
       recallSince: refuse,
       wrapped: refuse,
