@@ -19,7 +19,7 @@ import type { KeptAccount } from './wrapping.ts'
 
 /**
  * Verb `cancelOuter`: at the nonce of a sponsor's transaction that carries operations, the dispatcher's `cancel` of some of them, or of none, with
- * authorizations of accounts in it. It does nothing that anybody signed, and no id is used up but of the person whose token is shown, so
+ * authorizations of accounts in it. It does nothing that anyone signed, and no id is used up but of the person whose token is shown, so
  * that all it can do is to keep that person's operations from being done. Its fee has the bounds of what is signed without a token: a person's says nothing of what
  * a sponsor may lose. It is the only cancel of its nonce.
  * Errors: bad_request, unknown_account, forbidden_user, account_frozen, application_suspended, invalid_token, insufficient_scope, policy_denied,

@@ -17,6 +17,7 @@ import { openBeside } from './beside.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import type { Deks } from './deks.ts'
+import { openExportChain } from './export-chain.ts'
 import { openExportRecords } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { openExports, type Exports } from './exports.ts'
@@ -165,6 +166,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
     identity,
     records: openExportRecords(db, deks.macs),
+    chain: openExportChain({ db, macs: deks.macs, ledger }),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
   const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })

@@ -5,7 +5,7 @@ import { mutantsOf, type SourceMutant } from '../../test/source-mutants.ts'
 
 /** What would do a write twice, lose one, or spend more than was allowed, if this code were it. */
 const MUTANTS: SourceMutant[] = [
-  ['the status of a transaction is believed in place of its events', 'settle-operations.ts', "event.kind === 'Skipped' ? [] : [{ hash, event, state: stateOf(event) }]", "event.kind === 'Skipped' ? [] : [{ hash, event, state: 'MINED' as const }]", 'operations', 'stale authorization'], // prettier-ignore
+  ['the status of a transaction is believed in place of its events', 'settle-operations.ts', 'state: stateOf(event),', "state: 'MINED' as const,", 'operations', 'stale authorization'], // prettier-ignore
   ['no deadline check before another packing, by the clock of the chain', 'tend-operations.ts', ".where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)", '', 'operation-packing', 'clock of the chain'], // prettier-ignore
   ['no deadline check before another packing, by the clock of the server', 'pack.ts', 'operation.deadline >= soon', 'operation.deadline >= 0 * soon', 'operation-packing', 'clock of this server'], // prettier-ignore
   ['another packing without asking whether the id is used', 'tend-operations.ts', 'if (await isUsedAt(chain, operation, head)) return\n  const', 'const', 'operation-packing', 'the dispatcher is asked'], // prettier-ignore
