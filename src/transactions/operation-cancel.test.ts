@@ -72,35 +72,6 @@ async function delegated(name: string): Promise<Writer> {
   return writer
 }
 
-/** Writes that share a transaction: they come while two others are on their way. */
-async function inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]> {
-  const busy = [await delegated('busy-one'), await delegated('busy-two')]
-  const { promise, resolve } = Promise.withResolvers<void>()
-  let asked = 0
-  world.first.misbehave(async (method, params, next) => {
-    const to = (params[0] as { to?: string } | undefined)?.to
-    if (method === 'eth_estimateGas' && to?.toLowerCase() === world.dispatcher) {
-      asked++
-      await promise
-    }
-    return next()
-  })
-  const before: Promise<unknown>[] = []
-  for (const [index, writer] of busy.entries()) {
-    before.push(add(writer, 2))
-    await until('it is on its way', async () => asked === index + 1)
-  }
-  const bound = async () => Number((await world.db.selectFrom('operations').select(({ fn }) => fn.countAll().as('all')).executeTakeFirstOrThrow()).all) // prettier-ignore
-  const already = await bound()
-  const after = Promise.all(writes.map((write) => write()))
-  await until('they wait', async () => (await bound()) === already + writes.length)
-  await new Promise((done) => setTimeout(done, 300))
-  resolve()
-  await Promise.all(before)
-  world.first.misbehave(null)
-  return after
-}
-
 /** Only these bytes reach the node. */
 const only = (raw: Hex) =>
   world.first.misbehave((method, params, next) =>
@@ -169,7 +140,7 @@ test('a person who cancels the write in which they delegate has delegated all th
 
 test('what the signer raises no more, since one person in it is frozen, is cancelled without the delegations of the others', async () => {
   const [frozen, other] = [await delegated('frozen'), await world.poor('delegates-beside')]
-  const [held, first] = await inOne([() => add(frozen, 2), () => add(other, 1)])
+  const [held, first] = await world.inOne([() => add(frozen, 2), () => add(other, 1)])
   const outer = (await rowOf(first!.answer.id)).outer_id!
   assert.equal((await rowOf(held!.answer.id)).outer_id, outer)
   const second = await add(other, 2)
