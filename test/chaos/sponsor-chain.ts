@@ -39,7 +39,10 @@ export async function readOnChain(world: ChaosWorld, sponsors: Sponsors): Promis
       if (event.kind === 'Skipped') continue
       const id = idOf(event.space, event.sequence)
       const { kind } = event
-      settled.set(id, [...(settled.get(id) ?? []), { tx, event: kind === 'Failed' ? { kind, reason: event.reason } : { kind } }])
+      settled.set(id, [
+        ...(settled.get(id) ?? []),
+        { tx, event: kind === 'Failed' ? { kind, reason: event.reason } : { kind } },
+      ])
     }
   }
   const own = new Set(sponsors.accounts.map(({ address }) => address))
@@ -101,7 +104,7 @@ export function unpack(data: Hex): Packed[] {
   const space: Hex = `0x${bytes.subarray(16, 36).toString('hex')}`
   const end = DISPATCH_BYTES + Number(BigInt(`0x${bytes.subarray(68, 100).toString('hex')}`))
   const all: Packed[] = []
-  for (let place = DISPATCH_BYTES; place < end; ) {
+  for (let place = DISPATCH_BYTES; place < end;) {
     const next = place + HEADER_BYTES + bytes.readUIntBE(place + 105, 3)
     const part = bytes.subarray(place, next)
     const account: Hex = `0x${part.subarray(0, 20).toString('hex')}`
@@ -113,7 +116,10 @@ export function unpack(data: Hex): Packed[] {
 }
 
 /** All that was ever packed, by id: each with the transactions that carry it, as the node was offered them. */
-export function packedOf({ node }: ChaosWorld, sponsors: Sponsors): Map<Hex, (Packed & { from: Hex; nonce: number; hash: Hex; at: number })[]> {
+export function packedOf(
+  { node }: ChaosWorld,
+  sponsors: Sponsors,
+): Map<Hex, (Packed & { from: Hex; nonce: number; hash: Hex; at: number })[]> {
   const own = new Set(sponsors.accounts.map(({ address }) => address))
   const all = [...node.pool.offered.values()]
     .filter(({ from, to }) => own.has(from) && to === GAS.dispatcher)

@@ -36,7 +36,11 @@ export const judgeSponsored =
   async (
     world: ChaosWorld,
     writes: Write[],
-    { accounts = world.accounts, windowMs = WINDOW_MS, log = () => {} }: { accounts?: Account[]; windowMs?: number; log?: (line: string) => void } = {},
+    {
+      accounts = world.accounts,
+      windowMs = WINDOW_MS,
+      log = () => {},
+    }: { accounts?: Account[]; windowMs?: number; log?: (line: string) => void } = {},
   ): Promise<SponsoredVerdict> => {
     const startedAt = performance.now()
     const backlog = writes.filter(({ hash }) => hash === null).length + world.node.pool.size()
@@ -68,7 +72,13 @@ export const judgeSponsored =
     const countOf = (check: Check) => all.filter((problem) => checkOf(problem) === check).length
     const last = Math.max(from, ...[...evidence.said.settled.values()].flat().map(({ tx }) => tx.block.number))
     return {
-      ...{ writes: writes.length, mined: seen.done, failed: seen.failed, undelegated: seen.undelegated, cancels: seen.cancels },
+      ...{
+        writes: writes.length,
+        mined: seen.done,
+        failed: seen.failed,
+        undelegated: seen.undelegated,
+        cancels: seen.cancels,
+      },
       packedAgain: [...packedOf(world, sponsors).values()].filter((some) => new Set(some.map(({ from: of, nonce }) => slotOf(of, nonce))).size > 1).length, // prettier-ignore
       ...{ rows: evidence.operations.length + evidence.rows.length, transfers: evidence.transfers.length },
       attempts: [...evidence.attempts.values()].reduce((sum, some) => sum + some.length, 0),
@@ -101,7 +111,8 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
     const [settled] = said.settled.get(operation.id) ?? []
     const state = told?.body.state ?? told?.body.code ?? 'nothing'
     const expected = expectedOf(write, settled)
-    if (expected === null) return tell('lost', `${name} was told ${operation.id}, the chain says ${sayOf(settled)}, the service ${state}`)
+    if (expected === null)
+      return tell('lost', `${name} was told ${operation.id}, the chain says ${sayOf(settled)}, the service ${state}`)
     if (!expected.includes(state)) tell('wrong', `${name} is ${state}, the chain says ${sayOf(settled)}`)
     if (settled?.event.kind === 'Done') seen.done++
     else if (state === 'CANCELLED') seen.cancels++
@@ -155,7 +166,12 @@ function judgeEffects(world: ChaosWorld, writes: Write[], { effects, settled }: 
 }
 
 /** No nonce of a sponsor that the node ever saw is missing, or had two effects; sponsors send nothing else, and people nothing at all. */
-function judgeNonces({ node, accounts, foreign }: ChaosWorld, sponsors: Sponsors, { outers, chain }: OnChain, tell: Tell): void {
+function judgeNonces(
+  { node, accounts, foreign }: ChaosWorld,
+  sponsors: Sponsors,
+  { outers, chain }: OnChain,
+  tell: Tell,
+): void {
   const own = new Set(sponsors.accounts.map(({ address }) => address))
   const offered = [...node.pool.offered.values()].filter(({ from }) => own.has(from))
   const mined = new Map(outers.map((tx) => [slotOf(tx.from, tx.nonce), tx]))
@@ -167,7 +183,8 @@ function judgeNonces({ node, accounts, foreign }: ChaosWorld, sponsors: Sponsors
     if (new Set(some.map(({ data }) => data)).size > 1) tell('gaps', `${slot} was given to several transactions`)
   for (const tx of outers) {
     const isDispatch = tx.to === GAS.dispatcher && tx.value === 0n
-    if (!isDispatch && !doesNothing(tx.from, tx) && !foreign.has(tx.hash)) tell('doubled', `${tx.hash} of a sponsor is neither a dispatch nor a cancel`)
+    if (!isDispatch && !doesNothing(tx.from, tx) && !foreign.has(tx.hash))
+      tell('doubled', `${tx.hash} of a sponsor is neither a dispatch nor a cancel`)
   }
   const people = new Set(accounts.map(({ address }) => address))
   for (const { from, hash } of chain.transactions) if (people.has(from)) tell('doubled', `${hash} is sent by a person`)
@@ -178,6 +195,7 @@ function judgePacking(world: ChaosWorld, sponsors: Sponsors, tell: Tell): void {
   for (const [id, some] of packedOf(world, sponsors)) {
     if (new Set(some.map(({ bytes }) => bytes)).size > 1) tell('doubled', `${id} stands for several operations`)
     for (const { at, deadline, hash } of some)
-      if (Math.floor(at / 1_000) > deadline) tell('price', `${id} was packed in ${hash}, ${Math.floor(at / 1_000) - deadline} s after its last second`)
+      if (Math.floor(at / 1_000) > deadline)
+        tell('price', `${id} was packed in ${hash}, ${Math.floor(at / 1_000) - deadline} s after its last second`)
   }
 }

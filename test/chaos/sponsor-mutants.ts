@@ -69,7 +69,13 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'what was reverted whole has failed',
     scenario: 'another-packing',
     caughtBy: 'invented',
-    patches: [['transactions/tend-operations.ts', "  await reach(app, 'before-repack')\n", '  return fail(app, chain, row, head)\n']],
+    patches: [
+      [
+        'transactions/tend-operations.ts',
+        "  await reach(app, 'before-repack')\n",
+        '  return fail(app, chain, row, head)\n',
+      ],
+    ],
   },
   {
     name: 'a key of a sponsored write stands for nothing',
@@ -158,11 +164,18 @@ export async function playSponsorScenario(
 }
 
 /** Whether what has to find it did; what else was found is no matter. */
-export async function playSponsorMutant(mutant: SponsorMutant, cluster: string): Promise<{ isCaught: boolean; said: string; seconds: number }> {
+export async function playSponsorMutant(
+  mutant: SponsorMutant,
+  cluster: string,
+): Promise<{ isCaught: boolean; said: string; seconds: number }> {
   const { scenario, caughtBy } = mutant
   const code = 'dispatcher' in mutant ? await mistakenDispatcher(mutant.dispatcher) : undefined
   const patches = 'dispatcher' in mutant ? patchesFor(code!) : mutant.patches
-  const { problems, seconds } = await playSponsorScenario(scenario, { cluster, patches, ...(code === undefined ? {} : { code }) })
+  const { problems, seconds } = await playSponsorScenario(scenario, {
+    cluster,
+    patches,
+    ...(code === undefined ? {} : { code }),
+  })
   const found = problems.find((problem) => checkOf(problem) === caughtBy)
   return { isCaught: found !== undefined, said: found ?? `not by "${caughtBy}": ${problems.join('; ')}`, seconds }
 }
@@ -177,7 +190,10 @@ async function mistakenDispatcher(what: string): Promise<GasCode> {
   const mutant = gasMutants.find((one) => one.what === what)
   if (mutant === undefined) throw new Error(`there is no mistake of the contracts called ${what}`)
   const sources = gasSources()
-  const bytecode = compileGas({ ...sources, [mutant.file]: sources[mutant.file].replace(mutant.old, () => mutant.mistaken) })
+  const bytecode = compileGas({
+    ...sources,
+    [mutant.file]: sources[mutant.file].replace(mutant.old, () => mutant.mistaken),
+  })
   const anvil = await startAnvil()
   try {
     const [from] = await anvil.rpc<Hex[]>('eth_accounts')

@@ -101,7 +101,14 @@ export async function playSponsorPoints({
   const startedAt = performance.now()
   const { sponsors, prepare } = withSponsors()
   const settings = { LANE_BUMP_AFTER_SECONDS: '1' }
-  const world = await chaosWorld({ roll: fractionsOf(SEED), replicas, cluster, accounts: 2 * points.length, settings, prepare })
+  const world = await chaosWorld({
+    roll: fractionsOf(SEED),
+    replicas,
+    cluster,
+    accounts: 2 * points.length,
+    settings,
+    prepare,
+  })
   const end = new AbortController()
   const mining = { isPaused: false }
   const miner = mine(world, mining, end.signal)
@@ -259,7 +266,10 @@ async function retracting(stage: Stage): Promise<void> {
   await world.node.mine()
   const head = Number(await world.node.anvil.rpc<string>('eth_blockNumber'))
   await until('the follower has the newest block', () => isFollowed(world, head))
-  const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: string }>('eth_getTransactionReceipt', writes[0]!.hash)
+  const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: string }>(
+    'eth_getTransactionReceipt',
+    writes[0]!.hash,
+  )
   for (const server of world.servers) server.arm(step)
   await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
   await dies(world.servers, step)

@@ -25,7 +25,11 @@ export async function judgePurses(evidence: SponsoredEvidence, tell: Tell): Prom
   const { world, people, writes, said } = evidence
   const purses = new Map<Hex, Purse>([[world.probe, { coins: 0n, tokens: 0n, count: 0n }]])
   for (const person of people)
-    purses.set(person.address, { coins: startOf(world, person) + (world.given.get(person.address) ?? 0n), tokens: TOKENS, count: 0n })
+    purses.set(person.address, {
+      coins: startOf(world, person) + (world.given.get(person.address) ?? 0n),
+      tokens: TOKENS,
+      count: 0n,
+    })
   const active = new Set<Hex>()
   const add = (address: Hex, what: keyof Purse, amount: bigint) => {
     const purse = purses.get(address)
@@ -65,12 +69,18 @@ export async function judgePurses(evidence: SponsoredEvidence, tell: Tell): Prom
       call(world.probe, 'countOf', address),
     ]),
   )
-  const numberOf = (data: Hex, functionName: 'balanceOf' | 'countOf') => decodeFunctionResult({ abi, functionName, data })
+  const numberOf = (data: Hex, functionName: 'balanceOf' | 'countOf') =>
+    decodeFunctionResult({ abi, functionName, data })
   for (const [index, [address, { coins, tokens, count }]] of all.entries()) {
-    if (BigInt(held[3 * index]!) !== coins) tell('money', `${address} has ${BigInt(held[3 * index]!)} wei, by what was asked for ${coins}`)
-    if (numberOf(held[3 * index + 1]!, 'balanceOf') !== tokens) tell('money', `${address} has other tokens than ${tokens}`)
+    if (BigInt(held[3 * index]!) !== coins)
+      tell('money', `${address} has ${BigInt(held[3 * index]!)} wei, by what was asked for ${coins}`)
+    if (numberOf(held[3 * index + 1]!, 'balanceOf') !== tokens)
+      tell('money', `${address} has other tokens than ${tokens}`)
     if (numberOf(held[3 * index + 2]!, 'countOf') !== count)
-      tell('doubled', `${address} added ${numberOf(held[3 * index + 2]!, 'countOf')} to its number, by what was asked for ${count}`)
+      tell(
+        'doubled',
+        `${address} added ${numberOf(held[3 * index + 2]!, 'countOf')} to its number, by what was asked for ${count}`,
+      )
   }
   await judgeDelegations(evidence, active, tell)
   await judgeFees(evidence, tell)
@@ -87,7 +97,8 @@ async function judgeDelegations({ world, people }: SponsoredEvidence, active: Se
   )
   for (const [index, { name, address }] of people.entries()) {
     const [code, count] = [answers[2 * index]!, Number(answers[2 * index + 1]!)]
-    if (code !== '0x' && code !== DELEGATED) tell('money', `${name} has other code than the delegate's: ${code.slice(0, 60)}`)
+    if (code !== '0x' && code !== DELEGATED)
+      tell('money', `${name} has other code than the delegate's: ${code.slice(0, 60)}`)
     if (active.has(address) && code !== DELEGATED) tell('doubled', `${name} did something, and has not delegated`)
     if (count !== (code === '0x' ? 0 : 1)) tell('gaps', `${name} is at nonce ${count}`)
   }

@@ -27,7 +27,8 @@ export async function judgeReplays(evidence: SponsoredEvidence, tell: Tell): Pro
   const snapshot = await anvil.rpc<Hex>('evm_snapshot')
   try {
     await anvil.rpc('anvil_dropAllTransactions')
-    for (const { address } of world.accounts) await anvil.rpc('anvil_setBalance', address, `0x${(10n * COINS).toString(16)}`)
+    for (const { address } of world.accounts)
+      await anvil.rpc('anvil_setBalance', address, `0x${(10n * COINS).toString(16)}`)
     await send(evidence, packed.filter(({ id }) => !free.has(id))) // prettier-ignore
     await compare(evidence, 'what was settled', tell)
     await anvil.rpc('evm_increaseTime', LATER_SECONDS)

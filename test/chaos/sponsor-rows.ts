@@ -4,7 +4,7 @@ import { BATCH_ROUTE } from '../../src/contracts/write-batch.ts'
 import { WRITE_ROUTE } from '../../src/contracts/write.ts'
 import { readFailure } from '../../src/gas/events.ts'
 import { accountIdOf, transactionIdOf, type Hex } from '../../src/ids.ts'
-import { fromHex, toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/store/bytes.ts'
 import type { Database } from '../../src/store/rows.ts'
 import { ask, inParallel, patiently } from './transactions-answers.ts'
 import { anyServer, bodyOf, effectOf, readAt, repeat, routeOf, type Write } from './transactions-client.ts'
@@ -93,12 +93,16 @@ function judgeOperation(evidence: SponsoredEvidence, row: OperationRow, tell: Te
   if (row.block_number !== tx.block.number || row.block_hash === null || toHex(row.block_hash) !== tx.block.hash)
     tell('block', `${name} is in block ${row.block_number}, the chain has it in ${tx.block.number}`)
   const outer = row.outer_id === null ? [] : (attempts.get(row.outer_id) ?? [])
-  if (!outer.some(({ hash }) => toHex(hash) === tx.hash)) tell('hashes', `${name} is said to be in another transaction than ${tx.hash}`)
+  if (!outer.some(({ hash }) => toHex(hash) === tx.hash))
+    tell('hashes', `${name} is said to be in another transaction than ${tx.hash}`)
   if (!carried.some((one) => one.operation_id === row.id && one.transaction_id === row.outer_id))
     tell('hashes', `${name} is carried by nothing that the tables know`)
   const step = last?.state === 'FINALIZED' ? row.transitions.at(-2) : last
   if (step?.blockNumber !== tx.block.number || (last?.state === 'FINALIZED') !== isFinal)
-    tell('transitions', `${name} ends with ${JSON.stringify(row.transitions.slice(-2))}, the chain has it in ${tx.block.number}`)
+    tell(
+      'transitions',
+      `${name} ends with ${JSON.stringify(row.transitions.slice(-2))}, the chain has it in ${tx.block.number}`,
+    )
   const reason = event.kind === 'Failed' ? event.reason : null
   if ((row.reason === null ? null : toHex(row.reason)) !== reason) tell('receipt', `${name} failed for another reason`)
 }
@@ -110,7 +114,11 @@ function stateOf(event: Settled['event'], isFinal: boolean): string {
 }
 
 /** What the dispatcher said nothing of: nobody was told of it, or it can never be done any more. */
-function judgeUnsettled({ world, sponsors, said, chain, writes, bySlot }: SponsoredEvidence, row: OperationRow, tell: Tell): void {
+function judgeUnsettled(
+  { world, sponsors, said, chain, writes, bySlot }: SponsoredEvidence,
+  row: OperationRow,
+  tell: Tell,
+): void {
   const name = nameOf(row)
   if (row.state === 'BOUND') {
     if (writes.some(({ answer }) => answer?.id === row.id)) tell('late', `${name} was told, and nothing carries it`)
@@ -144,7 +152,8 @@ function judgeIds({ operations, writes }: SponsoredEvidence, tell: Tell): void {
     }),
   )
   for (const row of operations)
-    if (row.request_hash !== null && !known.has(row.id)) tell('invented', `${nameOf(row)} was asked for with a key, and its id is of none`)
+    if (row.request_hash !== null && !known.has(row.id))
+      tell('invented', `${nameOf(row)} was asked for with a key, and its id is of none`)
 }
 
 /** What a client was told of its operation is what it asked for, and what stands in the row. */
@@ -159,7 +168,9 @@ function judgeToldOperation(
   if (operation === undefined) return
   const row = byDispatcherId.get(operation.id)
   if (row === undefined) return tell('wrong', `${name} was told ${operation.id}, which is in no row`)
-  const own = carried.filter((one) => one.operation_id === row.id).flatMap((one) => attempts.get(one.transaction_id) ?? [])
+  const own = carried
+    .filter((one) => one.operation_id === row.id)
+    .flatMap((one) => attempts.get(one.transaction_id) ?? [])
   const hashes = new Set(own.map(({ hash }) => toHex(hash)))
   for (const hash of write.hashes)
     if (!hashes.has(hash)) tell('wrong', `${name} was told ${hash}, which does not carry ${nameOf(row)}`)
@@ -168,15 +179,26 @@ function judgeToldOperation(
   const said = calls.map(({ to, data, value }) => ({ to: to.toLowerCase(), data, value: BigInt(value.hex) }))
   if (!isDeepStrictEqual(said, wanted)) tell('answers', `${name} was told of other calls than it asked for`)
   const terms = { id: row.id, from: toHex(row.sender), deadline: row.deadline }
-  if (!isDeepStrictEqual({ id: write.answer!.id, from: operation.from.toLowerCase(), deadline: operation.deadline }, terms))
-    tell('answers', `${name} was told ${write.answer!.id} of ${operation.from} until ${operation.deadline}, stored is ${JSON.stringify(terms)}`)
+  if (
+    !isDeepStrictEqual(
+      { id: write.answer!.id, from: operation.from.toLowerCase(), deadline: operation.deadline },
+      terms,
+    )
+  )
+    tell(
+      'answers',
+      `${name} was told ${write.answer!.id} of ${operation.from} until ${operation.deadline}, stored is ${JSON.stringify(terms)}`,
+    )
 }
 
 /** operations whose every hash is asked for */
 const MAX_WHOLE = 1_000
 
 /** What the API says of an operation, under its id and every hash that carried it, is what stands in the tables. */
-async function judgeAnswers({ world, people, operations, attempts, carried, rows }: SponsoredEvidence, tell: Tell): Promise<void> {
+async function judgeAnswers(
+  { world, people, operations, attempts, carried, rows }: SponsoredEvidence,
+  tell: Tell,
+): Promise<void> {
   const byAddress = new Map(people.map((account) => [account.address, account]))
   const outers = new Map(rows.map((row) => [row.id, row]))
   const shown = operations.filter(({ outer_id: outer }) => outer !== null)
@@ -195,10 +217,15 @@ async function judgeAnswers({ world, people, operations, attempts, carried, rows
     const more = body as { isFinal?: boolean; isCancel?: boolean; gas?: { payer?: string } } | undefined
     const said = {
       ...{ id: body?.id, state: body?.state, isFinal: more?.isFinal, isCancel: more?.isCancel, hash: body?.hash },
-      ...{ operation: body?.operation?.id, deadline: body?.operation?.deadline, payer: more?.gas?.payer?.toLowerCase() },
+      ...{
+        operation: body?.operation?.id,
+        deadline: body?.operation?.deadline,
+        payer: more?.gas?.payer?.toLowerCase(),
+      },
       hashes: [...(body?.hashes ?? [])].toSorted(),
     }
-    if (!isDeepStrictEqual(said, expected)) tell('answers', `${nameOf(row)} is ${JSON.stringify(said)}, stored is ${JSON.stringify(expected)}`)
+    if (!isDeepStrictEqual(said, expected))
+      tell('answers', `${nameOf(row)} is ${JSON.stringify(said)}, stored is ${JSON.stringify(expected)}`)
     if (index >= MAX_WHOLE) return
     for (const hash of hashes) {
       const again = await ask(world, account, hash)
@@ -228,12 +255,18 @@ export async function judgeKeptKeys(world: ChaosWorld, writes: Write[], tell: Te
     const { id, operation } = write.answer!
     const isSame = again?.body.id === id && isDeepStrictEqual(again?.body.operation, operation)
     if (again?.status !== 200 || !again.isReplay || !isSame)
-      tell('key', `${name} came back with its key and was told ${again?.status} ${again?.body.id ?? again?.body.code}, before it was ${id}`)
+      tell(
+        'key',
+        `${name} came back with its key and was told ${again?.status} ${again?.body.id ?? again?.body.code}, before it was ${id}`,
+      )
     else write.hashes.add(again.body.hash!)
     const other = bodyOf(world, { marker: write.marker, want: otherThan(write) })
     const refused = await patiently(() => repeat(anyServer(world), write, other))
     if (refused?.status !== 422 || refused.body.code !== 'idempotency_key_reused')
-      tell('key', `${name} used its key at ${routeOf(write)} for something else and was told ${refused?.status} ${refused?.body.code ?? ''}`)
+      tell(
+        'key',
+        `${name} used its key at ${routeOf(write)} for something else and was told ${refused?.status} ${refused?.body.code ?? ''}`,
+      )
   })
 }
 

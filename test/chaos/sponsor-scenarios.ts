@@ -6,7 +6,18 @@ import type { Check } from './transactions-evidence.ts'
 import type { Mutant } from './transactions-mutants.ts'
 import { loseTail, rememberAll } from './sponsor-tail.ts'
 import { GAS, type Sponsors } from './sponsor-world.ts'
-import { change, insist, nextAmount, newWrite, note, readBack, tryOnce, type Part, type Want, type Write } from './transactions-client.ts'
+import {
+  change,
+  insist,
+  nextAmount,
+  newWrite,
+  note,
+  readBack,
+  tryOnce,
+  type Part,
+  type Want,
+  type Write,
+} from './transactions-client.ts'
 import { until } from './transactions-stage.ts'
 import { COINS, type Account, type ChaosWorld } from './transactions-world.ts'
 
@@ -78,7 +89,10 @@ export const sponsorScenarios = {
       stage.mining.isPaused = false
       for (const write of writes) await stage.settled(write)
       const states = await Promise.all(writes.map(async (write) => (await readBack(stage.world.servers[0]!, write, write.answer!.id!))?.body.state)) // prettier-ignore
-      stage.expect(states.filter((state) => state !== 'REVERTED').length === 1, `one of two is done: ${states.join(', ')}`)
+      stage.expect(
+        states.filter((state) => state !== 'REVERTED').length === 1,
+        `one of two is done: ${states.join(', ')}`,
+      )
     },
   },
   'another-packing': {
@@ -205,7 +219,10 @@ export const sponsorScenarios = {
       const { charged } = await world.db!.selectFrom('operations').select('charged').where('is_counted', '=', true).executeTakeFirstOrThrow() // prettier-ignore
       // Of what one write costs in the end, so many are in it: of what one may cost, a few.
       const budget = 7n * BigInt(charged)
-      await world.db!.updateTable('networks').set({ sponsor_per_day: String(budget) }).execute()
+      await world
+        .db!.updateTable('networks')
+        .set({ sponsor_per_day: String(budget) })
+        .execute()
       const writes = Array.from({ length: 60 }, () => stage.write(stage.poor))
       await Promise.all(
         writes.map(async (write, index) => {
@@ -228,7 +245,9 @@ export type SponsorScenarioName = keyof typeof sponsorScenarios
 
 /** wei that sponsors have less than they were given */
 async function paidBy({ node }: ChaosWorld, { accounts }: Sponsors): Promise<bigint> {
-  const held = await Promise.all(accounts.map(({ address }) => node.anvil.rpc<Hex>('eth_getBalance', address, 'latest')))
+  const held = await Promise.all(
+    accounts.map(({ address }) => node.anvil.rpc<Hex>('eth_getBalance', address, 'latest')),
+  )
   return held.reduce((sum, one) => sum + COINS - BigInt(one), 0n)
 }
 

@@ -25,7 +25,9 @@ export async function rememberAll(db: RootDb): Promise<() => Promise<void>> {
       await sql`drop schema if exists kept cascade`.execute(work)
       await sql`create schema kept`.execute(work)
       for (const { name, columns } of tables)
-        await sql`create table kept.${sql.id(name)} as select ${sql.raw(columns)} from public.${sql.id(name)}`.execute(work)
+        await sql`create table kept.${sql.id(name)} as select ${sql.raw(columns)} from public.${sql.id(name)}`.execute(
+          work,
+        )
     })
   return () =>
     db.transaction().execute(async (work) => {
@@ -33,7 +35,9 @@ export async function rememberAll(db: RootDb): Promise<() => Promise<void>> {
       await sql`set local session_replication_role = replica`.execute(work)
       await sql`truncate ${sql.join(tables.map(({ name }) => sql`public.${sql.id(name)}`))}`.execute(work)
       for (const { name, columns } of tables)
-        await sql`insert into public.${sql.id(name)} (${sql.raw(columns)}) overriding system value select ${sql.raw(columns)} from kept.${sql.id(name)}`.execute(work)
+        await sql`insert into public.${sql.id(name)} (${sql.raw(columns)}) overriding system value select ${sql.raw(columns)} from kept.${sql.id(name)}`.execute(
+          work,
+        )
     })
 }
 
@@ -58,7 +62,7 @@ export async function loseTails(world: ChaosWorld, signal: AbortSignal): Promise
   while (world.db !== null && !signal.aborted) {
     await pause(BETWEEN_MS + world.roll() * BETWEEN_MS)
     if (!world.servers.some((server) => server.isReady())) continue
-    const goBack = await rememberAll(world.db).catch((error: unknown) => (console.log("DEBUG", error), null))
+    const goBack = await rememberAll(world.db).catch(() => null)
     if (goBack === null) continue
     await pause(500 + world.roll() * TAIL_MS)
     if (signal.aborted) break

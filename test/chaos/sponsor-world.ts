@@ -26,7 +26,15 @@ export function withSponsors(code: GasCode = GAS): {
   prepare: (place: { node: FaultyNode; socket: string; accounts: Account[] }) => Promise<Prepared>
 } {
   const sponsors: Sponsors = { accounts: [], space: '0x' }
-  const prepare = async ({ node: { anvil }, socket, accounts }: { node: FaultyNode; socket: string; accounts: Account[] }) => {
+  const prepare = async ({
+    node: { anvil },
+    socket,
+    accounts,
+  }: {
+    node: FaultyNode
+    socket: string
+    accounts: Account[]
+  }) => {
     await anvil.rpc('anvil_setCode', GAS.dispatcher, code.dispatcherCode)
     await anvil.rpc('anvil_setCode', GAS.delegate, code.delegateCode)
     const signer = connectSigner({ path: socket })
@@ -45,8 +53,14 @@ export function withSponsors(code: GasCode = GAS): {
       fill: async (db: Parameters<Prepared['fill']>[0]) => {
         for (const [index, { name, address }] of sponsors.accounts.entries()) {
           const account_id = accountIdOf('SPONSOR', SPONSOR_NAMES[index]!)
-          await db.insertInto('accounts').values({ account_id, user_id: name, address: fromHex(address) }).execute()
-          await db.insertInto('sponsors').values({ account_id, chain_id: CHAIN_ID, name: SPONSOR_NAMES[index]! }).execute()
+          await db
+            .insertInto('accounts')
+            .values({ account_id, user_id: name, address: fromHex(address) })
+            .execute()
+          await db
+            .insertInto('sponsors')
+            .values({ account_id, chain_id: CHAIN_ID, name: SPONSOR_NAMES[index]! })
+            .execute()
         }
       },
     }

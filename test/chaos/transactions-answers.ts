@@ -111,7 +111,11 @@ async function judgeList({ world, rows }: Evidence, account: Account, tell: Tell
 }
 
 /** The balance that the API tells at the newest block is the chain's. */
-export async function judgeBalance({ world, chain }: Evidence, { name, address, token }: Account, tell: Tell): Promise<void> {
+export async function judgeBalance(
+  { world, chain }: Evidence,
+  { name, address, token }: Account,
+  tell: Tell,
+): Promise<void> {
   const held = BigInt(await world.node.anvil.rpc<Hex>('eth_getBalance', address, 'latest'))
   const endsAt = performance.now() + 5_000
   for (;;) {

@@ -10,7 +10,10 @@ import type { Account, ChaosWorld, Server } from './transactions-world.ts'
  * along, `move` so much of a token, and `add` adds so much to a number of its own, and no other does as much. A `batch` is all of
  * its parts or none.
  */
-export type Part = { kind: 'pay'; wei: bigint } | { kind: 'move'; amount: bigint; to: Hex } | { kind: 'add'; amount: bigint }
+export type Part =
+  | { kind: 'pay'; wei: bigint }
+  | { kind: 'move'; amount: bigint; to: Hex }
+  | { kind: 'add'; amount: bigint }
 export type Want = { kind: 'echo' } | Part | { kind: 'batch'; parts: Part[] }
 
 /** One write that a client wants. */

@@ -32,7 +32,9 @@ export const mutantTable = (): string =>
   ].join('\n')
 
 /** A copy of the program with the mistake in it. @throws as `applied` */
-export async function plant(mutant: Pick<Mutant, 'name' | 'patches'>): Promise<{ home: string; remove(): Promise<void> }> {
+export async function plant(
+  mutant: Pick<Mutant, 'name' | 'patches'>,
+): Promise<{ home: string; remove(): Promise<void> }> {
   const files = await applied(mutant)
   const home = await mkdtemp(join(tmpdir(), 'chatelaine-mutant-'))
   for (const part of ['src', 'test']) await cp(join(PROJECT, part), join(home, part), { recursive: true })

@@ -127,7 +127,11 @@ async function standStill(world: ChaosWorld, writes: Write[], accounts: Account[
 /** milliseconds that the follower may take for the last block, a lease that has to run out included */
 const FOLLOW_MS = 20_000
 
-export async function untilFollowed({ servers, node }: ChaosWorld, { name, token }: Account, tell: Tell): Promise<void> {
+export async function untilFollowed(
+  { servers, node }: ChaosWorld,
+  { name, token }: Account,
+  tell: Tell,
+): Promise<void> {
   const head = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
   const endsAt = performance.now() + FOLLOW_MS
   let reached: string | null | undefined

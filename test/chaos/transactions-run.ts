@@ -193,7 +193,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
     for (const { one } of tours) one.arm()
     log(`${since()}: the faults stop; ${writes.length} writes, ${answeredOf()} answered`)
     const tended = options.afterStorm?.(world, writes, end.signal)
-    const verdict = await (options.judge ?? judge)(world, writes, { accounts, log: (line) => log(`${since()}: ${line}`) })
+    const verdict = await (options.judge ?? judge)(world, writes, {
+      accounts,
+      log: (line) => log(`${since()}: ${line}`),
+    })
     end.abort()
     await Promise.all([answered, tended, ...weather])
     if (verdict.problems.length === 0) await options.epilogue?.(world)
