@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import * as openid from 'openid-client'
 import type { Browser, Page } from 'playwright-core'
+import { until } from '../test/until.ts'
 import { lookAround, lookAtWidths, openChromium, shots, skip } from './chromium.ts'
 import { place, start, type Place, type Program } from './start.ts'
 
@@ -200,8 +201,11 @@ test(
     await page.getByRole('button', { name: 'Envoyer maintenant' }).click()
     await page.getByRole('heading', { name: 'Envoyé' }).waitFor()
     await lookAround(page, pathOf('sent'))
-    await page.goto(`${origin}/account/activity?show=coins`)
-    await page.getByText(/−0,25 ETH/).waitFor()
+    // Blocks come into the history behind the states of writes.
+    await until('it is listed', async () => {
+      await page.goto(`${origin}/account/activity?show=coins`)
+      return (await page.getByText(/−0,25 ETH/).count()) > 0
+    })
     await page.getByText('à odile').waitFor()
     assert.match(await page.locator('time').first().innerText(), /UTC\+9|JST/)
     await lookAround(page, pathOf('activity'))

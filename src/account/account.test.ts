@@ -79,8 +79,8 @@ test('coins go to an address and to a user id, and both people see them', async 
     await settled(browser, await browser.submit(confirm, '/account/send/confirm'))
   }
   assert.equal((await coins(here.bob.address)) - before, 500_000_000_000_000_000n)
-  const out = textOf((await browser.go('/account/activity?network=31337&show=coins&direction=out')).text)
-  assert.match(out, /−0\.25 ETH to bob/)
+  const out = '/account/activity?network=31337&show=coins&direction=out'
+  await until('they are listed', async () => /−0\.25 ETH to bob[^]*−0\.25 ETH to bob/.test(textOf((await browser.go(out)).text))) // prettier-ignore
   const bob = await open('bob')
   const received = textOf((await bob.go('/account/activity?network=31337&show=coins&direction=in')).text)
   assert.equal(received.match(/\+0\.25 ETH from alice/g)?.length, 2, received)

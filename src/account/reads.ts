@@ -11,12 +11,14 @@ import type { App } from '../app.ts'
 import { listCollectibles } from '../balances/collectibles.ts'
 import { listBalances } from '../balances/list.ts'
 import type { Chain } from '../chain/network.ts'
+import { feesOf } from '../history/native-page.ts'
 import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
-import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/list-own.ts'
+import { listOfAccount, type OwnTransaction } from '../transactions/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/signatures.ts'
+import { readNativeTransfers } from './native-activity.ts'
 
 /** tokens and collectibles of one network on the account page */
 const MAX_HELD = 50
@@ -60,28 +62,21 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
         }),
       }
     },
-    readNativeTransfers: async ({ accountId, address }, chainId, page) => {
-      const { decimals, symbol, explorer } = chainAt(chainId)
-      const { entries, nextCursor } = await listPayments(app, { accountId, chainId, address }, page)
-      return {
-        nextCursor,
-        entries: entries.map(({ isOut, value, other, name, hash, sentAt }) => ({
-          direction: other === address ? 'SELF' : isOut ? 'OUT' : 'IN',
-          amount: { value, decimals, symbol },
-          tokenId: null,
-          other: name ?? checksumAddress(other),
-          at: sentAt,
-          explorerUrl: explorer.tx(hash),
-        })),
-      }
-    },
+    readNativeTransfers: (owner, chainId, page) =>
+      readNativeTransfers(app, callerOf(owner, chainId), chainAt(chainId), page),
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }
     },
     readSent: async ({ accountId }, chainId, page) => {
       const { entries, nextCursor } = await listOfAccount(app, { accountId, chainId }, page)
-      return { nextCursor, entries: entries.map((one) => sentOf(chainAt(chainId), one)) }
+      // The history's has the part for a first layer, and blobs.
+      const mined = entries.flatMap(({ blockNumber, hash }) => (blockNumber === null ? [] : [{ blockNumber, hash }]))
+      const fees = await feesOf(app.db, { accountId, chainId }, mined)
+      return {
+        nextCursor,
+        entries: entries.map((one) => sentOf(chainAt(chainId), { ...one, fee: fees.get(one.hash) ?? one.fee })),
+      }
     },
   }
 }

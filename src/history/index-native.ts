@@ -70,7 +70,7 @@ type WholeNative = BlockNative & { sent: SentNative[] }
 
 /**
  * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says. A node that fails now and then would hold up
- * many blocks for ever if all of them had to come right at once.
+ * many blocks permanently if all of them had to come right at once.
  * @returns what stores it, in the transaction of the blocks' transfers
  * @throws RpcError | RpcUnavailable | InvalidResponse  then the blocks are tried again
  */

@@ -20,11 +20,11 @@ export type FoundNative = {
  * The position of entries without a log in the order of a block: behind all of its logs. Those of a transaction at the first plus its place
  * in the block, by what they are and then as they were made; then the withdrawals, then the reward.
  */
-const FIRST_NATIVE = 1_000_000_000
-const FIRST_WITHDRAWAL = 2_000_000_000
+export const FIRST_NATIVE = 1_000_000_000
+export const FIRST_WITHDRAWAL = 2_000_000_000
 const REWARD_PLACE = 2_100_000_000
-const FEE_PLACE = 0
-const VALUE_PLACE = 1
+export const FEE_PLACE = 0
+export const VALUE_PLACE = 1
 const MINT_PLACE = 2
 const FIRST_INTERNAL = 3
 

@@ -4,7 +4,7 @@ import { byteaArray, byteaElement } from '../store/bytea-array.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
-import { isOwnHash, isTarget, isThere, isUsed } from '../tokens/used.ts'
+import { isCarrying, isOwnPlace, isTarget, isThere, isUsed } from '../tokens/used.ts'
 import type { KnownTokens } from '../tokens/suspicion.ts'
 import { DIRECTION } from './rows.ts'
 import {
@@ -58,7 +58,7 @@ export async function judgeTransfers(
 }
 
 type Fact = {
-  fact: 'own' | 'used' | 'held' | 'elsewhere' | 'alike'
+  fact: 'own' | 'beside' | 'used' | 'held' | 'elsewhere' | 'alike'
   a: Uint8Array | null
   b: Uint8Array | null
   n: number | null
@@ -67,6 +67,8 @@ type Fact = {
 async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
   const { accountId, chainId, known, isCovered } = of
   const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
+  // Stored as initiated by everyone who signed something in their transaction.
+  const zeros = transfers.flatMap((one, index) => (one.value === 0n && !one.isZero ? [{ ...one, index }] : []))
   // A page has few tokens and many transfers of them.
   const toldOf = new Map(transfers.map((one) => [one.token, one]))
   const told = new Map([...toldOf].map(([token, one]) => [token, suspicionOf(one, known)]))
@@ -75,11 +77,18 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
   const others = distinct(transfers.filter((one) => mayBeImitated(one, known)).map(({ other }) => other)).filter(
     (address) => !address.startsWith(`0x${'0'.repeat(ALIKE_DIGITS)}`),
   )
-  const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
+  const ofAccount = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const { rows } = await sql<Fact>`
-    select 'own' as fact, one.hash as a, null::bytea as b, null::int as n
-    from unnest(${byteaArray(distinct(transfers.map(({ hash }) => hash)))}) as one (hash)
-    where ${isOwnHash(of, sql`one.hash`)}
+    select 'own' as fact, null::bytea as a, null::bytea as b, one.n
+    from unnest(
+      ${list(transfers.map((_, index) => index))}::int[], ${bytes(transfers.map(({ hash }) => hash))}::bytea[],
+      ${logIndexes(transfers)}::int[]
+    ) as one (n, hash, log_index)
+    where ${isOwnPlace(of, { hash: sql`one.hash`, logIndex: sql`one.log_index` })}
+    union all
+    select 'beside', null, null, one.n
+    from unnest(${list(zeros.map(({ index }) => index))}::int[], ${bytes(zeros.map(({ hash }) => hash))}::bytea[]) as one (n, hash)
+    where ${isCarrying(chainId, sql`one.hash`)}
     union all
     select 'used', one.token, null, null
     from unnest(${byteaArray(tokens)}) as one (token)
@@ -94,7 +103,7 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
     cross join lateral (
       -- The one before it among those that came in: of the same token, or there was none.
       select token, ${KIND} as kind from transfers
-      where ${own} and (token, ${KIND}, block_number, log_index) < (claim.token, claim.token_type * 8, claim.block_number, claim.log_index)
+      where ${ofAccount} and (token, ${KIND}, block_number, log_index) < (claim.token, claim.token_type * 8, claim.block_number, claim.log_index)
       order by token desc, ${KIND} desc, block_number desc, log_index desc
       limit 1
     ) as last
@@ -109,12 +118,13 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
       ${byteaArray(others.map((one) => endOfRange(one, 'f')))}
     ) as asked (address, low, high)
     cross join lateral (
-      ${nearby({ table: sql`transfers`, column: COUNTERPARTY, own })} union ${nearby({ table: sql`transactions`, column: sql`target`, own })}
+      ${nearby({ table: sql`transfers`, column: COUNTERPARTY, own: ofAccount })} union ${nearby({ table: sql`transactions`, column: sql`target`, own: ofAccount })}
     ) as near
     where near.other <> asked.address and get_byte(near.other, 19) = get_byte(asked.address, 19)`.execute(db)
 
   const found = (fact: Fact['fact']) => rows.filter((row) => row.fact === fact)
-  const ownHashes = new Set(found('own').map(({ a }) => toHex(a!)))
+  const own = new Set(found('own').map(({ n }) => n))
+  const beside = new Set(found('beside').map(({ n }) => n))
   const used = new Set(found('used').map(({ a }) => toHex(a!)))
   const held = new Set(found('held').map(({ n }) => n))
   const isPastWhole = isCovered && found('elsewhere').length === 0
@@ -123,7 +133,8 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
     .filter(({ other, address }) => looksAlike(other, address))
   const dealings = await findDealings(db, of, pairs, transfers)
   return transfers.map((one, index) => ({
-    isOwn: ownHashes.has(one.hash),
+    isOwn: own.has(index),
+    isBesideOwn: beside.has(index) && !own.has(index),
     told: told.get(one.token)!,
     isTokenUsed: one.token !== null && used.has(one.token),
     wasHeld: held.has(index),
@@ -163,7 +174,7 @@ async function findDealings(
   const trusted = distinct(transfers.flatMap((one) => (one.token !== null && isTrusted(one, known) ? [one.token] : [])))
   const newest = (kinds: number[], address: RawBuilder<unknown>) => sql`
     unnest(${list(kinds)}::int[]) as kind (n) cross join lateral (
-      select hash, token, value from transfers
+      select hash, log_index, token, value from transfers
       where ${own} and ${COUNTERPARTY} >= ${address} and ${COUNTERPARTY} <= ${address} and ${KIND} >= kind.n and ${KIND} <= kind.n
       order by ${COUNTERPARTY} desc, ${KIND} desc, block_number desc, log_index desc, batch_index desc
       limit ${sql.lit(NEWEST)}
@@ -173,7 +184,7 @@ async function findDealings(
     from unnest(${byteaArray(addresses)}) as one (address)
     where ${isTarget(holder, sql`one.address`)} or ${isThere(sql`
       from ${newest(OUT_KINDS, sql`one.address`)}
-      where ${isOwnHash(holder, sql`moved.hash`)} or moved.token = any(${byteaArray([...known.byAddress.keys()])})`)}
+      where ${isOwnPlace(holder, { hash: sql`moved.hash`, logIndex: sql`moved.log_index` })} or moved.token = any(${byteaArray([...known.byAddress.keys()])})`)}
     union all
     select one.address, moved.token, moved.value
     from unnest(${byteaArray(addresses)}) as one (address) cross join ${newest(COIN_KINDS, sql`one.address`)}
@@ -196,5 +207,8 @@ async function findDealings(
 const endOfRange = (address: Hex, digit: '0' | 'f'): Hex =>
   `${address.slice(0, 2 + ALIKE_DIGITS).padEnd(42, digit)}` as Hex
 const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]
+/** Native currency has a place behind all logs, and no log. */
+const logIndexes = (transfers: readonly PlacedTransfer[]): string =>
+  `{${transfers.map(({ token, logIndex }) => (token === null ? 'null' : logIndex)).join()}}`
 const list = (values: readonly number[]): string => `{${values.join()}}`
 const bytes = (values: readonly Hex[]): string => `{${values.map(byteaElement).join()}}`

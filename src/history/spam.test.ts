@@ -9,7 +9,7 @@ const TOKEN: Hex = '0x7070707070707070707070707070707070707070'
 const FRIEND: Hex = '0xabc4567890123456789012345678901234567def'
 const IMITATOR: Hex = '0xabc4999999999999999999999999999999997def'
 const known = knownTokens(new Map([[USDC, { symbol: 'USDC', name: 'USD Coin' }]]), { symbol: 'ETH', name: 'Ether' })
-const nothing: Omit<TransferFacts, 'told'> = { isOwn: false, isTokenUsed: false, wasHeld: false, isPastWhole: true, isOtherPaid: false, alike: [] } // prettier-ignore
+const nothing: Omit<TransferFacts, 'told'> = { isOwn: false, isBesideOwn: false, isTokenUsed: false, wasHeld: false, isPastWhole: true, isOtherPaid: false, alike: [] } // prettier-ignore
 const plain: JudgedTransfer = {
   ...{ token: TOKEN, tokenType: 'ERC20', symbol: 'ABC', name: 'Abc', decimals: 18, direction: 'IN' },
   ...{ other: IMITATOR, value: 1n, isZero: false },

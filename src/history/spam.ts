@@ -27,6 +27,8 @@ export type JudgedTransfer = {
 export type TransferFacts = {
   /** its transaction is the person's, or a sponsor's for them, by our own record */
   isOwn: boolean
+  /** its transaction carries operations, and it is in none of the person's: they did not initiate it */
+  isBesideOwn: boolean
   /** what the token's own words say of it: `suspicionOf` */
   told: TokenSuspicion
   /** the person has called the token, or moved it by a transaction of their own */
@@ -61,7 +63,7 @@ export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: 
   if (facts.isOwn) return null
   const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : facts.told
   const found: [SpamReason, number][] = [
-    ['zero_value', one.isZero ? POINTS.zero : 0],
+    ['zero_value', one.isZero || (one.value === 0n && facts.isBesideOwn) ? POINTS.zero : 0],
     ['claimed_transfer', claimOf(one, facts, known)],
     ['look_alike_address', isFromImitator(one, facts, known) ? POINTS.alike : 0],
   ]

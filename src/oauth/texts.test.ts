@@ -8,7 +8,7 @@ import { page } from '../http/page.ts'
 import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
-import { accountBody, eraseBody, shortBody } from './account/body.ts'
+import { accountBody, eraseBody, shortBody, coverageHtml } from './account/body.ts'
 import { exportBody, exportNotice } from './account/export-body.ts'
 import type { KeyExport } from '../signer/wire.ts'
 import type { Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
@@ -87,6 +87,7 @@ const collectible = {
   isSpam: true,
 } as const
 const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
+const coins = (['FEE', 'MINT', 'INTERNAL', 'WITHDRAWAL', 'REWARD'] as const).map((coinKind) => ({ direction: 'IN' as const, amount: balance, tokenId: null, other: address, at, explorerUrl: 'https://x', coinKind, fee: balance })) // prettier-ignore
 const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: balance, fee: index === 3 ? null : balance, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
 const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
@@ -102,7 +103,11 @@ const pages: Record<string, () => string> = {
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
   'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
-  ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', isFirst: false })])), // prettier-ignore
+  ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
+  'what of native currency is not listed': () =>
+    [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
+      .map((coverage) => coverageHtml(texts, coverage))
+      .join(''),
   signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
   'no signatures': () => signaturesBody(texts, { rows: [], nextCursor: null, isFirst: true }),
   shell: () =>
@@ -185,12 +190,31 @@ const pages: Record<string, () => string> = {
           network: 'sepolia',
           balances: [balance],
           collectibles: [collectible],
-          transfers,
+          transfers: [...transfers, ...coins],
+          coverage: { from: 7, internalFrom: null },
           sent,
           canSend: true,
         },
-        { chainId: 5, network: 'sepolia', balances: null, collectibles: [], transfers: null, sent: [], canSend: false },
-        { chainId: 5, network: 'sepolia', balances: [], collectibles: [], transfers: [], sent: [], canSend: true },
+        {
+          chainId: 5,
+          network: 'sepolia',
+          balances: null,
+          collectibles: [],
+          transfers: null,
+          coverage: null,
+          sent: [],
+          canSend: false,
+        },
+        {
+          chainId: 5,
+          network: 'sepolia',
+          balances: [],
+          collectibles: [],
+          transfers: [],
+          coverage: { from: null, internalFrom: null },
+          sent: [],
+          canSend: true,
+        },
       ],
       applications: [
         {

@@ -236,6 +236,8 @@ export type Database = {
     block_hash: Bytes | null
     is_final: Generated<boolean>
     reason: Bytes | null
+    after_log: number | null
+    event_log: number | null
     revert: JsonColumn<Record<string, unknown>> | null
     /** decimal digits */
     charged: string

@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
@@ -246,7 +247,7 @@ export const de: Texts = {
     browserOn: (browser, system) => `${browser} auf ${system}`,
     unknownBrowser: 'unbekannter Browser',
     transfers: 'Letzte Transfers',
-    noTransfers: 'Noch keine Transfers von Tokens.',
+    noTransfers: 'Noch keine Transfers.',
     received: (from) => `von ${from}`,
     created: 'neu erzeugt',
     destroyed: 'vernichtet',
@@ -332,6 +333,7 @@ export const de: Texts = {
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
   signatures: signatures.de,
+  native: native.de,
   activity: {
     title: 'Alle Bewegungen',
     network: 'Netz',
@@ -349,8 +351,6 @@ export const de: Texts = {
     newest: 'Zurück zu den neuesten',
     nothing: 'Hier ist noch nichts.',
     tokensHint: 'Transfers, die nach Spam aussehen, werden nicht angezeigt.',
-    coinsHint:
-      'Aufgeführt sind Coins, die Personen mit einem Konto bei diesem Dienst einander gesendet haben. Was von anderswo kommt, sehen Sie nur an Ihrem Guthaben.',
     yourself: 'Sie, auf diesen Seiten',
     unknown: 'unbekannte Anwendung',
     called: (name, contract) => `${name} des Smart Contracts ${contract}`,

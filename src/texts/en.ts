@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
@@ -222,7 +223,7 @@ export const en = {
     browserOn: (browser: string, system: string) => `${browser} on ${system}`,
     unknownBrowser: 'unknown browser',
     transfers: 'Latest transfers',
-    noTransfers: 'No token transfers yet.',
+    noTransfers: 'No transfers yet.',
     received: (from: string) => `from ${from}`,
     created: 'newly created',
     destroyed: 'destroyed',
@@ -307,6 +308,8 @@ export const en = {
   },
   /** everything that was signed with the account, by the signer's log */
   signatures: signatures.en,
+  /** native currency in the activity */
+  native: native.en,
   activity: {
     title: 'Activity',
     network: 'Network',
@@ -324,8 +327,6 @@ export const en = {
     newest: 'Back to the newest',
     nothing: 'Nothing here yet.',
     tokensHint: 'Transfers that look like spam are not shown.',
-    coinsHint:
-      'Listed is what people of this service sent each other. What comes from elsewhere shows in your balance only.',
     yourself: 'you, on these pages',
     unknown: 'unknown application',
     called: (name: string, contract: string) => `${name} of the contract ${contract}`,

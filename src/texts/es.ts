@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
@@ -232,7 +233,7 @@ export const es: Texts = {
     browserOn: (browser, system) => `${browser} en ${system}`,
     unknownBrowser: 'navegador desconocido',
     transfers: 'Últimas transferencias',
-    noTransfers: 'Todavía no hay transferencias de tokens.',
+    noTransfers: 'Todavía no hay transferencias.',
     received: (from) => `de ${from}`,
     created: 'creación',
     destroyed: 'destrucción',
@@ -317,6 +318,7 @@ export const es: Texts = {
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
   },
   signatures: signatures.es,
+  native: native.es,
   activity: {
     title: 'Todos los movimientos',
     network: 'Red',
@@ -334,8 +336,6 @@ export const es: Texts = {
     newest: 'Volver a los más recientes',
     nothing: 'Todavía no hay nada aquí.',
     tokensHint: 'Las transferencias que parecen spam no se muestran.',
-    coinsHint:
-      'Aparecen las monedas que se han enviado entre sí personas de este servicio. Lo que viene de fuera solo se ve en tu saldo.',
     yourself: 'tú, en estas páginas',
     unknown: 'aplicación desconocida',
     called: (name, contract) => `${name} del contrato inteligente ${contract}`,

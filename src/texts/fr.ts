@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
@@ -237,7 +238,7 @@ export const fr: Texts = {
     browserOn: (browser, system) => `${browser} sur ${system}`,
     unknownBrowser: 'navigateur inconnu',
     transfers: 'Derniers transferts',
-    noTransfers: 'Aucun transfert de jetons pour le moment.',
+    noTransfers: 'Aucun transfert pour le moment.',
     received: (from) => `de ${from}`,
     created: 'création',
     destroyed: 'destruction',
@@ -323,6 +324,7 @@ export const fr: Texts = {
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },
   signatures: signatures.fr,
+  native: native.fr,
   activity: {
     title: 'Tous les mouvements',
     network: 'Réseau',
@@ -340,8 +342,6 @@ export const fr: Texts = {
     newest: 'Revenir aux plus récents',
     nothing: 'Rien ici pour le moment.',
     tokensHint: 'Les transferts qui semblent être du spam ne sont pas affichés.',
-    coinsHint:
-      'La cryptomonnaie que des personnes de ce service se sont envoyée est listée. Ce qui vient d’ailleurs n’apparaît que dans votre solde.',
     yourself: 'vous, sur ces pages',
     unknown: 'application inconnue',
     called: (name, contract) => `${name} du contrat intelligent ${contract}`,

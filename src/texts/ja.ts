@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
@@ -219,7 +220,7 @@ export const ja: Texts = {
     browserOn: (browser, system) => `${browser}（${system}）`,
     unknownBrowser: '不明なブラウザー',
     transfers: '最近の送受信',
-    noTransfers: 'トークンの送受信はまだありません。',
+    noTransfers: '送受信はまだありません。',
     received: (from) => `${from} から`,
     created: '新規発行',
     destroyed: '破棄',
@@ -301,6 +302,7 @@ export const ja: Texts = {
     ambiguous: '数量を読み取れないか、二通りに読めます。桁区切りなしで入力してください。例：1.5',
   },
   signatures: signatures.ja,
+  native: native.ja,
   activity: {
     title: 'すべての動き',
     network: 'ネットワーク',
@@ -318,8 +320,6 @@ export const ja: Texts = {
     newest: '最新に戻る',
     nothing: 'まだ何もありません。',
     tokensHint: 'スパムと思われる送受信は表示されません。',
-    coinsHint:
-      'このサービスを利用する人どうしで送ったコインが表示されます。外部から届いたものは残高にだけ反映されます。',
     yourself: 'あなた（このページから）',
     unknown: '不明なアプリケーション',
     called: (name, contract) => `スマートコントラクト ${contract} の ${name}`,

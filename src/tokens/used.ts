@@ -17,12 +17,16 @@ const SIGNED = 100
  */
 export const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
+/** Where something happened: in which transaction, and by which log; null: there is no log of it. */
+type LoggedPlace = { hash: RawBuilder<unknown>; logIndex: RawBuilder<unknown> }
+
 /**
- * That a transaction of a hash is the person's own or a sponsor's for them, by our own record: on chain the sender may be
- * another. One that carries operations is theirs only if one of them is: who else is in it may have had a token say anything.
+ * That what happened is of the person's own transaction or a sponsor's for them, by our own record: on chain the sender may be
+ * another. Of one that carries operations only what was logged within one of theirs is: who else is in it may have had a token say anything.
+ * What has no log is theirs where all operations are, and all is of an operation whose logs are not known yet.
  * Indexes: attempts by its primary key, carried_transaction.
  */
-export const isOwnHash = ({ accountId, chainId }: TokenHolder, hash: RawBuilder<unknown>) =>
+export const isOwnPlace = ({ accountId, chainId }: TokenHolder, { hash, logIndex }: LoggedPlace) =>
   isThere(sql`
     from attempts as attempt join transactions as own on own.id = attempt.transaction_id
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and (
@@ -30,9 +34,22 @@ export const isOwnHash = ({ accountId, chainId }: TokenHolder, hash: RawBuilder<
       or (own.authorizations is null and own.account_id in (select account_id from sponsors where chain_id = ${chainId}::bigint))
       or exists (
         select from carried join operations as operation on operation.id = carried.operation_id
-        where carried.transaction_id = own.id and operation.account_id = ${accountId}::uuid
+        where carried.transaction_id = own.id and operation.account_id = ${accountId}::uuid and (
+          operation.event_log is null
+          or (operation.outer_id = own.id and ${logIndex} > operation.after_log and ${logIndex} < operation.event_log)
+          or (${logIndex} is null and not exists (
+            select from carried as beside join operations as other on other.id = beside.operation_id
+            where beside.transaction_id = own.id and other.account_id <> ${accountId}::uuid
+          ))
+        )
       )
     )`)
+
+/** That a transaction carries operations. Index: attempts by its primary key. */
+export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
+  isThere(sql`
+    from attempts as attempt join transactions as own on own.id = attempt.transaction_id
+    where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and own.authorizations is not null`)
 
 /**
  * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send.
@@ -58,12 +75,12 @@ export const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilde
 export const isUsed = (holder: TokenHolder, token: RawBuilder<unknown>) =>
   sql<boolean>`(${isTarget(holder, token)} or ${isThere(sql`
     from (
-      select hash from transfers
+      select hash, log_index from transfers
       where account_id = ${holder.accountId}::uuid and chain_id = ${holder.chainId}::bigint and token >= ${token} and token <= ${token}
       order by token desc, (token_type * 8 + direction * 2 + is_spam::int) desc, block_number desc, log_index desc
       limit ${sql.lit(LOOKED_AT)}
     ) as newest
-    where ${isOwnHash(holder, sql`newest.hash`)}`)})`
+    where ${isOwnPlace(holder, { hash: sql`newest.hash`, logIndex: sql`newest.log_index` })}`)})`
 
 /** Which of these tokens the person has used. @param tokens  20 bytes, lower-case */
 export async function selectUsed(db: Db, holder: TokenHolder, tokens: readonly Hex[]): Promise<Set<Hex>> {

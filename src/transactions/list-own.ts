@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
@@ -22,8 +22,10 @@ export type OwnTransaction = {
   /** the caller's ABI text; empty where there was none */
   abi: string
   hasData: boolean
-  /** wei; null before it is mined */
+  /** wei, without what a roll-up adds for its first layer; null before it is mined */
   fee: bigint | null
+  /** null before it is mined */
+  blockNumber: number | null
   sentAt: Date
 }
 
@@ -108,7 +110,7 @@ function toOwnOperation(row: SignedRow): OwnTransaction {
   return {
     ...{ id: row.id, clientId: row.client_id, application: row.name, state: row.state as OwnTransaction['state'] },
     ...{ hash: toHex(row.hash!), to: toHex(call!.to), value: call!.value, abi: row.abi },
-    ...{ hasData: call!.data.length > 0, fee: null, sentAt: row.created_at },
+    ...{ hasData: call!.data.length > 0, fee: null, blockNumber: null, sentAt: row.created_at },
   }
 }
 
@@ -129,6 +131,7 @@ const ofAccount = (db: Db, { accountId, chainId }: Scope) =>
       'sent.abi',
       'sent.gas_used',
       'sent.effective_gas_price',
+      'sent.block_number',
       'sent.created_at',
       'application.name',
     ])
@@ -154,25 +157,44 @@ const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
     row.gas_used === null || row.effective_gas_price === null
       ? null
       : BigInt(row.gas_used) * fromWord(row.effective_gas_price),
+  blockNumber: row.block_number,
   sentAt: row.created_at,
 })
 
 /** A transfer of native currency between two accounts, or from one to elsewhere. */
-export type NativePayment = { isOut: boolean; value: bigint; other: Hex; name: string | null; hash: Hex; sentAt: Date }
+export type NativePayment = {
+  isOut: boolean
+  value: bigint
+  other: Hex
+  name: string | null
+  hash: Hex
+  sentAt: Date
+  /** leads to the page behind it */
+  cursor: string
+}
+
+type PaymentsAsked = {
+  limit: number
+  cursor?: string | undefined
+  direction: 'in' | 'out' | 'all'
+  leftOut?: RawBuilder<boolean>
+}
 
 /**
- * Native currency that an account sent, and those that other accounts of this installation sent to it, newest first. What others
- * sent is nowhere but in the balance: no log tells of it. Over the indexes (account, network, time, id) and
+ * Native currency that an account sent, and what other accounts of this installation sent to it, newest first, by our own record of
+ * writes: the rest is in the history only. Over the indexes (account, network, time, id) and
  * transactions_payments (network, recipient, time, id).
+ * @param leftOut  a condition over rows of `sent`: what is listed elsewhere
  * @throws invalid_cursor
  */
 export async function listPayments(
   app: AddressProver,
   { accountId, chainId, address }: Scope & { address: Hex },
-  { limit, cursor, direction }: { limit: number; cursor?: string | undefined; direction: 'in' | 'out' | 'all' },
+  { limit, cursor, direction, leftOut }: PaymentsAsked,
 ): Promise<{ entries: NativePayment[]; nextCursor: string | null }> {
   const { db } = app
   const after = placeOf(`payments ${direction}`, cursor)
+  const behind = ({ since, id }: { since: string; id: string }) => writeCursor([`payments ${direction}`, since, id])
   const nothing = Buffer.alloc(32)
   const part = (isOut: boolean) =>
     db
@@ -183,6 +205,7 @@ export async function listPayments(
       .where('sent.chain_id', '=', chainId)
       .where('sent.state', 'in', ['MINED', 'FINALIZED'])
       .where('sent.value', '!=', nothing)
+      .$if(leftOut !== undefined, (query) => query.where(sql<boolean>`not (${leftOut})`))
       .$if(isOut, (query) => query.where('sent.account_id', '=', accountId))
       .$if(!isOut, (query) =>
         query.where('sent.target', '=', fromHex(address)).where(sql<boolean>`length(sent.data) = 0`),
@@ -207,16 +230,16 @@ export async function listPayments(
     page.map(({ other }) => other),
   )
   return {
-    entries: page.map(({ is_out, value, other, hash, created_at }) => ({
+    entries: page.map(({ is_out, value, other, hash, created_at, since, id }) => ({
       isOut: is_out,
       value: fromWord(value),
       other: toHex(other),
       name: names.get(toHex(other)) ?? null,
       hash: toHex(hash!),
       sentAt: created_at,
+      cursor: behind({ since, id }),
     })),
-    nextCursor:
-      rows.length > limit && last !== undefined ? writeCursor([`payments ${direction}`, last.since, last.id]) : null,
+    nextCursor: rows.length > limit && last !== undefined ? behind(last) : null,
   }
 }
 

@@ -5,12 +5,12 @@ import type { Log, Receipt } from '../follower/block.ts'
 import { readEvents, readFailure, type OperationEvent } from '../gas/events.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { forgetDelegated, GAS_CONTRACTS } from './delegation.ts'
 
 type MinedBlock = { number: number; hash: Hex }
 /** A transaction in a block, and what it logged, as far as that is proven. */
@@ -30,37 +30,60 @@ export async function settleOperations(
 ): Promise<void> {
   const said = mined.flatMap(({ hash, status, logs }) =>
     // Of one that was skipped another event speaks.
-    (status ? readEvents(GAS_CONTRACTS.dispatcher, logs) : []).flatMap((event) =>
-      event.kind === 'Skipped' ? [] : [{ hash, event, state: stateOf(event) }],
+    (status ? placedEvents(logs) : []).flatMap(({ event, ...logged }) =>
+      event.kind === 'Skipped' ? [] : [{ hash, event, state: stateOf(event), ...logged }],
     ),
   )
   const at = new Date(app.now()).toISOString()
   for (let start = 0; start < said.length; start += CHUNK) {
-    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state }) => ({
+    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, afterLog, eventLog }) => ({
       ...{ hash: hash.slice(2), state, space: event.space.slice(2), sequence: Number(event.sequence) },
       reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
+      ...{ after_log: afterLog, event_log: eventLog },
       transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
     }))
-    const { rows: moved } = await sql<{ state: TransactionState }>`${prepared}
+    const { rows: moved } = await sql<{ state: TransactionState; sender: Uint8Array }>`${prepared}
       with said as (
-        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(reason, 'hex') as reason, transition
+        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(reason, 'hex') as reason, after_log, event_log, transition
         from json_to_recordset(${JSON.stringify(rows)}::json)
-          as rows (hash text, state text, space text, sequence bigint, reason text, transition jsonb)
+          as rows (hash text, state text, space text, sequence bigint, reason text, after_log int, event_log int, transition jsonb)
       )
       update operations set state = said.state, block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
         is_final = false, is_counted = false, revert = null, reason = said.reason,
+        after_log = said.after_log, event_log = said.event_log,
         outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
         transitions = operations.transitions || said.transition, updated_at = now()
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
-      returning operations.state`.execute(db)
-    for (const { state } of moved) app.telemetry.writes.inc({ state })
+      returning operations.state, operations.sender`.execute(db)
+    for (const { state, sender } of moved) {
+      app.telemetry.writes.inc({ state })
+      // As one whose account is not delegated any more.
+      if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))
+    }
   }
   await countAgain(
     db,
     chainId,
     mined.filter(({ status, logs }) => !status || logs.length === 0 || skippedIn(logs)).map(({ hash }) => hash),
+  )
+}
+
+type PlacedEvent = { event: OperationEvent; afterLog: number; eventLog: number }
+
+/**
+ * What the logs of one transaction say of operations, each with the places between which its own logs are: the dispatcher speaks of one
+ * when it is done with it, in order. Who is called in an operation may dispatch in a space of their own: only the same space bounds.
+ */
+function placedEvents(logs: readonly Log[]): PlacedEvent[] {
+  const last = new Map<Hex, number>()
+  return logs.flatMap((log) =>
+    readEvents(GAS_CONTRACTS.dispatcher, [log]).map((event) => {
+      const placed = { event, afterLog: last.get(event.space) ?? -1, eventLog: log.logIndex }
+      last.set(event.space, log.logIndex)
+      return placed
+    }),
   )
 }
 
@@ -93,8 +116,8 @@ export async function reopenOperations(db: Db, app: App, chainId: number, fromNu
   const at = new Date(app.now()).toISOString()
   await sql`
     update operations set state = case when outer_id is null then 'BOUND' else 'SUBMITTED' end,
-      block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, updated_at = now(),
-      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when outer_id is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
+      block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, after_log = null, event_log = null,
+      updated_at = now(), transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when outer_id is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
     where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(db)
 }
 

@@ -206,6 +206,7 @@ export function accountPages(
       balances,
       collectibles: collectibles ?? [],
       transfers: newestOf(transfers, coins),
+      coverage: coins?.coverage ?? null,
       sent: sent?.entries ?? [],
       canSend: slices.sending !== null,
     }

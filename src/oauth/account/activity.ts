@@ -3,9 +3,9 @@ import { html } from 'ghtml'
 import type { App } from '../../app.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
-import { transferItem, sentItem } from './body.ts'
+import { coverageHtml, transferItem, sentItem } from './body.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import type { AccountOwner, AccountSlices, Direction, Listed } from './slices.ts'
+import type { AccountOwner, AccountSlices, CoinCoverage, Direction, Listed } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
@@ -42,13 +42,14 @@ export function activityPage(
     ]
     const filters = readFilters(request.query, { networks, applications })
     const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
-    const { rows, nextCursor } = await readRows(words, visitor.user, filters, cursor)
+    const { rows, nextCursor, coverage } = await readRows(words, visitor.user, filters, cursor)
     const body = `${await door.noticeFor(visitor, words)}${activityBody(words, {
       filters,
       networks,
       applications,
       rows,
       nextCursor,
+      coverage,
       isFirst: cursor === undefined,
     })}`
     return sendPage(reply, 200, {
@@ -73,12 +74,17 @@ export function activityPage(
       return rowsOf(await slices.readSent(owner, network, { ...page, clientId: application }), (one) =>
         sentItem(words, one),
       )
-    const read = show === 'tokens' ? slices.readTransfers : slices.readNativeTransfers
-    return rowsOf(await read(owner, network, { ...page, direction }), (one) => transferItem(words, one))
+    if (show === 'tokens')
+      return rowsOf(await slices.readTransfers(owner, network, { ...page, direction }), (one) =>
+        transferItem(words, one),
+      )
+    const listed = await slices.readNativeTransfers(owner, network, { ...page, direction })
+    return { ...rowsOf(listed, (one) => transferItem(words, one)), coverage: listed.coverage }
   }
 }
 
-type Rows = { rows: string[]; nextCursor: string | null }
+/** `coverage` of native currency only */
+type Rows = { rows: string[]; nextCursor: string | null; coverage?: CoinCoverage }
 const rowsOf = <T>({ entries, nextCursor }: Listed<T>, draw: (entry: T) => string): Rows => ({
   rows: entries.map(draw),
   nextCursor,
@@ -104,12 +110,13 @@ type ActivityPageParts = {
   /** HTML */
   rows: string[]
   nextCursor: string | null
+  coverage: CoinCoverage | undefined
   isFirst: boolean
 }
 
 export function activityBody(
   words: Texts,
-  { filters, networks, applications, rows, nextCursor, isFirst }: ActivityPageParts,
+  { filters, networks, applications, rows, nextCursor, coverage, isFirst }: ActivityPageParts,
 ): string {
   const texts = words.activity
   const query = (cursor: string | null): string =>
@@ -150,7 +157,7 @@ export function activityBody(
     <section class="card stack" aria-label="${texts[filters.show]}">
       <h2>${texts[filters.show]}</h2>
       !${filters.show === 'tokens' ? html`<p class="muted"><small>${texts.tokensHint}</small></p>` : ''}
-      !${filters.show === 'coins' ? html`<p class="muted"><small>${texts.coinsHint}</small></p>` : ''}
+      !${coverage === undefined ? '' : coverageHtml(words, coverage)}
       !${
         rows.length === 0
           ? html`<p class="muted">${texts.nothing}</p>`

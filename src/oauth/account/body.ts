@@ -5,7 +5,7 @@ import { OWN_CLIENT } from '../first-party.ts'
 import { amountHtml } from '../../http/amount.ts'
 import { timeHtml } from '../../http/page.ts'
 import type { Identity } from '../../users/identities.ts'
-import type { ShownBalance, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
+import type { CoinCoverage, ShownBalance, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
 import type { AllowedApplication } from './allowed.ts'
 import { meaningOf, picture } from '../pages.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
@@ -19,6 +19,8 @@ export type OnNetwork = {
   balances: ShownBalance[] | null
   collectibles: ShownCollectible[]
   transfers: ShownTransfer[] | null
+  /** null where native currency cannot be read now */
+  coverage: CoinCoverage | null
   sent: SentTransaction[]
   canSend: boolean
 }
@@ -94,7 +96,7 @@ function personCard({ words, csrf, username, provider, imageSrc, address, sessio
 }
 
 function networkCard(words: Texts, parts: OnNetwork): string {
-  const { chainId, network, balances, collectibles, transfers, sent, canSend } = parts
+  const { chainId, network, balances, collectibles, transfers, coverage, sent, canSend } = parts
   const texts = words.account
   return html`
     <section class="card stack">
@@ -135,6 +137,7 @@ function networkCard(words: Texts, parts: OnNetwork): string {
                 !${transfers.map((one) => transferItem(words, one)).join('')}
               </ul>`
       }
+      !${transfers === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
       !${
         sent.length === 0
           ? ''
@@ -176,21 +179,43 @@ const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
 
 export function transferItem(
   words: Texts,
-  { direction, amount, tokenId, other, at, explorerUrl }: ShownTransfer,
+  { direction, amount, tokenId, other, at, explorerUrl, coinKind, fee }: ShownTransfer,
 ): string {
   const texts = words.account
-  const where =
-    other === ZERO_ADDRESS
+  const { activity, native } = words
+  const plain =
+    other === ZERO_ADDRESS && coinKind === undefined
       ? { IN: texts.created, OUT: texts.destroyed, SELF: texts.toMyself }[direction]
       : { IN: texts.received(other), OUT: texts.sent(other), SELF: texts.toMyself }[direction]
+  const where =
+    coinKind === undefined || coinKind === 'INTERNAL'
+      ? plain
+      : { FEE: native.feeAlone, MINT: native.minted, WITHDRAWAL: native.unstaked, REWARD: native.reward }[coinKind] // prettier-ignore
+  const contract = coinKind === 'INTERNAL' ? html` <span class="badge">${native.internal}</span>` : ''
+  const costs = fee === undefined ? '' : html`${activity.fee}: !${amountHtml(words, fee)}<br />`
   const sign = { IN: '+', OUT: '−', SELF: '' }[direction]
   const id = tokenId === null ? '' : html` <span title="${tokenId}">#${shortId(tokenId)}</span>`
   return html`<li>
-    <p><b>!${amountHtml(words, amount, sign)}!${id}</b> ${where}</p>
+    <p><b>!${amountHtml(words, amount, sign)}!${id}</b> ${where}!${contract}</p>
     <p class="muted">
-      <small><a href="${explorerUrl}">!${timeHtml(words, at)}</a></small>
+      <small>!${costs}<a href="${explorerUrl}">!${timeHtml(words, at)}</a></small>
     </p>
   </li>`
+}
+
+/** The first page says what is never listed; from where on it is, the list itself says. */
+const isListed = (coverage: CoinCoverage | null): boolean =>
+  coverage !== null && coverage.from !== null && coverage.internalFrom !== null
+
+/** What of native currency is not listed, in a sentence or two; nothing where all is. */
+export function coverageHtml({ native, account }: Texts, coverage: CoinCoverage | null): string {
+  const said = (text: string): string => html`<p class="muted"><small>${text}</small></p>`
+  if (coverage === null) return said(account.unreadable)
+  const { from, internalFrom } = coverage
+  if (from === null) return said(native.notListed)
+  const internal =
+    internalFrom === null ? native.noInternal : internalFrom > from ? native.internalFrom(internalFrom) : null
+  return [from > 0 ? native.listedFrom(from) : null, internal].flatMap((text) => (text === null ? [] : [said(text)])).join('') // prettier-ignore
 }
 
 /** Who did it, what, and what it cost. */

@@ -101,5 +101,9 @@ const sentWire = ({ value, fee, ...rest }: SentTransaction): object => ({
   value: amountWire(value),
   fee: fee === null ? null : amountWire(fee),
 })
-const transferWire = ({ amount, ...rest }: ShownTransfer): object => ({ ...rest, amount: amountWire(amount) })
+const transferWire = ({ amount, fee, ...rest }: ShownTransfer): object => ({
+  ...rest,
+  amount: amountWire(amount),
+  ...(fee === undefined ? {} : { fee: amountWire(fee) }),
+})
 const amountWire = ({ value, decimals, symbol }: Amount): object => ({ value: String(value), decimals, symbol })

@@ -15,7 +15,7 @@ export type AccountSlices = {
     owner: AccountOwner,
     chainId: number,
     page: PageAsked & { direction: Direction },
-  ): Promise<Listed<ShownTransfer>>
+  ): Promise<Listed<ShownTransfer> & { coverage: CoinCoverage }>
   readSent(
     owner: AccountOwner,
     chainId: number,
@@ -39,6 +39,15 @@ export type ShownBalance = Amount & { name: string; token: Hex | null; isSpam: b
 /** A collectible. */
 export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string; isSpam: boolean } // prettier-ignore
 
+/**
+ * From which block on native currency is listed whole, and what contracts pay out of it; null: it is not. Before the first only what was sent
+ * between accounts of this installation is listed.
+ */
+export type CoinCoverage = { from: number | null; internalFrom: number | null }
+
+/** How native currency came or went, where it was not the value of a transaction. */
+type CoinKind = 'FEE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
+
 export type ShownTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'
   amount: Amount
@@ -48,6 +57,9 @@ export type ShownTransfer = {
   other: string
   at: Date
   explorerUrl: string
+  coinKind?: CoinKind | undefined
+  /** what the account paid for the transaction, where that stands with it */
+  fee?: Amount | undefined
 }
 
 /** What was sent from the account, by an application or by its owner. */

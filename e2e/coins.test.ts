@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { rpc } from '../src/devnet/rpc.ts'
+import type { Hex } from '../src/ids.ts'
+import { until } from '../test/until.ts'
+import { lookAround, openChromium, shots, skip } from './chromium.ts'
+import { place, start, type Place, type Program } from './start.ts'
+
+const OUTSIDE: Hex = '0x1c7d4b196cb0c7b01d743fbc6116a902379c7238'
+const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
+/** sends what it gets to the address in its data */
+const FORWARDS: Hex = '0x6000600060006000346000355af1'
+const HALF: Hex = '0x6f05b59d3b20000'
+
+let here: Place
+let program: Program
+let browser: Browser
+let folder: string
+before(async () => {
+  if (skip !== false) return
+  here = await place()
+  program = await start(here)
+  folder = await shots()
+  browser = await openChromium()
+})
+after(async () => {
+  await browser?.close()
+  await program?.interrupt()
+  await here?.drop()
+})
+
+async function signIn(page: Page, username: string): Promise<void> {
+  await page.goto(`${program.facts.origin}/account`)
+  await page.getByRole('button', { name: /Continue with/ }).click()
+  await page.getByRole('textbox').fill(username)
+  await page.keyboard.press('Enter')
+  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
+}
+
+test(
+  'a person sees native currency that came from elsewhere, what a contract paid out, and fees with what they were paid for',
+  { skip },
+  async () => {
+    const { origin, rpcUrl } = program.facts
+    const context = await browser.newContext({ locale: 'en', viewport: { width: 390, height: 844 } })
+    const page = await context.newPage()
+    await signIn(page, 'Odile')
+    const address = await page.locator('#address').inputValue()
+    await rpc(rpcUrl, 'anvil_setBalance', OUTSIDE, '0x8ac7230489e80000')
+    await rpc(rpcUrl, 'anvil_setCode', FORWARDER, FORWARDS)
+    await rpc(rpcUrl, 'anvil_impersonateAccount', OUTSIDE)
+    const data = `0x${address.slice(2).toLowerCase().padStart(64, '0')}`
+    await rpc(rpcUrl, 'eth_sendTransaction', { from: OUTSIDE, to: address, value: HALF })
+    await rpc(rpcUrl, 'eth_sendTransaction', { from: OUTSIDE, to: FORWARDER, value: HALF, data })
+    const listed = (path: string, text: RegExp): Promise<boolean> =>
+      until(`${path} shows ${text}`, async () => {
+        await page.goto(`${origin}${path}`)
+        return text.test(await page.locator('main').innerText())
+      })
+    await listed('/account', /by a contract/)
+    await page.getByRole('link', { name: 'Send' }).first().click()
+    await page.getByLabel('To', { exact: true }).fill(OUTSIDE)
+    await page.getByLabel('Amount').fill('0.25')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByRole('button', { name: 'Send now' }).click()
+    await page.getByRole('heading', { name: 'Sent' }).waitFor()
+    await listed('/account/activity?show=coins', /−0\.25 ETH/)
+    const items = await page.locator('ul.rows > li').allInnerTexts()
+    assert.equal(items.length, 3, items.join('\n'))
+    assert.match(items[0]!, /−0\.25 ETH[^]*to 0x1c7D4B[^]*Fee paid: 0\.0000/i)
+    assert.match(items.slice(1).join('\n'), /\+0\.5 ETH[^]*from 0x2B7d4B[^]*by a contract/i)
+    assert.match(items.slice(1).join('\n'), /\+0\.5 ETH[^]*from 0x1c7D4B/i)
+    await lookAround(page, (view) => join(folder, `coins-${view}.png`))
+    await page.goto(`${origin}/account`)
+    await lookAround(page, (view) => join(folder, `coins-account-${view}.png`))
+    await context.close()
+  },
+)

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import type { Hex } from '../ids.ts'
+import { openBrowser, textOf } from '../../test/rehearsal.ts'
+import { en } from '../texts/en.ts'
+import { until } from '../../test/until.ts'
+import { world, type Person, type World } from '../../test/world.ts'
+
+const OUTSIDE: Hex = '0x1c7d4b196cb0c7b01d743fbc6116a902379c7238'
+const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
+/** sends what it gets to the address in its data */
+const FORWARDS: Hex = '0x6000600060006000346000355af1'
+const HALF = 500_000_000_000_000_000n
+const TENTH = 100_000_000_000_000_000n
+
+let here: World
+let nell: Person
+before(async () => {
+  here = await world()
+  nell = await here.person('nell')
+  await here.rpc('anvil_setBalance', OUTSIDE, '0x8ac7230489e80000')
+  await here.rpc('anvil_setCode', FORWARDER, FORWARDS)
+  await here.rpc('anvil_impersonateAccount', OUTSIDE)
+})
+after(() => here.close())
+
+const quantity = (value: bigint): Hex => `0x${value.toString(16)}`
+const word = (address: string): Hex => `0x${address.slice(2).toLowerCase().padStart(64, '0')}`
+
+async function pages(username: string) {
+  const browser = openBrowser(here.facts.origin)
+  await browser.signIn('/account', username)
+  return { browser, see: async (path: string): Promise<string> => textOf((await browser.go(path)).text) }
+}
+
+/** A transaction that this service did not send, mined. */
+async function sendOutside(call: { from: string; to: string; value: bigint; data?: Hex }): Promise<Hex> {
+  const hash = await here.rpc<Hex>('eth_sendTransaction', { ...call, value: quantity(call.value) })
+  await until('it is mined', async () => (await here.rpc('eth_getTransactionReceipt', hash)) !== null)
+  return hash
+}
+
+const COINS = '/account/activity?network=31337&show=coins'
+
+test('what comes from elsewhere and what a contract pays out is in the activity, and on the first page', async () => {
+  const { see } = await pages('nell')
+  assert.match(await see(COINS), new RegExp(en.activity.nothing))
+  await sendOutside({ from: OUTSIDE, to: nell.address, value: HALF })
+  await sendOutside({ from: OUTSIDE, to: FORWARDER, value: TENTH, data: word(nell.address) })
+  await until('both are listed', async () => /\+0\.1 ETH.*\+0\.5 ETH/s.test(await see(COINS)))
+  const listed = await see(COINS)
+  assert.match(listed, new RegExp(`\\+0\\.1 ETH from 0x2B7d4b196[0-9a-fA-F]+ ${en.native.internal}`, 'i'))
+  assert.match(listed, /\+0\.5 ETH from 0x1c7D4B196/i)
+  assert.doesNotMatch(listed, new RegExp(en.native.notListed), 'everything is listed: nothing is left out')
+  assert.match(await see('/account'), /\+0\.1 ETH from .*\+0\.5 ETH from/s)
+  assert.doesNotMatch(await see(`${COINS}&direction=out`), /0\.5 ETH/)
+})
+
+test('a fee stands with the payment or the write that it was paid for, and in no line of its own', async () => {
+  const { see } = await pages('nell')
+  const fees = async () =>
+    (await here.app.db.selectFrom('transfers').select('hash').where('token_type', '=', 1).where('batch_index', '=', 0)
+      .where('account_id', '=', (await accountOf(nell)).account_id).execute()).length // prettier-ignore
+  await nell.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [nell.address, '5'] }) // prettier-ignore
+  const { body } = await nell.post('/v1/tokens/transfers?wait=mined', { tokenType: 'NATIVE', amount: '0.25', toAddress: OUTSIDE }) // prettier-ignore
+  assert.ok(typeof body.id === 'string', JSON.stringify(body))
+  await until('both fees are stored', async () => (await fees()) === 2)
+  const listed = await see(`${COINS}&direction=out`)
+  assert.equal(listed.match(/−/g)?.length, 1, listed)
+  assert.match(listed, new RegExp(`−0\\.25 ETH to 0x1c7D4B196[^]*${en.activity.fee}: 0\\.0000\\d+`, 'i'))
+  const done = await see('/account/activity?network=31337&show=done')
+  assert.equal(done.match(new RegExp(`${en.activity.fee}: 0\\.0000\\d+`, 'g'))?.length, 2)
+})
+
+test('the fee is what the transaction cost in all, its part for a first layer included', async () => {
+  const { see } = await pages('nell')
+  const { account_id } = await accountOf(nell)
+  const changed = await sql`update transfers set value = decode(lpad(to_hex(770000000000000000), 64, '0'), 'hex')
+    where account_id = ${account_id}::uuid and token_type = 1 and batch_index = 0`.execute(here.app.db)
+  assert.equal(changed.numAffectedRows, 2n)
+  const done = await see('/account/activity?network=31337&show=done')
+  assert.equal(done.match(new RegExp(`${en.activity.fee}: 0\\.77 ETH`, 'g'))?.length, 2, done)
+  assert.match(await see(COINS), new RegExp(`${en.activity.fee}: 0\\.77 ETH`))
+})
+
+test('a fee of a transaction that was sent elsewhere with the same key is a line of its own', async () => {
+  const { see } = await pages('mover')
+  const { address } = await here.person('mover')
+  await here.rpc('anvil_impersonateAccount', address)
+  await here.rpc('anvil_setBalance', address, quantity(HALF))
+  await sendOutside({ from: address, to: OUTSIDE, value: 0n })
+  await until('it is listed', async () => new RegExp(en.native.feeAlone).test(await see(COINS)))
+  const listed = await see(COINS)
+  assert.equal(listed.match(new RegExp(en.native.feeAlone, 'g'))?.length, 1)
+  assert.match(listed, new RegExp(`−0\\.0000\\d+… ETH .*${en.native.feeAlone}`))
+})
+
+test('pages lead through all of it, without a gap or a repetition, fees of writes aside', async () => {
+  const { browser } = await pages('nell')
+  for (let index = 1; index <= 60; index++)
+    await here.rpc('eth_sendTransaction', { from: OUTSIDE, to: nell.address, value: quantity(TENTH + BigInt(index)) })
+  const stored = async () =>
+    await here.app.db.selectFrom('transfers').select('hash').where('token_type', '=', 1)
+      .where('account_id', '=', (await accountOf(nell)).account_id).execute() // prettier-ignore
+  await until('all are stored', async () => (await stored()).length === 65)
+  const seen: string[] = []
+  const sizes: number[] = []
+  for (let next: string | undefined = COINS; next !== undefined && sizes.length < 10;) {
+    const { text } = await browser.go(next)
+    const items = [...text.matchAll(/explorer\/tx\/(0x\w{64})/g)].map(([, hash]) => hash!)
+    sizes.push(items.length)
+    seen.push(...items)
+    next = /rel="next" href="([^"]*)"/.exec(text)?.[1]?.replaceAll('&#61;', '=').replaceAll('&amp;', '&').replaceAll('&#38;', '&') // prettier-ignore
+  }
+  // 60 and 2 that came in, and one payment.
+  assert.deepEqual(sizes, [25, 25, 13])
+  assert.equal(new Set(seen).size, 63)
+})
+
+test('what was sent before the history looked at native currency is listed from our own record, once', async () => {
+  const { see } = await pages('nell')
+  const { account_id } = await accountOf(nell)
+  // As after an update: the network was followed, and native currency is looked at from now on.
+  await sql`delete from transfers where account_id = ${account_id}::uuid and token_type = 1 and direction = 1`.execute(here.app.db) // prettier-ignore
+  await sql`update accounts set is_key_new = false, created_at = created_at - interval '1 hour' where account_id = ${account_id}::uuid`.execute(
+    here.app.db,
+  )
+  await sql`update native_coverage set from_block = to_block, internal_from_block = to_block`.execute(here.app.db)
+  const out = await see(`${COINS}&direction=out`)
+  assert.equal(out.match(/−0\.25 ETH/g)?.length, 1, out)
+  assert.match(out, /Complete from block \d/)
+  const again = await nell.post('/v1/tokens/transfers?wait=mined', { tokenType: 'NATIVE', amount: '0.125', toAddress: OUTSIDE }) // prettier-ignore
+  assert.ok(again.status < 300, JSON.stringify(again.body))
+  await until('the new one is in the history', async () =>
+    (await here.app.db.selectFrom('transfers').select('hash').where('account_id', '=', account_id).where('token_type', '=', 1).where('direction', '=', 1).where('batch_index', '=', 1).execute()).length === 1) // prettier-ignore
+  const both = await see(`${COINS}&direction=out`)
+  assert.equal(both.match(/−0\.125 ETH/g)?.length, 1, both)
+  assert.match(both, /−0\.125 ETH.*−0\.25 ETH/s)
+})
+
+test('a network whose native currency is not looked at, or not what contracts pay out, says so on both pages', async () => {
+  const { see } = await pages('nell')
+  await sql`update native_coverage set internal_from_block = null`.execute(here.app.db)
+  for (const path of [COINS, '/account']) assert.ok((await see(path)).includes(en.native.noInternal), path)
+  assert.doesNotMatch(await see(COINS), new RegExp(en.native.notListed))
+  await sql`delete from native_coverage`.execute(here.app.db)
+  await sql`delete from transfers where token_type = 1`.execute(here.app.db)
+  for (const path of [COINS, '/account']) assert.ok((await see(path)).includes(en.native.notListed), path)
+  assert.match(await see(`${COINS}&direction=out`), /−0\.125 ETH.*−0\.25 ETH/s)
+  assert.ok(!(await see('/account/activity?network=31337&show=tokens')).includes(en.native.notListed))
+})
+
+test('a cursor of another list, or a broken one, is refused', async () => {
+  const { browser } = await pages('nell')
+  for (const parts of [
+    ['coins', 'x', ''],
+    ['coins', '', 'x'],
+    ['payments all', '', ''],
+    ['coins', 1, 2],
+    ['coins', '.', '.'],
+  ]) {
+    // prettier-ignore
+    const cursor = Buffer.from(JSON.stringify(parts)).toString('base64url')
+    const { status } = await browser.go(`${COINS}&cursor=${cursor}`)
+    assert.ok(status === 400 || (parts[1] === '.' && status === 200), `${JSON.stringify(parts)}: ${status}`)
+  }
+})
+
+const accountOf = ({ userId }: Person) =>
+  here.app.db.selectFrom('accounts').select('account_id').where('user_id', '=', userId).executeTakeFirstOrThrow()

@@ -1,0 +1,100 @@
+import { sql } from 'kysely'
+import { checksumAddress } from '../abi/address.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { hasValue, readNativePage, type NativeEntry } from '../history/native-page.ts'
+import { nativeCoverage } from '../history/native-coverage.ts'
+import type { Caller } from '../http/bearer.ts'
+import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
+import type { AccountSlices, Direction, ShownTransfer } from '../oauth/account/slices.ts'
+import { listPayments, type NativePayment } from '../transactions/list-own.ts'
+
+type CoinList = Awaited<ReturnType<AccountSlices['readNativeTransfers']>>
+type NativeAsked = { limit: number; cursor?: string | undefined; direction: Direction }
+
+/** Where a list continues: behind a cursor, from its beginning, or nowhere. */
+const START = ''
+const END = '.'
+
+/**
+ * Native currency of an account, newest first: what the history has, and, where that does not have all of it, what our own record of writes
+ * has beside. Over the indexes of both; the record is not asked where the history is whole.
+ * @throws invalid_cursor
+ */
+export async function readNativeTransfers(
+  app: App,
+  caller: Caller,
+  chain: Chain,
+  { limit, cursor, direction }: NativeAsked,
+): Promise<CoinList> {
+  const [ofHistory, ofRecord] = placesOf(cursor)
+  const { accountId, address, userId } = caller
+  const holder = { accountId, chainId: chain.chainId }
+  const nothing = { entries: [], nextCursor: null }
+  const history =
+    ofHistory === END
+      ? { ...nothing, native: await nativeCoverage(app.db, holder) }
+      : await readNativePage(app, caller, userId, { limit, direction, ...cursorOf(ofHistory) })
+  const coverage = history.native ?? { from: null, internalFrom: null }
+  const isAsked = ofRecord !== END && coverage.from !== 0
+  const leftOut = hasValue(holder, { hash: sql.ref('sent.hash'), blockNumber: sql.ref('sent.block_number') })
+  const record = isAsked
+    ? await listPayments(app, { ...holder, address }, { limit, direction, leftOut, ...cursorOf(ofRecord) })
+    : nothing
+  const both: Merged[] = [
+    ...history.entries.map((one) => ({ list: 0, cursor: one.cursor, shown: shownEntry(one, chain) })),
+    ...record.entries.map((one) => ({ list: 1, cursor: one.cursor, shown: shownPayment(one, address, chain) })),
+  ]
+  const page = both.toSorted((one, other) => other.shown.at.getTime() - one.shown.at.getTime()).slice(0, limit)
+  const next = [history, record].map(({ entries, nextCursor }, list) => {
+    const taken = page.filter((one) => one.list === list)
+    if (taken.length < entries.length) return taken.at(-1)?.cursor ?? [ofHistory, ofRecord][list]!
+    return nextCursor ?? END
+  })
+  return {
+    entries: page.map(({ shown }) => shown),
+    nextCursor: next.every((place) => place === END) ? null : writeCursor(['native', ...next]),
+    coverage,
+  }
+}
+
+type Merged = { list: number; cursor: string; shown: ShownTransfer }
+
+function placesOf(cursor: string | undefined): [ofHistory: string, ofRecord: string] {
+  if (cursor === undefined) return [START, START]
+  const [list, ofHistory, ofRecord] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
+  if (list !== 'native') throw foreignCursor()
+  return [ofHistory, ofRecord]
+}
+
+const cursorOf = (place: string): { cursor?: string } => (place === START ? {} : { cursor: place })
+
+function shownEntry(entry: NativeEntry, { decimals, symbol }: Chain): ShownTransfer {
+  const { direction, amount, from, to, timestamp, explorerUrl, nativeKind, fee } = entry
+  const { username, address } = direction === 'IN' ? from : to
+  return {
+    direction,
+    amount: { value: BigInt(amount.value), decimals, symbol },
+    tokenId: null,
+    other: username ?? address,
+    at: new Date(timestamp),
+    explorerUrl,
+    coinKind: nativeKind === 'VALUE' ? undefined : nativeKind,
+    fee: fee === null ? undefined : { value: fee, decimals, symbol },
+  }
+}
+
+function shownPayment(
+  { isOut, value, other, name, hash, sentAt }: NativePayment,
+  address: string,
+  { decimals, symbol, explorer }: Chain,
+): ShownTransfer {
+  return {
+    direction: other === address ? 'SELF' : isOut ? 'OUT' : 'IN',
+    amount: { value, decimals, symbol },
+    tokenId: null,
+    other: name ?? checksumAddress(other),
+    at: sentAt,
+    explorerUrl: explorer.tx(hash),
+  }
+}
