@@ -16,12 +16,18 @@ export type Outcome = {
  * Keeps `connections` keep-alive connections busy, one request at a time on each, for so many seconds after as much
  * warming up as told. Bare sockets: an HTTP client would take more of the shared cores than what is measured.
  * @param url       of the server, or of several that share the connections evenly
+ * @param pauseMs   for which a connection waits after an answer that is not 200
  * @param next      makes the request of the given number; called once per request
  * @param answered  told of every answer, warming up included
  */
 export async function load(
   url: string | readonly string[],
-  { connections, seconds, warmUpSeconds = 0.5 }: { connections: number; seconds: number; warmUpSeconds?: number },
+  {
+    connections,
+    seconds,
+    warmUpSeconds = 0.5,
+    pauseMs = 0,
+  }: { connections: number; seconds: number; warmUpSeconds?: number; pauseMs?: number },
   next: (number: number) => Request,
   answered: (number: number, status: number, text: () => string) => void = () => {},
 ): Promise<Outcome> {
@@ -50,8 +56,9 @@ export async function load(
           failures++
           firstFailure ??= text().slice(0, 1_000)
         } else if (sentAt >= from) latencies.push(now - sentAt)
-        if (now < until) send()
-        else socket.end()
+        if (now >= until) socket.end()
+        else if (status === 200 || pauseMs === 0) send()
+        else setTimeout(send, pauseMs)
       })
       socket.once('connect', send)
       socket.once('error', reject)

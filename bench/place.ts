@@ -75,6 +75,8 @@ export type Program = Started & {
   counts(): Promise<Counts>
   /** what its main thread does while `work` runs */
   profile(work: () => Promise<void>): Promise<Profiler.Profile>
+  /** the address of an account that pays where NETWORK_GAS is `sponsor`; it has nothing, and no right to a space yet */
+  sponsor(name: string): Promise<Hex>
   /** Resolves when no write is open. */
   settled(): Promise<void>
 }
@@ -100,7 +102,7 @@ export async function startProgram(
         DATA_DIR: dataDir,
         RPC_URL: rpcUrl,
         RATE_LIMITS: 'off',
-        LOG_LEVEL: 'warn',
+        LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
         REQUEST_LOG: 'off',
       },
       ...(database === null ? {} : { DATABASE_URL: database.url }),
@@ -138,6 +140,7 @@ export async function startProgram(
     },
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
     loopDelayMs: async () => (await ask<{ delayMs: number }>({ loop: true })).delayMs,
+    sponsor: async (name) => (await ask<{ address: Hex }>({ sponsor: name })).address,
     settled: async () => {
       while ((await ask<{ open: number }>({ open: true })).open > 0) await sleep(100)
     },

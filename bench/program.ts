@@ -11,7 +11,10 @@ import pg from 'pg'
 import { saveApplication } from '../src/applications/registry.ts'
 import { readConfig } from '../src/config.ts'
 import { open } from '../src/open.ts'
+import { createSponsor } from '../src/sponsors/create.ts'
 
+/** wei: what a benchmark is not to run into */
+const PLENTY = 10n ** 27n
 const counts = { statements: 0, commits: 0, requests: 0 }
 countStatements()
 countRequests()
@@ -40,6 +43,7 @@ process.on(
     profile,
     counts: isCounting,
     open: isAskedForOpen,
+    sponsor,
   }: {
     id: number
     users?: string[]
@@ -50,7 +54,12 @@ process.on(
     profile?: 'start' | 'stop'
     counts?: true
     open?: true
+    sponsor?: string
   }) => {
+    if (sponsor !== undefined) {
+      process.send!({ id, address: (await createSponsor(app, { name: sponsor, chainId: facts.chainId })).address })
+      return
+    }
     if (isAskedForOpen) {
       const { count } = await app.db
         .selectFrom('transactions')
@@ -93,6 +102,7 @@ process.on(
         ...{ clientId, name: application, chainId: facts.chainId, kind: 'public', secretHashes: [], logoUri: null },
         ...{ redirectUris: ['http://localhost/*'], allowedOrigins: [], isSuspended: false },
         permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+        sponsor: { perUser: PLENTY, perApplication: PLENTY, contracts: null },
       })
     if (application !== undefined && weight !== undefined)
       await app.db.updateTable('applications').set({ weight }).where('client_id', '=', application).execute()

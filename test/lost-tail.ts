@@ -20,15 +20,25 @@ const TABLES = [
   'withdrawals',
 ] as const
 
-/** Remembers what the database holds now. @returns what makes it hold that again, and nothing newer */
-export async function remember({ db: root }: Pick<App, 'db'>): Promise<() => Promise<void>> {
-  for (const table of TABLES) {
+/** What the follower knows of the chain. It is of the same moment wherever a database as a whole goes back. */
+const FOLLOWED = ['cursors', 'blocks'] as const
+
+/** Remembers what the tables of transactions hold now. @returns what makes them hold that again, and nothing newer */
+export const remember = (app: Pick<App, 'db'>): Promise<() => Promise<void>> => rememberTables(app, TABLES)
+
+/** The same with what the follower knows: states are of blocks, and go back with them. */
+export const rememberWithBlocks = (app: Pick<App, 'db'>): Promise<() => Promise<void>> =>
+  rememberTables(app, [...FOLLOWED, ...TABLES])
+
+async function rememberTables({ db: root }: Pick<App, 'db'>, tables: readonly string[]): Promise<() => Promise<void>> {
+  for (const table of tables) {
     await sql`drop table if exists ${sql.table(`kept_${table}`)}`.execute(root)
     await sql`create table ${sql.table(`kept_${table}`)} as table ${sql.table(table)}`.execute(root)
   }
   return () =>
     root.transaction().execute(async (db) => {
-      for (const table of TABLES) {
+      // The follower's first statement locks its cursor, so that what it has begun is done before.
+      for (const table of tables) {
         await sql`delete from ${sql.table(table)}`.execute(db)
         await sql`insert into ${sql.table(table)} select * from ${sql.table(`kept_${table}`)}`.execute(db)
       }

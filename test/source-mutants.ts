@@ -6,25 +6,28 @@ import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-/** A change of one place of a file of `src/signer`, and the test file there that has to notice, in tests of these names. */
+/** A change of one place of a file of a folder of `src`, and the test file there that has to notice, in tests of these names. */
 export type SourceMutant = [what: string, file: string, from: string, to: string, by: string, test?: string]
 
-/** Each in a copy of the sources: the test fails by an assertion, or nobody would have noticed. */
-export function mutantsOf(name: string, mutants: readonly SourceMutant[]): void {
+/**
+ * Each in a copy of the sources: the test fails by an assertion, or nobody would have noticed.
+ * @param slice  the folder of `src` by whose paths they are named
+ */
+export function mutantsOf(name: string, mutants: readonly SourceMutant[], slice = 'signer'): void {
   suite(name, { concurrency: false }, () => {
     const root = fileURLToPath(new URL('..', import.meta.url))
     let folder: string
     before(() => {
-      folder = mkdtempSync(join(tmpdir(), 'signer-mutants-'))
+      folder = mkdtempSync(join(tmpdir(), `${slice}-mutants-`))
       for (const name of ['src', 'test', 'docs', 'contracts', 'package.json'])
         cpSync(join(root, name), join(folder, name), { recursive: true })
-      symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+      for (const name of ['node_modules', 'migrations', 'runtime']) symlinkSync(join(root, name), join(folder, name))
     })
     after(() => rmSync(folder, { recursive: true }))
 
     for (const [what, file, from, to, by, only = '.'] of mutants)
       test(`${what}: noticed by ${by}.test.ts`, () => {
-        const path = join(folder, 'src/signer', file)
+        const path = join(folder, 'src', slice, file)
         const text = readFileSync(path, 'utf8')
         assert.equal(text.split(from).length, 2, `${from} is in ${file} once`)
         writeFileSync(
@@ -33,7 +36,7 @@ export function mutantsOf(name: string, mutants: readonly SourceMutant[]): void 
         )
         try {
           const { NODE_TEST_CONTEXT: _, ...env } = process.env
-          const run = spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, join(folder, `src/signer/${by}.test.ts`)], { env, encoding: 'utf8' }) // prettier-ignore
+          const run = spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, join(folder, `src/${slice}/${by}.test.ts`)], { env, encoding: 'utf8' }) // prettier-ignore
           assert.equal(run.status, 1, 'no test failed')
           // A program that does not load is no mutant.
           assert.match(run.stdout, /AssertionError/, run.stdout.slice(-2_000))

@@ -4,6 +4,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { TrustedIssuer } from './application.ts'
 import { changeApplication, type ApplicationWriter } from './authentic.ts'
 import { readApplication } from './manage.ts'
+import { issuersIn } from './stored.ts'
 import type { RegisteredApplication } from './wire.ts'
 
 /** What is asked for; the rest has a default. */
@@ -26,7 +27,7 @@ export async function bringsPeople(db: Db, clientId: string, provider: string): 
   const row = await retrying(() =>
     db.selectFrom('applications').select('issuers').where('client_id', '=', clientId).executeTakeFirst(),
   )
-  return row !== undefined && (row.issuers as TrustedIssuer[]).some((issuer) => issuer.provider === provider)
+  return row !== undefined && issuersIn(row.issuers).some((issuer) => issuer.provider === provider)
 }
 
 /**

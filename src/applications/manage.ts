@@ -3,11 +3,11 @@ import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
-import type { Quota } from '../store/column-values.ts'
+import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
-import type { TrustedIssuer } from './application.ts'
 import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
+import { issuersIn } from './stored.ts'
 import { explainRegistration } from './validate.ts'
 import type { BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
 
@@ -197,7 +197,7 @@ async function addSecret(
       .select('secret_hashes')
       .where('client_id', '=', clientId)
       .executeTakeFirstOrThrow()
-    const hashes = [hashOf(secret), ...row.secret_hashes.slice(0, kept)]
+    const hashes = [hashOf(secret), ...textsIn(row.secret_hashes).slice(0, kept)]
     await db
       .updateTable('applications')
       .set({ secret_hashes: JSON.stringify(hashes) })
@@ -296,17 +296,17 @@ const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   network: row.network,
   chainId: row.chain_id,
   kind: row.kind,
-  redirectUris: row.redirect_uris,
-  permissions: row.permissions,
-  allowedOrigins: row.allowed_origins,
+  redirectUris: textsIn(row.redirect_uris),
+  permissions: textsIn(row.permissions),
+  allowedOrigins: textsIn(row.allowed_origins),
   logoUri: row.logo_uri,
   needsPkce: row.needs_pkce,
   needsDpop: row.needs_dpop,
-  quotas: row.quotas,
+  quotas: quotasIn(row.quotas),
   weight: row.weight,
   sponsor: writtenBudget(row),
-  liveSecrets: row.secret_hashes.length,
-  issuers: row.issuers as TrustedIssuer[],
+  liveSecrets: textsIn(row.secret_hashes).length,
+  issuers: issuersIn(row.issuers),
   createdAt: row.created_at.toISOString(),
   suspendedAt: row.suspended_at?.toISOString() ?? null,
 })

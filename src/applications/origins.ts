@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { textsIn } from '../store/column-values.ts'
 import { retrying } from '../store/db.ts'
 import { isOriginAllowed } from './registry.ts'
 import { slot } from '../state.ts'
@@ -22,7 +23,10 @@ export async function allowsOrigin(app: Pick<App, 'db' | 'state'>, origin: strin
     const rows = await retrying(() =>
       app.db.selectFrom('applications').select('allowed_origins').where('suspended_at', 'is', null).execute(),
     )
-    Object.assign(list, { origins: [...new Set(rows.flatMap((row) => row.allowed_origins))], readAt: Date.now() })
+    Object.assign(list, {
+      origins: [...new Set(rows.flatMap((row) => textsIn(row.allowed_origins)))],
+      readAt: Date.now(),
+    })
   }
   return isOriginAllowed({ allowedOrigins: list.origins }, origin)
 }

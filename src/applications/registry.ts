@@ -12,11 +12,12 @@ import type { RowReader } from '../http/authentic-row.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
-import type { Application, TrustedIssuer } from './application.ts'
+import type { Application } from './application.ts'
 import { isApplicationAuthentic, writeMac } from './authentic.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
+import { damagedColumn, issuersIn } from './stored.ts'
 import { slot } from '../state.ts'
 
 const CACHE_MS = 5_000
@@ -137,6 +138,11 @@ async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: strin
     app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
   )
   if (row === undefined || !isApplicationAuthentic(app, row)) return null
+  const column = damagedColumn(row)
+  if (column !== null) {
+    app.telemetry.log.error('row_damaged', { table: 'applications', clientId, column })
+    return null
+  }
   return {
     clientId: row.client_id,
     name: row.name,
@@ -151,6 +157,6 @@ async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: strin
     needsDpop: row.needs_dpop,
     isSuspended: row.suspended_at !== null,
     sponsor: sponsorBudgetOf(row),
-    issuers: row.issuers as TrustedIssuer[],
+    issuers: issuersIn(row.issuers),
   }
 }

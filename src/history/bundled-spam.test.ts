@@ -70,7 +70,9 @@ async function together(
   }
   const openings: Promise<unknown>[] = []
   for (const place of [1, 2]) {
-    openings.push(world.add(world.first, await world.poor(`opens-${place}-${await world.rpc('eth_blockNumber')}`)))
+    openings.push(
+      world.add(world.first, await world.poor(`opens-${place}-${await world.rpc<string>('eth_blockNumber')}`)),
+    )
     await until('it is signed', async () => signed === place)
   }
   const answers = await Promise.all(writes.map((write) => write()))

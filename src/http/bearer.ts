@@ -8,7 +8,7 @@ import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
 import { retrying } from '../store/db.ts'
-import type { Quota } from '../store/column-values.ts'
+import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 
@@ -327,7 +327,12 @@ async function readAllowed({ db }: App, { applications }: BearerState, clientIds
   const known = new Map(
     rows.map(({ client_id, permissions, quotas, weight, ...budget }) => [
       client_id,
-      { permissions: new Set(permissions), quotas, weight, sponsor: sponsorBudgetOf(budget) },
+      {
+        permissions: new Set(textsIn(permissions)),
+        quotas: quotasIn(quotas),
+        weight,
+        sponsor: sponsorBudgetOf(budget),
+      },
     ]),
   )
   for (const clientId of clientIds) applications.set(clientId, known.get(clientId) ?? NOTHING)

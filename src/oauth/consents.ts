@@ -74,9 +74,30 @@ export const consentContent = (
   { permissions, keys }: Pick<ConsentRow, 'permissions' | 'keys'>,
 ): RowContent => ['consents', accountId, clientId, permissions, keys]
 
-/** A consent as it was read; null for one that someone else wrote. */
-export const authenticConsent = (app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null =>
-  isAuthentic(app, whose, { content: consentContent(whose, row), mac: row.mac }) ? row : null
+/** A consent as it was read; null for one that someone else wrote, or that is none. */
+export function authenticConsent(app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null {
+  if (!isAuthentic(app, whose, { content: consentContent(whose, row), mac: row.mac })) return null
+  if (isWhole(row)) return row
+  app.telemetry.log.error('row_damaged', { table: 'consents', ...whose })
+  return null
+}
+
+/** The columns are JSON: anything, where someone else wrote. */
+const isWhole = ({ permissions, keys }: Record<'permissions' | 'keys', unknown>): boolean =>
+  areTexts(permissions) && isObject(keys) && Object.values(keys).every(isKey)
+
+const isKey = (key: unknown): key is ConsentRow['keys'][string] =>
+  isObject(key) && areTexts(key.permissions) && typeof key.at === 'string'
+
+/** For who only lists them: what of the column can be read. */
+export const keysIn = (keys: unknown): [thumbprint: string, allowed: ConsentRow['keys'][string]][] =>
+  Object.entries(isObject(keys) ? keys : {}).flatMap(([thumbprint, key]) => (isKey(key) ? [[thumbprint, key]] : []))
+
+const areTexts = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((one: unknown) => typeof one === 'string')
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const NOTHING: Pick<ConsentRow, 'permissions' | 'keys'> = { permissions: [], keys: {} }
 

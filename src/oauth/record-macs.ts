@@ -2,6 +2,7 @@ import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { sql } from 'kysely'
 import { sha256 } from '../sha256.ts'
 import type { RowContent } from '../store/row-mac.ts'
+import { isWellFormed } from './record-shape.ts'
 
 /** What is believed of a row of `oauth_records`, the hash of its id in hexadecimal. */
 export type RecordContent = {
@@ -57,7 +58,7 @@ export const databaseTime = asText('now()')
 export const guardedBy = (table: 'record' | 'held' | 'oauth_records') => sql<GuardedColumns>`json_build_array(
   ${sql.raw(table)}.grant_id, ${sql.raw(table)}.uid, ${sql.raw(table)}.user_id, ${sql.raw(table)}.client_id, ${asText(`${table}.consumed_at`)}, ${sql.raw(table)}.mac)`
 
-/** A record as it was read; null for one that someone else wrote. */
+/** A record as it was read; null for one that someone else wrote, or that is not what its kind is. */
 export function authenticRecord(
   app: RowReader,
   { kind, idHash }: { kind: string; idHash: string },
@@ -66,7 +67,10 @@ export function authenticRecord(
   const [grantId, uid, userId, clientId, consumedAt, mac] = guarded
   const record = { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload }
   const row = { kind, record: idHash.slice(0, 16), userId: ownerOf(record) }
-  return isAuthentic(app, row, { content: recordContent(record, consumedAt), mac }) ? record : null
+  if (!isAuthentic(app, row, { content: recordContent(record, consumedAt), mac })) return null
+  if (isWellFormed(kind, payload)) return record
+  app.telemetry.log.error('row_damaged', { table: 'oauth_records', ...row })
+  return null
 }
 
 /** Whom the row names, right or wrong. */

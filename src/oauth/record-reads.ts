@@ -74,7 +74,7 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
     work.presented = { record, readAt: row.read_at }
     const held = grantOf(app, row)
     if (held !== null) work.grants.set(record.grant_id!, held)
-    keepUser(work, row, row.payload.accountId)
+    keepUser(work, row, record.payload?.accountId)
     return row
   }
   if (kind === 'Session' || kind === 'Interaction') {

@@ -218,6 +218,22 @@ test('a clock of the database that was set back cannot keep somebody frozen', as
   await signWith(token)
 })
 
+test('a freeze without a time in the database is kept like any other, and lifted like one', async () => {
+  const token = await tokenOf('timeless')
+  const { publish } = replicas[0]!.publisher
+  for (const time of ['infinity', '-infinity', '1960-01-01']) {
+    await sql`update accounts set frozen_at = ${time}::timestamptz, unfrozen_at = null where user_id = ${USER}`.execute(database.db) // prettier-ignore
+    await publish()
+    await database.db.updateTable('accounts').set({ frozen_at: null }).where('user_id', '=', USER).execute()
+    await publish()
+    await isRefused(token, 'account_frozen')
+    await sql`update accounts set unfrozen_at = now() + interval '15 s' where user_id = ${USER}`.execute(database.db)
+    await publish()
+    await signWith(token)
+  }
+  await database.db.updateTable('accounts').set({ unfrozen_at: null }).where('user_id', '=', USER).execute()
+})
+
 test('whoever deletes their data ends every token they have', async () => {
   const grants = ['deleted 1', 'deleted 2']
   for (const grant of grants)

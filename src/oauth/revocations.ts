@@ -171,8 +171,9 @@ async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'e
 
 /** What the signer keeps, and what lets it go: one of the two, or nothing where there was never a freeze. */
 function frozenSince(subject: string, frozenAt: Date | null, unfrozenAt: Date | null): string[] {
-  if (frozenAt !== null) return [frozenEntry(subject, { isFrozen: true, at: frozenAt.getTime() })]
-  return unfrozenAt === null ? [] : [frozenEntry(subject, { isFrozen: false, at: unfrozenAt.getTime() })]
+  // Before 1970 an entry says nothing.
+  if (frozenAt !== null) return [frozenEntry(subject, { isFrozen: true, at: Math.max(0, frozenAt.getTime()) })]
+  return unfrozenAt === null ? [] : [frozenEntry(subject, { isFrozen: false, at: Math.max(0, unfrozenAt.getTime()) })]
 }
 
 /** At least one part: a list that is empty says that nothing is revoked. */

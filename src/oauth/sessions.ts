@@ -51,12 +51,14 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
       .limit(50)
       .execute(),
   )
+  // No MAC is looked at for a list: what is in it leads to no token.
+  const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 253_402_300_800
   const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
   return rows.map(({ uid, payload, created_at }) => {
     const { loginTs, browser, system } = ((payload as unknown) ?? {}) as typeof payload
     return {
       uid: uid!,
-      signedInAt: typeof loginTs === 'number' ? new Date(loginTs * 1_000) : created_at,
+      signedInAt: isTime(loginTs) ? new Date(loginTs * 1_000) : created_at,
       browser: text(browser),
       system: text(system),
     }

@@ -16,6 +16,7 @@ export type Signer = {
   signOperation: CallSigner<'signOperation'>
   checkOperation: CallSigner<'checkOperation'>
   signOuter: CallSigner<'signOuter'>
+  cancelOuter: CallSigner<'cancelOuter'>
   recall: CallSigner<'recall'>
   recallSince: CallSigner<'recallSince'>
   wrapped: CallSigner<'wrapped'>
@@ -103,6 +104,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     signOperation: withRenewal('signOperation'),
     checkOperation: withRenewal('checkOperation'),
     signOuter: withRenewal('signOuter'),
+    cancelOuter: withRenewal('cancelOuter'),
     recall: (request) => call('recall', request),
     recallSince: (request) => call('recallSince', request),
     wrapped: (request) => call('wrapped', request),

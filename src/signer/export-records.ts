@@ -6,6 +6,10 @@ import { LedgerDamaged } from './refusal.ts'
 
 /** A record of the ledger about a key that leaves. `readyAt` is of requests, `recipient` of keys that left; `at` and it milliseconds since 1970. */
 export type ExportRecord = {
+  seq: number
+  userId: string
+  /** its hash */
+  record: Buffer
   kind: 'export-request' | 'export-cancel' | 'export'
   at: number
   address: Buffer
@@ -34,6 +38,12 @@ type LeftKey = { seq: number; userId: string; at: number; address: Buffer; isBro
 const KINDS = `('export-request', 'export-cancel', 'export')`
 
 const IS_TOLD = `(rule IN ('${TOLD.exported}', '${TOLD.imported}'))`
+
+/** Of a person's request: it begins one or ends it. */
+export const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean =>
+  (kind === 'export-request' || kind === 'export-cancel' || kind === 'export') &&
+  rule !== TOLD.exported &&
+  rule !== TOLD.imported
 
 export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   // What a ledger was told of is no step of a request.
@@ -95,6 +105,9 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
       left_at?: number
     }
     return {
+      seq: row.seq,
+      userId: row.user_id,
+      record: Buffer.from(row.record),
       kind: row.kind as ExportRecord['kind'],
       at: leftAt,
       address: Buffer.from(row.address),

@@ -7,6 +7,7 @@ import { exportJWK, generateKeyPair } from 'jose'
 import { computeAddress } from 'ethers'
 import { exportTokens } from '../../test/export-tokens.ts'
 import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
+import { openExportChain } from './export-chain.ts'
 import { openExportRecords } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { exportInfo, openExports } from './exports.ts'
@@ -60,7 +61,20 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
   const revocations = openRevocations({ keys: tokenKeys, issuer: ISSUER, maxAgeSeconds: 0, log, freezes, now })
   const records = openExportRecords(db, deks.macs)
   const tokens = openExportTokens({ keys: tokenKeys, revocations, issuer: ISSUER, now })
-  const exports = openExports({ keys, ledger, identity, records, group, freezes, tokens, delaySeconds, now, log: said })
+  const chain = openExportChain({ db, macs: deks.macs, ledger })
+  const exports = openExports({
+    keys,
+    ledger,
+    identity,
+    records,
+    chain,
+    group,
+    freezes,
+    tokens,
+    delaySeconds,
+    now,
+    log: said,
+  })
   for (const userId of [ALICE, BOB])
     await group(-1, () => {
       const { address } = keys.create(userId)
@@ -75,6 +89,8 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
       db,
       keys,
       exports,
+      records,
+      chain,
       freezes,
       token,
       browser,
@@ -82,6 +98,17 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
       kek: { provider: 'file' as const, file: join(folder, 'kek') },
       folder: join(folder, 'store'),
       ledger,
+      /** what a start looks at */
+      restart: () => openSigningLog(db, kek, now),
+    },
+    /** records of other people, as many as there are in a while */
+    writeMany(many: number) {
+      db.exec('BEGIN')
+      const one = { at: now(), kind: 'export-request', rule: 'export-asked', tokenId: null } as const
+      for (let n = 0; n < many; n++) ledger.append({ ...one, userId: `M-${n}`, address: Buffer.alloc(20, 7) })
+      heads.seal()
+      db.exec('COMMIT')
+      witness.write(ledger.head())
     },
     ask: async (userId = ALICE) => exports.ask({ token: await token(userId, 'ask') }),
     take: async (request: string, more: Record<string, unknown> = {}, userId = ALICE) =>
@@ -282,6 +309,71 @@ test('a request that was written into the store by others, or dated back, opens 
   )
 })
 
+test('a request that was cancelled stays so when the record of that is removed, or given another kind or person', async (t) => {
+  const ways = [
+    'DELETE FROM ledger WHERE seq = ?',
+    `UPDATE ledger SET kind = 'account', user_id = 'nobody' WHERE seq = ?`,
+    `UPDATE ledger SET user_id = '${BOB}' WHERE seq = ?`,
+    `UPDATE ledger SET rule = 'exported-before' WHERE seq = ?`,
+  ]
+  for (const sql of ways) {
+    const { ask, take, db, clock, exports, state, ledger, writeMany, restart, kek, folder } = await world(t)
+    const { id } = await ask()
+    await exports.cancel({ userId: ALICE, by: 'person' })
+    const { count: cancelled } = ledger.head()
+    writeMany(1_001)
+    clock.at += DAY
+    db.prepare(sql).run(cancelled)
+    // Further from the end of the ledger than a start looks: it counts as open again, and gives nothing.
+    await restart()
+    assert.equal(state().state, 'ready', sql)
+    for (const _ of ['once', 'again']) await assert.rejects(take(id!), LedgerDamaged, sql)
+    assert.equal(state().exportedAt, null)
+    assert.match((await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.join(), /Record/)
+    // It is ended like any other, and the next one is whole.
+    await exports.cancel({ userId: ALICE, by: 'operator' })
+    const next = await ask()
+    await assert.rejects(take(next.id!), refused('export_not_ready'))
+    clock.at += DAY
+    await take(next.id!)
+  }
+})
+
+test('a key that left leaves no second time to another browser when the record of that is removed', async (t) => {
+  const { ask, take, db, clock, ledger, writeMany } = await world(t)
+  const { id } = await ask()
+  clock.at += DAY
+  await take(id!)
+  const { count: left } = ledger.head()
+  writeMany(3)
+  db.prepare('DELETE FROM ledger WHERE seq = ?').run(left)
+  await assert.rejects(take(id!, { recipient: newKeyPair().getPublicKey('base64url') }), LedgerDamaged)
+})
+
+test('an end of the ledger that was cut off while the signer runs gives nothing either', async (t) => {
+  const { ask, take, db, clock, exports } = await world(t)
+  const { id } = await ask()
+  await exports.cancel({ userId: ALICE, by: 'person' })
+  clock.at += DAY
+  db.exec(`DELETE FROM ledger WHERE kind = 'export-cancel'`)
+  await assert.rejects(take(id!), LedgerDamaged)
+})
+
+test('what ended a request is found among the records that followed it, whatever an index says', async (t) => {
+  const { ask, exports, records, chain } = await world(t)
+  await ask()
+  const asked = records.newest(ALICE)!
+  await chain.look(asked)
+  chain.assertOpen(asked)
+  await exports.cancel({ userId: BOB, by: 'person' })
+  await ask(BOB)
+  await chain.look(asked)
+  assert.throws(() => chain.assertOpen(records.newest(BOB)!), refused('export_not_ready'))
+  await exports.cancel({ userId: ALICE, by: 'person' })
+  assert.throws(() => chain.assertOpen(asked), /ended a request/)
+  await assert.rejects(chain.look(asked), LedgerDamaged)
+})
+
 test('one altered record stops no freeze: it reaches everyone it names, and that request ends with the others', async (t) => {
   const errors: string[] = []
   const { ask, take, clock, db, exports, freezes, kinds, state } = await world(t, { log: { ...log, error: (event: string) => void errors.push(event) } }) // prettier-ignore
@@ -321,7 +413,8 @@ test('one altered record stops no freeze: it reaches everyone it names, and that
   const { id } = await ask()
   clock.at += DAY
   await take(id!)
-  await Promise.all([ask(), ask(BOB)])
+  await ask()
+  await ask(BOB)
   db.exec(`UPDATE ledger SET evidence = NULL WHERE kind = 'export'`)
   assert.deepEqual(exports.open().exports.map(({ userId, state }) => [userId, state]), [[ALICE, 'damaged'], [BOB, 'waiting']]) // prettier-ignore
   await freezes.freeze('everything')

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from '../log.ts'
 import { canonical } from './canonical.ts'
 import { isStatedElsewhere, recordElsewhere, stateElsewhere } from './elsewhere.ts'
+import type { ExportChain } from './export-chain.ts'
 import type { ExportRecord, ExportRecords } from './export-records.ts'
 import type { ExportTokens } from './export-tokens.ts'
 import type { Freezes } from './freezes.ts'
@@ -65,6 +66,7 @@ export function openExports({
   keys,
   ledger,
   records,
+  chain,
   group,
   freezes,
   tokens,
@@ -77,6 +79,7 @@ export function openExports({
   ledger: Ledger
   identity: Pick<SignerIdentity, 'origin' | 'publicKey' | 'sign'>
   records: ExportRecords
+  chain: ExportChain
   group: RunGrouped
   freezes: Pick<Freezes, 'assertKeyStays'>
   tokens: ExportTokens
@@ -112,6 +115,9 @@ export function openExports({
     async take(request) {
       const { token } = readExportRequest(request)
       const caller = await tokens.check(token, 'take')
+      // Most of it before the turn that all signatures wait for.
+      const opened = records.newest(caller.userId)
+      if (opened?.request === caller.request && isReady(opened)) await chain.look(opened)
       return group(FIRST, () => {
         const account = admitted(caller.userId)
         const { recipient, request: id } = caller
@@ -124,13 +130,19 @@ export function openExports({
         if (state.id !== id || records.isUsed(account.userId, caller.jti)) throw used()
         if (state.state !== 'ready')
           throw new Refusal('export_not_ready', 'The delay of this export is not over by the clock of the signer.')
+        // By one record alone it is open also to who removed the one that cancelled it.
+        chain.assertOpen(records.newest(account.userId)!)
         const evidence = { ...caller.evidence, request: id, recipient: recipient.toString('base64url') }
         append('export', 'export-by-person', account, { at: now(), tokenId: caller.jti, evidence })
         return sealed
       })
     },
     stateOf(request) {
-      return stateNow(readCreateAccountRequest(request).userId)
+      const { userId } = readCreateAccountRequest(request)
+      const last = records.newest(userId)
+      // Who looks at it may fetch it soon. What is wrong there, that will say.
+      if (last !== null && isReady(last)) void chain.look(last).catch(() => {})
+      return stateNow(userId)
     },
     since(request) {
       const { after } = readAfterRequest(request)
@@ -194,6 +206,10 @@ export function openExports({
 
   function isUnderWay(record: ExportRecord | null): record is ExportRecord & { request: string } {
     return record?.kind === 'export-request' && now() <= record.readyAt + LAPSES_AFTER_MS
+  }
+
+  function isReady(record: ExportRecord): boolean {
+    return isUnderWay(record) && now() >= record.readyAt
   }
 
   /** For what one record may not stop: it concerns others as well, or ends something. */

@@ -64,7 +64,7 @@ const MAX_AHEAD = 16
 export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFacts<A>): Verdict<A> {
   const { attempts } = facts
   const terms = termsOf(ask)
-  if (ask.kind === 'cancel' && !doesNothing(ask.tx)) {
+  if (ask.kind === 'cancel' && ask.isOfOuter !== true && !doesNothing(ask.tx)) {
     throw new Refusal('bad_request', 'A cancel sends nothing: to the account itself, no value, no data.')
   }
   if (facts.isElsewhere) {
@@ -73,7 +73,8 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   if (facts.isDelegation) throw new Refusal('nonce_conflict', 'This nonce belongs to an authorization of code.')
   if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }
 
-  const isCancelled = attempts.some(({ kind }) => kind === 'cancel')
+  const cancel = attempts.find(({ kind }) => kind === 'cancel')
+  const isCancelled = cancel !== undefined
   // A raised cancel may be asked for as a replacement.
   const isCancel = ask.kind === 'cancel' || (ask.kind === 'replace' && isCancelled && doesNothing(ask.tx))
   const same = attempts.find((attempt) => (attempt.kind === 'cancel') === isCancel && isSame(attempt, terms))
@@ -86,6 +87,8 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
     if (!owner.effect.equals(terms.effect))
       throw new Refusal('nonce_conflict', 'This nonce was signed with another effect.')
   }
+  if (isCancel && cancel !== undefined && !cancel.effect.equals(terms.effect))
+    throw new Refusal('nonce_conflict', 'This nonce was cancelled in another way.')
   if (!outbids(terms, attempts)) {
     throw new Refusal('replacement_underpriced', 'Both fees must be at least 10 % above every earlier attempt.')
   }

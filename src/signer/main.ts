@@ -17,6 +17,7 @@ import { openBeside } from './beside.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import type { Deks } from './deks.ts'
+import { openExportChain } from './export-chain.ts'
 import { openExportRecords } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { openExports, type Exports } from './exports.ts'
@@ -43,6 +44,7 @@ import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
+import { cancelOuter } from './cancel-outer.ts'
 import { signOuter } from './sign-outer.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './signatures.ts'
@@ -164,6 +166,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
     identity,
     records: openExportRecords(db, deks.macs),
+    chain: openExportChain({ db, macs: deks.macs, ledger }),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
   const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })
@@ -203,6 +206,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     signOperation: (request) => signOperation(inside, request),
     checkOperation: (request) => checkOperation(inside, request),
     signOuter: (request) => signOuter(inside, request),
+    cancelOuter: (request) => cancelOuter(inside, request),
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
@@ -322,6 +326,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       signOperation: refuse,
       checkOperation: refuse,
       signOuter: refuse,
+      cancelOuter: refuse,
       recall: refuse,
       recallSince: refuse,
       wrapped: refuse,

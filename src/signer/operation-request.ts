@@ -13,7 +13,12 @@ import {
   readRequestHash,
 } from './request.ts'
 import type { UnsignedTransaction } from './transaction.ts'
-import { MAX_OPERATION_CALLS, type SignOperationRequest, type SignOuterRequest } from './wire.ts'
+import {
+  MAX_OPERATION_CALLS,
+  type CancelOuterRequest,
+  type SignOperationRequest,
+  type SignOuterRequest,
+} from './wire.ts'
 
 /** A request for an operation that was read: every field present, in range, and nothing left over. */
 export type OperationOrder = {
@@ -136,9 +141,7 @@ export function readOuterRequest(request: unknown): OuterOrder {
   if (operations.length > MAX_OPERATIONS) throw bad(`data has more than ${MAX_OPERATIONS} operations`)
   if (new Set(operations.map(({ sequence }) => sequence)).size < operations.length)
     throw bad('data has an operation twice')
-  const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
-  const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)
-  if (maxPriorityFeePerGas > maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
+  const fees = readOuterFees(fields)
   return {
     intentId: readIntentId(fields.intentId),
     kind,
@@ -150,7 +153,7 @@ export function readOuterRequest(request: unknown): OuterOrder {
       value: 0n,
       data,
       gas: readAmount('gas', fields.gas, UINT64),
-      fees: { type: 'eip1559', maxFeePerGas, maxPriorityFeePerGas },
+      fees,
     },
     space,
     operations,
@@ -158,8 +161,63 @@ export function readOuterRequest(request: unknown): OuterOrder {
   }
 }
 
+/** A request for a cancel of a sponsor's transaction that was read: what it carried the ledger says. */
+export type CancelOuterOrder = {
+  intentId: string
+  accessToken: string | null
+  chainId: number
+  from: Buffer
+  nonce: number
+  gas: bigint
+  fees: OuterOrder['tx']['fees']
+  sequences: bigint[]
+  /** read by `readDelegations`, once it is known whose operations are in it */
+  authorizations: unknown
+}
+
+const CANCEL_FIELDS = new Set<string>([
+  'intentId',
+  'accessToken',
+  'chainId',
+  'from',
+  'nonce',
+  'gas',
+  'maxFeePerGas',
+  'maxPriorityFeePerGas',
+  'sequences',
+  'authorizations',
+] satisfies (keyof CancelOuterRequest)[])
+
+/** @throws bad_request  naming the field */
+export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
+  const fields = readFields(request, CANCEL_FIELDS)
+  const { accessToken, sequences, authorizations } = fields
+  if (!Array.isArray(sequences) || sequences.length > MAX_OPERATIONS)
+    throw bad(`sequences is not a list of at most ${MAX_OPERATIONS}`)
+  const numbers = sequences.map((each) => readAmount('sequences', each, UINT96))
+  if (new Set(numbers).size < numbers.length) throw bad('sequences has one twice')
+  return {
+    intentId: readIntentId(fields.intentId),
+    accessToken: accessToken === undefined ? null : readAccessToken(accessToken),
+    chainId: readInteger('chainId', fields.chainId, 1),
+    from: readAddress('from', fields.from),
+    nonce: readInteger('nonce', fields.nonce, 0),
+    gas: readAmount('gas', fields.gas, UINT64),
+    fees: readOuterFees(fields),
+    sequences: numbers,
+    authorizations,
+  }
+}
+
+function readOuterFees(fields: Record<string, unknown>): OuterOrder['tx']['fees'] {
+  const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
+  const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)
+  if (maxPriorityFeePerGas > maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
+  return { type: 'eip1559', maxFeePerGas, maxPriorityFeePerGas }
+}
+
 /** Of accounts that do something in the same transaction, each once: another one's would only be paid for. */
-function readDelegations(list: unknown, operations: PackedOperation[]): OuterOrder['delegations'] {
+export function readDelegations(list: unknown, operations: readonly PackedOperation[]): OuterOrder['delegations'] {
   if (!Array.isArray(list)) throw bad('authorizations is not a list')
   const accounts = new Set(operations.map(({ account }) => account.toString('hex')))
   return list.map((each) => {

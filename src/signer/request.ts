@@ -11,6 +11,8 @@ export type SignOrder = {
   tx: UnsignedTransaction
   /** 32 bytes; only with a `send` */
   requestHash: Buffer | null
+  /** of a cancel of what carries operations, which the signer makes itself (cancel-outer.ts) */
+  isOfOuter?: true
 }
 
 const FIELDS = new Set<string>([

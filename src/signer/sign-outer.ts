@@ -134,8 +134,11 @@ function about(index: number, work: () => void): void {
   }
 }
 
-/** @throws bad_request */
-function findDelegations({ ledger }: Inside, { tx: { chainId }, delegations }: OuterOrder): SignedAuthorization[] {
+/** What the ledger holds of each. @throws bad_request */
+export function findDelegations(
+  { ledger }: Pick<Inside, 'ledger'>,
+  { tx: { chainId }, delegations }: { tx: { chainId: number }; delegations: OuterOrder['delegations'] },
+): SignedAuthorization[] {
   return delegations.map(({ account, nonce }) => {
     const held = ledger.operations.delegationAt({ chainId, address: account, nonce })
     if (held === null || !held.address.equals(DELEGATE))

@@ -34,6 +34,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     signOperation: () => ({}),
     checkOperation: () => ({}),
     signOuter: () => ({}),
+    cancelOuter: () => ({}),
     recallSince: () => ({}),
     wrapped: () => ({}),
     askKey: () => ({}),

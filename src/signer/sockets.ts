@@ -11,6 +11,7 @@ const OF_API = new Set<Verb>([
   'signOperation',
   'checkOperation',
   'signOuter',
+  'cancelOuter',
   'recall',
   'recallSince',
   'attest',

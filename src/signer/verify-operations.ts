@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { hashAuthorization, hashTypedData, parseTransaction } from 'viem/utils'
 import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
-import { readDispatch } from '../gas/packed-operation.ts'
+import { cancelData } from '../gas/dispatch.ts'
+import { readDispatch, type Dispatch } from '../gas/packed-operation.ts'
 import { signerOf } from './curve.ts'
 import { readDelegation, readHeldOperation } from './operation-ledger.ts'
 import { OUTER, type LedgerRow } from './record.ts'
@@ -71,13 +72,16 @@ export function outerFaults(db: DatabaseSync): string[] {
   const delegated = db.prepare(
     `SELECT raw FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind = 'authorization' AND seq < ?`,
   )
+  const cancelled = db.prepare(
+    `SELECT raw FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind = 'send' AND rule = '${OUTER}' AND seq < ?`,
+  )
   const isCarried = db.prepare('SELECT 1 FROM carried WHERE operation = ? AND outer = ?')
   const { all } = db.prepare('SELECT count(*) AS "all" FROM carried').get() as { all: number }
   let [carried, forgotten] = [0, 0]
-  const rows = db.prepare(`SELECT * FROM ledger WHERE rule = '${OUTER}' AND kind <> 'cancel' ORDER BY seq`).iterate()
+  const rows = db.prepare(`SELECT * FROM ledger WHERE rule = '${OUTER}' ORDER BY seq`).iterate()
   for (const row of rows as Iterable<LedgerRow>) {
     try {
-      const fault = outerFault(row)
+      const fault = row.kind === 'cancel' ? cancelFault(row) : outerFault(row)
       if (fault !== null) faults.push(`Record ${row.seq}: ${fault}.`)
     } catch {
       faults.push(`Record ${row.seq}: it carries what cannot be read.`)
@@ -101,8 +105,39 @@ export function outerFaults(db: DatabaseSync): string[] {
       if (isCarried.get(found.seq, row.seq) === undefined) forgotten += 1
       else carried += 1
     }
+    return delegationsFault(row, dispatch, authorizationList)
+  }
+
+  /** A cancel of what carries operations uses up ids of those only. */
+  function cancelFault(row: LedgerRow): string | null {
+    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(hexOf(row.raw!)) as Outer
+    const before = cancelled.get(row.address, row.chain_id, row.nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
+    const inIt = before === undefined ? '0x' : ((parseTransaction(hexOf(before.raw!)) as Outer).data ?? '0x')
+    const dispatch = readDispatch(bytesOf(inIt))
+    if (dispatch === null) return 'it cancels what carries no operations'
+    const used = bytesOf(data).subarray(CANCEL_BYTES)
+    const sequences = Array.from({ length: Math.floor(used.length / 32) }, (_, index) =>
+      BigInt(hexOf(used.subarray(index * 32, index * 32 + 32))),
+    )
+    const isExact = bytesOf(data).equals(cancelData(dispatch.space, sequences))
+    const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
+    if (
+      to?.toLowerCase() !== hexOf(DISPATCHER) ||
+      value !== 0n ||
+      !isExact ||
+      !sequences.every((one) => known.has(one))
+    )
+      return 'it uses up more than what it takes the place of carries'
+    return delegationsFault(row, dispatch, authorizationList)
+  }
+
+  function delegationsFault(
+    row: LedgerRow,
+    dispatch: Dispatch,
+    list: NonNullable<Outer['authorizationList']>,
+  ): string | null {
     const accounts = dispatch.operations.map(({ account }) => account)
-    const isSigned = authorizationList.every(({ nonce, r, s }) =>
+    const isSigned = list.every(({ nonce, r, s }) =>
       accounts.some((account) => {
         const found = delegated.get(account, row.chain_id, nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
         if (found === undefined) return false
@@ -113,6 +148,9 @@ export function outerFaults(db: DatabaseSync): string[] {
     return isSigned ? null : 'it carries an authorization that nobody signed before it'
   }
 }
+
+/** selector, space, where the list is, how many it has */
+const CANCEL_BYTES = 4 + 3 * 32
 
 type Outer = {
   to?: Hex

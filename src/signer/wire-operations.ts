@@ -76,6 +76,17 @@ export type SignOuterRequest = {
   kind: 'send' | 'replace'
 }
 
+/**
+ * In the place of a transaction that carries operations, at its nonce: a call of the dispatcher that uses ids of some of them up, so that nothing does
+ * those any more, or of none, where only the nonce is to be freed. Authorizations stay: what comes after it may rely on them. Ids of operations take
+ * the token of their person, once; what is raised of it takes none. Another cancel of the nonce is signed neither before nor after it.
+ */
+export type CancelOuterRequest = Omit<SignOuterRequest, 'data' | 'kind'> & {
+  /** of operations that the first attempt carries, decimal digits; all of the person whose token it is */
+  sequences: string[]
+  accessToken?: string
+}
+
 /** What was signed of an operation, to be found again by its intent. */
 export type RecalledOperation = Omit<SignOperationRequest, 'accessToken' | 'authorizationNonce' | 'requestHash'> &
   Omit<SignedOperationText, 'authorization' | 'stored'> & {

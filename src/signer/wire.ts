@@ -89,6 +89,8 @@ export type Verbs = {
   checkOperation: { request: operations.CheckOperationRequest; answer: Omit<Checked, 'kind'> }
   /** A sponsor's transaction with operations that this signer has signed. A cancel of its nonce is `sign` with kind `cancel`. */
   signOuter: { request: operations.SignOuterRequest; answer: Signed }
+  /** A cancel of that nonce that keeps its authorizations, and uses up ids of operations in it that their person does not want any more. */
+  cancelOuter: { request: operations.CancelOuterRequest; answer: Signed }
   /**
    * Bytes the ledger holds for an intent, or for a nonce whosever it is, newest first, as many as a frame holds; none
    * when it signed none. A `cancel` is not the intent. `hasMore`: ask again, with `before` the `seq` of the last one.

@@ -17,3 +17,16 @@ export type TransactionState =
 /** An account that delegates in a transaction of a sponsor. */
 export type OuterAuthorization = { from: Hex; nonce: number }
 export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }
+
+/** Of a column of JSON that holds a list of texts, what is one: anything may have been written there. */
+export const textsIn = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string') : []
+
+/** Likewise of quotas. */
+export const quotasIn = (value: unknown): Quota[] =>
+  Array.isArray(value) ? value.filter((one: unknown): one is Quota => isQuota((one ?? {}) as Partial<Quota>)) : []
+
+const isQuota = ({ counts, limit, per }: Partial<Record<keyof Quota, unknown>>): boolean =>
+  (counts === 'reads' || counts === 'writes') &&
+  (per === 'hour' || per === 'day' || per === 'month') &&
+  Number.isSafeInteger(limit)

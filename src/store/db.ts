@@ -10,6 +10,7 @@ import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'k
 import { AppError } from '../errors.ts'
 import { isAway, sqlState, unavailable } from './away.ts'
 import { INT8, openPool, readInt8, type PoolOptions } from './pool.ts'
+import { boundTime, parseIso, TIMESTAMPTZ } from './read-time.ts'
 import type { Database } from './rows.ts'
 
 /** A database handle: the whole database, or a transaction inside it. Inside a transaction it is called `db` too. */
@@ -28,7 +29,7 @@ export async function openPostgres(options: PoolOptions): Promise<RootDb> {
  */
 export async function openEmbedded(place: { dir: string } | { snapshot: Blob }): Promise<RootDb> {
   const { PGlite } = await import('@electric-sql/pglite')
-  const parsers = { [INT8]: readInt8 }
+  const parsers = { [INT8]: readInt8, [TIMESTAMPTZ]: boundTime(parseIso) }
   const pglite =
     'dir' in place
       ? await PGlite.create({ dataDir: place.dir, parsers })

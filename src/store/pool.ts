@@ -2,6 +2,7 @@ import type pg from 'pg'
 import { isAway, sqlState, unavailable, watch, type Absence } from './away.ts'
 import { findPrimary, readHosts, takesWrites, type WritableHost, type Host, type Primary } from './hosts.ts'
 import { prepareMarked } from './prepared.ts'
+import { boundTime, TIMESTAMPTZ } from './read-time.ts'
 
 /** milliseconds; the server ends a statement itself, where it can still be reached */
 const STATEMENT_TIMEOUT_MS = 15_000
@@ -66,6 +67,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   const lent = new Set<pg.ClientBase>()
   let target: WritableHost = { ...list[0]!, generation: primary.generation() }
 
+  const readTime = boundTime(pg.types.getTypeParser(TIMESTAMPTZ))
   const clients = new pg.Pool({
     Client: begin as unknown as new () => pg.Client,
     max,
@@ -77,7 +79,11 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
       : {}),
     types: {
       getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
-        oid === INT8 ? readInt8 : pg.types.getTypeParser(oid, format as 'text')) as typeof pg.types.getTypeParser,
+        oid === INT8
+          ? readInt8
+          : oid === TIMESTAMPTZ
+            ? readTime
+            : pg.types.getTypeParser(oid, format as 'text')) as typeof pg.types.getTypeParser,
     },
     onConnect: prepare,
   })

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
+import { textsIn } from './column-values.ts'
 import type { Db } from './db.ts'
 
 /**
@@ -23,7 +24,11 @@ export const sponsorBudgetOf = ({
 }: BudgetRow): SponsorBudget | null =>
   perUser === null || perApplication === null
     ? null
-    : { perUser: BigInt(perUser), perApplication: BigInt(perApplication), contracts }
+    : {
+        perUser: BigInt(perUser),
+        perApplication: BigInt(perApplication),
+        contracts: contracts && (textsIn(contracts) as Hex[]),
+      }
 
 type BudgetRow = {
   sponsor_per_user: string | null

@@ -3,11 +3,14 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { packCalls } from '../gas/operation.ts'
 import { newTransactionId } from '../ids.ts'
+import { isUniqueViolation } from '../store/away.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { SponsorBudget } from '../store/sponsor-budget.ts'
+import { prepared } from '../store/prepared.ts'
+import { EVERYONE, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { readStanding, reserve, type BudgetCounts } from './budget-counts.ts'
 import { reach } from './crash-points.ts'
-import { countSpent, findExhausted, lockBudgets, type Exhausted } from './gas-budget.ts'
+import { countSpent, lockBudgets, type Exhausted } from './gas-budget.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Operation } from './operation.ts'
 import { bytesOf } from './operation-gas.ts'
@@ -41,55 +44,85 @@ const groupOf = oncePer('commits of operations', (app, chain) =>
   ),
 )
 
-function commit(app: App, chain: Chain, members: OperationBinding[]): Promise<BindResult[]> {
+/**
+ * However many they are: a lock, one statement that reads what is in their way, one that writes them, and a commit. What is read is
+ * of after the lock, so no replica reserves beside this.
+ */
+async function commit(app: App, chain: Chain, members: OperationBinding[]): Promise<BindResult[]> {
   return app.db.transaction().execute(async (db) => {
     const perNetwork = await lockBudgets(db, chain.chainId)
-    const known = await findKnown(db, members)
-    const results: BindResult[] = []
-    for (const member of members) results.push(await bindOne(db, chain, member, { known, perNetwork }))
+    const { known, counted } = await readStanding(db, { chainId: chain.chainId, perNetwork }, members)
+    const results = members.map((member) => judge(member, known, counted))
+    const bound = members.filter((_, index) => results[index] === 'bound')
+    const written = await insert(db, chain, bound)
+    const missing = bound.filter(({ id }) => !written.has(id))
+    // Who is refused beside it may not have to be: each is tried alone.
+    if (missing.length > 0 && members.length > 1) throw new NotAllWritten()
     await reach(app, 'in-bind-operation')
-    return results
+    if (missing.length === 0) return results
+    // Of an id that nobody had a moment ago it may be another replica, too.
+    return [(await isThere(db, missing[0]!.id)) ? 'key is taken' : 'sequence is taken']
   })
 }
 
-/** Ids that are a transaction's or an operation's. */
-async function findKnown(db: Db, members: OperationBinding[]): Promise<Set<string>> {
-  const ids = members.map(({ id }) => id)
-  const rows = await db
-    .selectFrom('operations')
-    .select('id')
-    .where('id', 'in', ids)
-    .union(db.selectFrom('transactions').select('id').where('id', 'in', ids))
-    .execute()
+class NotAllWritten extends Error {}
+
+/** In the order in which they came: what those before it reserve counts. */
+function judge(
+  { id, clientId, accountId, charged, budget }: OperationBinding,
+  known: Set<string>,
+  counted: BudgetCounts,
+): BindResult {
+  // prettier-ignore
+  if (known.has(id)) return 'key is taken'
+  const exhausted = reserve(counted, { clientId, accountId, charged }, budget)
+  if (exhausted !== null) return exhausted
+  known.add(id)
+  return 'bound'
+}
+
+/** Rows, and what they reserve of budgets. @returns ids of those that have a row now; the others met a key that is taken */
+async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): Promise<Set<string>> {
+  if (members.length === 0) return new Set()
+  const { rows } = await sql<{ id: string }>`${prepared}
+    with asked as (
+      select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(space, 'hex') as space, sequence, decode(calls, 'hex') as calls,
+        gas_limit, deadline, authorization_nonce, abi, decode(request_hash, 'hex') as request_hash, charged
+      from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
+        as members (place int, id text, account_id uuid, client_id text, sender text, space text, sequence int8, calls text, gas_limit int8,
+          deadline int8, authorization_nonce int8, abi text, request_hash text, charged numeric)
+    ), bound as (
+      insert into operations (id, account_id, client_id, chain_id, sender, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+        abi, request_hash, state, transitions, charged, hour, created_at)
+      select id, account_id, client_id, ${chainId}::int8, sender, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+        abi, request_hash, 'BOUND', '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
+      from asked order by place
+      on conflict do nothing
+      returning id, account_id, client_id, charged, hour
+    ), reserved as (
+      insert into gas_spent (client_id, account_id, hour, wei)
+      select client_id, whose, hour, sum(charged) from bound cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
+      group by client_id, whose, hour order by client_id, whose
+      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
+    ), reserved_on_network as (
+      insert into gas_spent_on_network (chain_id, hour, wei)
+      select ${chainId}::int8, hour, sum(charged) from bound group by hour
+      on conflict (chain_id, hour) do update set wei = gas_spent_on_network.wei + excluded.wei
+    )
+    select id from bound`.execute(db)
   return new Set(rows.map(({ id }) => id))
 }
 
-async function bindOne(
-  db: Db,
-  chain: Chain,
-  member: OperationBinding,
-  { known, perNetwork }: { known: Set<string>; perNetwork: bigint | null },
-): Promise<BindResult> {
-  const { id, accountId, clientId, charged, budget } = member
-  if (known.has(id)) return 'key is taken'
-  const exhausted = await findExhausted(
-    db,
-    { chainId: chain.chainId, clientId, accountId, charged },
-    { ...budget, perNetwork },
-  )
-  if (exhausted !== null) return exhausted
-  const row = await db
-    .insertInto('operations')
-    .values({ ...rowOf(chain, member), state: 'BOUND' })
-    .onConflict((on) => on.doNothing())
-    .returning('id')
-    .executeTakeFirst()
-  // Of an id that nobody had a moment ago it may be another replica, too.
-  if (row === undefined) return (await isThere(db, id)) ? 'key is taken' : 'sequence is taken'
-  known.add(id)
-  await countSpent(db, { chainId: chain.chainId, clientId, accountId, wei: charged })
-  return 'bound'
-}
+/** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
+const toAsked = (
+  { id, accountId, clientId, from, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, charged }: OperationBinding, // prettier-ignore
+  place: number,
+) => ({
+  ...{ place, id, account_id: accountId, client_id: clientId, sender: from.slice(2), space: space.slice(2), sequence },
+  ...{ calls: packCalls(calls).toString('hex'), gas_limit: Number(gas), deadline, abi, charged: String(charged) },
+  ...(authorizationNonce === null ? {} : { authorization_nonce: authorizationNonce }),
+  ...(requestHash === null ? {} : { request_hash: Buffer.from(requestHash).toString('hex') }),
+})
 
 const isThere = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('operations').select('id').where('id', '=', id).executeTakeFirst()) !== undefined
@@ -151,19 +184,31 @@ export async function unbind({ db }: App, { id, accountId, clientId, chainId }: 
   )
 }
 
-/** Gives a bound operation another number: the signer would not sign for the one it has. @returns whether it has it now */
-export async function moveOperation({ db }: App, { id, sequence }: Operation, next: number): Promise<boolean> {
-  const moved = await retrying(() =>
-    db
-      .updateTable('operations')
-      .set({ sequence: next, updated_at: sql`now()` })
-      .where('id', '=', id)
-      .where('sequence', '=', sequence)
-      .where('state', '=', 'BOUND')
-      .returning('id')
-      .executeTakeFirst(),
-  )
-  return moved !== undefined
+/**
+ * Gives a bound operation another number: the signer would not sign for the one it has.
+ * @returns `gone`: another request has moved it, or it is carried; `sequence is taken`: by a row that a database which went back has still
+ */
+export async function moveOperation(
+  { db }: App,
+  { id, sequence }: Operation,
+  next: number,
+): Promise<'moved' | 'gone' | 'sequence is taken'> {
+  try {
+    const moved = await retrying(() =>
+      db
+        .updateTable('operations')
+        .set({ sequence: next, updated_at: sql`now()` })
+        .where('id', '=', id)
+        .where('sequence', '=', sequence)
+        .where('state', '=', 'BOUND')
+        .returning('id')
+        .executeTakeFirst(),
+    )
+    return moved === undefined ? 'gone' : 'moved'
+  } catch (error) {
+    if (isUniqueViolation(error)) return 'sequence is taken'
+    throw error
+  }
 }
 
 /** What an operation is called that was bound and never carried, and never will be: its id is free for another. */

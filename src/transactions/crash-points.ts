@@ -25,9 +25,11 @@ export type Step =
   | 'in-block'
   | 'in-retract'
   | 'after-follow'
+  | 'before-bind-operation'
   | 'in-bind-operation'
   | 'after-bind-operation'
   | 'after-sign-operation'
+  | 'before-pack'
   | 'after-bind-outer'
   | 'after-sign-outer'
   | 'in-store-outer'
@@ -35,6 +37,7 @@ export type Step =
   | 'before-answer-operation'
   | 'before-repack'
   | 'before-expire'
+  | 'in-restore-operation'
 
 type Hook = (step: Step) => void | Promise<void>
 const hooks = slot('what interrupts the steps of writes', (_app: App): { hook: Hook | null } => ({ hook: null }))

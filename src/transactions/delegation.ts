@@ -1,3 +1,4 @@
+import type { App } from '../app.ts'
 import { readBytes, readNumber } from '../chain/rpc/answers.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { Chain } from '../chain/network.ts'
@@ -14,9 +15,12 @@ export const DELEGATED: Hex = `0xef0100${GAS_CONTRACTS.delegate.slice(2)}`
 
 const MAX_REMEMBERED = 100_000
 
-/** Accounts that were seen to have delegated. Begins anew where blocks may have been reorganised, as `openKnownCode` does. */
+/** milliseconds for which that is believed: who has the key may delegate otherwise, and no block says so where nobody reads it */
+const BELIEVED_MS = 300_000
+
+/** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised, as `openKnownCode` does. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {
-  const known = { accounts: new BoundedMap<Hex, true>(MAX_REMEMBERED) }
+  const known = { accounts: new BoundedMap<Hex, number>(MAX_REMEMBERED) }
   let last = chain.head.current()
   chain.head.onChange((block) => {
     if (last !== null && block.parentHash !== last.hash) known.accounts = new BoundedMap(MAX_REMEMBERED)
@@ -32,7 +36,8 @@ const delegated = slot('accounts that delegated', (chain: Chain) => {
  */
 export async function delegationNonce(chain: Chain, account: Hex): Promise<number | null> {
   const { accounts } = delegated.of(chain)
-  if (accounts.has(account)) return null
+  const seen = accounts.get(account)
+  if (seen !== undefined && performance.now() - seen < BELIEVED_MS) return null
   try {
     return await readAt(chain, 'latest', async ({ block }) => {
       const at = { blockHash: block.hash }
@@ -42,10 +47,16 @@ export async function delegationNonce(chain: Chain, account: Hex): Promise<numbe
       ])
       if (readBytes(code, 'code of an address').toLowerCase() !== DELEGATED)
         return readNumber(count, 'count of transactions')
-      accounts.set(account, true)
+      accounts.set(account, performance.now())
       return null
     })
   } catch (error) {
     throw mapChainError(error)
   }
+}
+
+/** The chain said otherwise: it is read again before the account's next operation. */
+export function forgetDelegated({ chains }: Pick<App, 'chains'>, chainId: number, account: Hex): void {
+  const chain = chains.get(chainId)
+  if (chain !== undefined) delegated.of(chain).accounts.delete(account)
 }

@@ -18,6 +18,7 @@ import { wireTransaction } from './answer.ts'
 import { countAt } from './nonce-count.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
+import { owesDelegation } from './own-nonces.ts'
 import { callOf, revertOf } from './prepare.ts'
 import { readReturned } from './returned.ts'
 import { isTaken } from './sign.ts'
@@ -31,7 +32,8 @@ import type { DryRunAnswer } from './write-wire.ts'
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
-  if (chain.gas === 'sponsor') return rehearseOperation(app, caller, [intent])
+  if (chain.gas === 'sponsor' || (await owesDelegation(app, chain, caller.address)))
+    return rehearseOperation(app, caller, [intent])
   const from = caller.address
   const { terms } = await gasStrategy(chain).prepare({ app, chain, caller, intent })
   const [returned, { nonce, rule, limits }] = await Promise.all([

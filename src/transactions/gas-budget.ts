@@ -231,11 +231,11 @@ export async function findExhausted(
   )
 }
 
-type Amounts = Omit<SponsorBudget, 'contracts'>
+export type Amounts = Omit<SponsorBudget, 'contracts'>
 type Limits = Amounts & { perNetwork: bigint | null }
 
 /** @param hours  oldest first */
-function exhaustedBy(
+export function exhaustedBy(
   of: Exhausted['of'],
   { hours, limit, charged }: { hours: { hour: Date; wei: bigint }[]; limit: bigint; charged: bigint },
 ): Exhausted | null {

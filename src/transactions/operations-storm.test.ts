@@ -1,10 +1,9 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { age, remember, replay } from '../../test/lost-tail.ts'
+import { age, rememberWithBlocks, replay } from '../../test/lost-tail.ts'
 import { randomOf } from '../../test/random.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import type { Replica, Writer } from '../../test/writing.ts'
-import { keccak } from '../keccak.ts'
 import { fromWord } from '../store/bytes.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction } from './change.ts'
@@ -13,7 +12,7 @@ import { readTransaction } from './read.ts'
 
 /**
  * Random schedules: people write through two replicas that die at any step, the node loses what it was given, blocks are
- * reorganised, the database goes back. Every write adds a bit of its own to the person's number on the chain: one that is done twice, or
+ * reorganised, the database goes back, with what it knows of blocks. Every write adds a bit of its own to the person's number on the chain: one that is done twice, or
  * that is said to be done and is not, is seen in the sum.
  */
 let world: Sponsored
@@ -34,19 +33,21 @@ const PEOPLE = 5
 
 type Written = { writer: Writer; bit: bigint; key: string; id: string | null; wantsCancel: boolean }
 
-for (const seed of SEEDS)
+for (const [turn, seed] of SEEDS.entries())
   test(`people write once, whatever dies and whatever is lost; schedule ${seed}`, { timeout: 300_000 }, async (t) => {
     const below = randomOf(seed)
+    // How often a node is asked depends on time: what it loses decides nothing else.
+    const loses = randomOf(seed + 1)
     const one = <T>(of: readonly T[]): T => of[below(of.length)]!
     const people: Writer[] = []
-    for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${seed}-${index}`))
+    for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
     const writes: Written[] = []
     const bits = new Map<Writer, bigint>()
     let goBack: (() => Promise<void>) | null = null
     let isLossy = false
     let lost = 0
     const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
-      if (!isLossy || method !== 'eth_sendRawTransaction' || below(2) === 0) return next()
+      if (!isLossy || method !== 'eth_sendRawTransaction' || loses(2) === 0) return next()
       throw new Error('the node is away')
     }
     for (const replica of replicas) replica.misbehave(lossy)
@@ -98,7 +99,7 @@ for (const seed of SEEDS)
       else if (what === 17 && writes.length > 0) {
         const write = one(writes)
         if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
-      } else if (what >= 20 && goBack === null) goBack = await remember(world)
+      } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
       else if (what >= 18 && goBack !== null) {
         // The database of a moment ago, as a replica that was behind and became the first.
         await goBack()
@@ -135,11 +136,8 @@ for (const seed of SEEDS)
     }
     assert.equal(said.SUBMITTED ?? 0, 0, JSON.stringify(said))
     assert.equal(said.unanswered ?? 0, 0, JSON.stringify(said))
-    assert.equal(said.REVERTED, 0, JSON.stringify(said))
-    // One whose delegation was in a transaction of another sponsor that a reorganisation or a loss put behind it is not done, and says so.
-    const failed = await world.db.selectFrom('operations').select('reason').where('state', '=', 'FAILED').execute()
-    const notDelegated = keccak(Buffer.from('NotDelegated()')).subarray(0, 4)
-    for (const { reason } of failed) assert.ok(reason !== null && notDelegated.equals(Buffer.from(reason)))
+    // Nothing here fails by itself, and an account has delegated before what needs it, whatever the order of blocks.
+    assert.equal(said.FAILED! + said.REVERTED!, 0, JSON.stringify(said))
     await judgeCosts()
     t.diagnostic(`${writes.length} writes: ${JSON.stringify(said)}; the database went back ${lost} times`)
   })

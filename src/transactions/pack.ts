@@ -37,6 +37,8 @@ const MAX_PACKED_BYTES = 98_304
 const LANES = 2
 /** parts of a transaction */
 const WHOLE = 1_000_000
+/** EIP-7702, PER_EMPTY_ACCOUNT_COST */
+const AUTHORIZATION_GAS = 25_000n
 /** seconds that an operation has to be good for when it is sent */
 export const MIN_LIFE_SECONDS = 30
 /** whose writes they are, as applications count */
@@ -157,19 +159,20 @@ const refusedIn = (error: unknown): number | null =>
 
 async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]): Promise<Bound> {
   const operations = group.map(({ operation }) => operation)
-  const authorizations = await authorizationsOf(app, chain, sponsor, operations)
   const data = dispatchData(
     fromHex(chain.gasSpace!),
     group.map(({ packed }) => packed),
   )
   const intent: Intent = { to: GAS_CONTRACTS.dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
-  const [fees, gas, available] = await Promise.all([
+  const [authorizations, fees, least, available] = await Promise.all([
+    authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),
     gasOf(chain, sponsor.address, intent, operations),
     readAt(chain, 'latest', ({ balance }) => balance(sponsor.address)),
   ]).catch((error: unknown) => {
     throw error instanceof CannotCarry ? error : mapChainError(error)
   })
+  const gas = withAuthorizations(least, authorizations, operations)
   const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
   if (available < gas * highestPrice(fees)) throw new CannotCarry(null)
   try {
@@ -195,9 +198,16 @@ async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations
     if (revertDataOf(error) === undefined) throw error
     throw new CannotCarry(null)
   }
-  const wanted = (asked * 11n) / 10n + 25_000n * BigInt(delegating.length)
+  const wanted = (asked * 11n) / 10n + AUTHORIZATION_GAS * BigInt(delegating.length)
   const gas = wanted > least ? wanted : least
   return gas > MAX_GAS ? MAX_GAS : gas
+}
+
+/** Those of accounts that delegated already, by which they delegate again where that is reorganised away, are counted by nobody yet. */
+function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
+  const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))
+  const wanted = gas + AUTHORIZATION_GAS * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length)
+  return wanted > MAX_GAS ? MAX_GAS : wanted
 }
 
 /**
@@ -214,7 +224,9 @@ async function authorizationsOf(
   const wanted = new Map(
     operations.flatMap(({ from, authorizationNonce: nonce }) => (nonce === null ? [] : [[from, { from, nonce }]])),
   )
-  if (wanted.size === 0) return []
+  const known = operations.map(({ from }) => from).filter((from) => !wanted.has(from))
+  const again = await delegatedElsewhere(db, chainId, address, known)
+  if (wanted.size === 0) return again
   const rows = await retrying(() =>
     db
       .selectFrom('operations as o')
@@ -241,7 +253,29 @@ async function authorizationsOf(
       .execute(),
   )
   for (const { sender } of rows) wanted.delete(toHex(sender))
-  return [...wanted.values()]
+  return [...wanted.values(), ...again]
+}
+
+/**
+ * Accounts that delegated in a transaction of another sponsor that is not final. A reorganisation may put that one behind this one, whatever their
+ * nonces: so that they delegate here then, their authorization is carried once more. Else it is passed over, and costs its gas.
+ */
+async function delegatedElsewhere(db: App['db'], chainId: number, sponsor: Hex, accounts: Hex[]) {
+  if (accounts.length === 0) return []
+  const rows = await retrying(() =>
+    db
+      .selectFrom('operations as o')
+      .innerJoin('transactions as t', 't.id', 'o.outer_id')
+      .select(['o.sender', 'o.authorization_nonce'])
+      .where('o.chain_id', '=', chainId)
+      .where('o.authorization_nonce', 'is not', null)
+      .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray(accounts))))
+      .where('t.sender', '<>', fromHex(sponsor))
+      .where('t.is_final', '=', false)
+      .orderBy('o.authorization_nonce')
+      .execute(),
+  )
+  return [...new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))].map(([from, nonce]) => ({ from, nonce })) // prettier-ignore
 }
 
 /** What is wrong with a sponsor is not the person's. */

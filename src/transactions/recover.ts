@@ -15,6 +15,7 @@ import { adopt } from './recall.ts'
 import { nobodysWithoutBytes } from './states.ts'
 import { sideBySide } from './concurrency.ts'
 import { append } from './attempts.ts'
+import { endIfDelegation } from './own-nonces.ts'
 import { fill } from './steps.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { usedForGood, type Followed } from './nonce-used.ts'
@@ -115,7 +116,8 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
     // What the ledger knows of the nonce was told, or may have been, and keeps its id.
-    if (!(await restoreSlot(app, bound))) await giveUp(app, bound, { block, hash: null })
+    if (!(await restoreSlot(app, bound)) && !(await endIfDelegation(app, bound)))
+      await giveUp(app, bound, { block, hash: null })
     return
   }
   const signed = await fill.sign(app, chain, bound)

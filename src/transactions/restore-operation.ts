@@ -4,8 +4,9 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { RecalledOperation } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
+import { retrying, type Db } from '../store/db.ts'
 import { rowOf } from './bind-operation.ts'
+import { reach } from './crash-points.ts'
 import { linkOperations } from './link.ts'
 import { bringBack, restoreSlot } from './restore-from-ledger.ts'
 
@@ -20,17 +21,19 @@ export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, 
   if (operation === undefined || operation.chainId !== chain.chainId) return false
   const nonce = authorization?.intentId === id ? authorization.nonce : null
   await bringBack(app, { userId: operation.userId, address: operation.from })
-  const isNew = await putRow(app, operation, nonce)
-  for (const { from, nonce: slot, intentId, hash } of operation.outers) {
+  // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
+  for (const { from, nonce: slot } of operation.outers)
     await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
-    await linkStored(app, intentId, hash)
-  }
+  const isNew = await putRow(app, operation, nonce)
   if (isNew)
     app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
   return true
 }
 
-/** What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. */
+/**
+ * What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. With what carries it
+ * in one commit.
+ */
 async function putRow(app: App, operation: RecalledOperation, authorizationNonce: number | null): Promise<boolean> {
   const { intentId: id, clientId, chainId, from, space, sequence, gasLimit, deadline, requestHash } = operation
   return retrying(() =>
@@ -61,6 +64,9 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         .where('id', '<>', id)
         .where('state', '=', 'BOUND')
         .execute()
+      // In one order, and before what they carry, as who stores them does.
+      for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
+        await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
       const taken = await db
         .insertInto('operations')
         .values({ ...row, state: 'BOUND' })
@@ -72,24 +78,21 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
+      for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
+      await reach(app, 'in-restore-operation')
       return taken?.is_new ?? false
     }),
   )
 }
 
-/** A transaction whose row was there, and that carries what was lost. */
-async function linkStored(app: App, outerId: string, hash: Hex): Promise<void> {
-  await retrying(() =>
-    app.db.transaction().execute(async (db) => {
-      const row = await db
-        .selectFrom('transactions')
-        .select(['id', 'chain_id', 'data', 'hash'])
-        .where('id', '=', outerId)
-        .where('hash', 'is not', null)
-        .forUpdate()
-        .executeTakeFirst()
-      if (row === undefined) return
-      await linkOperations(db, app, { id: row.id, chainId: row.chain_id, data: toHex(row.data) }, hash)
-    }),
-  )
+/** Of a transaction whose row was there, that it carries what was lost. Inside a transaction. */
+async function linkStored(db: Db, app: App, outerId: string, hash: Hex): Promise<void> {
+  const row = await db
+    .selectFrom('transactions')
+    .select(['id', 'chain_id', 'data'])
+    .where('id', '=', outerId)
+    .where('hash', 'is not', null)
+    .executeTakeFirst()
+  if (row !== undefined)
+    await linkOperations(db, app, { id: row.id, chainId: row.chain_id, data: toHex(row.data) }, hash)
 }

@@ -22,6 +22,7 @@ import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
@@ -138,7 +139,7 @@ async function prepareAndBind(
     if (bound !== 'sequence is taken') throw exhaustedError(app, bound)
     sequencesOf(app, chain).skip(operation.sequence)
   }
-  throw new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+  throw numbersTaken()
 }
 
 /** Another request is at it: nothing is lost. */
@@ -146,7 +147,7 @@ const isTaken = (error: unknown): boolean => error instanceof AppError && error.
 
 /**
  * Rehearsed, and with the most that it may cost, which a sponsor has.
- * @throws sponsor_empty, and what `prepareOperation` throws
+ * @throws sponsor_empty, conflict, and what `prepareOperation` throws
  */
 export async function preparePaid(
   app: App,
@@ -159,6 +160,7 @@ export async function preparePaid(
     prepareOperation(chain, from, intents, carriers[0]!.address),
     balancesOf(chain, carriers),
   ])
+  if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
   const charged = aloneGas(prepared) * highestPrice(prepared.fees)
   const payer = carriers.find((_, index) => balances[index]! >= charged)
   if (payer === undefined) throw noCarrier(app, chain)
@@ -176,10 +178,23 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
   if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
   // Its number was another's, which the database had lost (restore-operation.ts).
-  const sequence = await sequencesOf(app, write.chain).take()
-  if (!(await moveOperation(app, operation, sequence))) throw inFlight()
-  return finish(app, write, { ...operation, sequence }, { mayUnbind: false })
+  return finish(app, write, await moved(app, write.chain, operation), { mayUnbind: false })
 }
+
+/** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */
+async function moved(app: App, chain: Chain, operation: Operation): Promise<Operation> {
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const sequence = await sequencesOf(app, chain).take()
+    const result = await moveOperation(app, operation, sequence)
+    if (result === 'moved') return { ...operation, sequence }
+    if (result === 'gone') throw inFlight()
+    sequencesOf(app, chain).skip(sequence)
+  }
+  throw numbersTaken()
+}
+
+const numbersTaken = (): AppError =>
+  new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
 
 /** Signs, and has it carried. */
 async function finish(
@@ -197,9 +212,7 @@ async function finish(
       if (!(error instanceof SignerRefused || error instanceof AppError)) throw error
       if (error.code === 'sequence_conflict') {
         sequencesOf(app, chain).skip(operation.sequence)
-        const next = await sequencesOf(app, chain).take()
-        if (!(await moveOperation(app, operation, next))) throw inFlight()
-        operation = { ...operation, sequence: next }
+        operation = await moved(app, chain, operation)
         continue
       }
       // The ledger has another operation for this intent: one that the database has lost.
@@ -212,7 +225,7 @@ async function finish(
     app.telemetry.writes.inc({ state: 'SUBMITTED' })
     return { kind: 'sent', answer: answerOfOperation(chain, operation, carried) }
   }
-  throw new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+  throw numbersTaken()
 }
 
 /** Certainly not signed. */

@@ -12,6 +12,7 @@ import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
+import { owesDelegation } from './own-nonces.ts'
 import { sendOperation, toldOperation } from './send-operation.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
@@ -39,7 +40,8 @@ export async function sendTransaction(
   { idempotency }: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
-  if (chain.gas === 'sponsor') return sendOperation(app, caller, [intent], { idempotency })
+  if (chain.gas === 'sponsor' || (await owesDelegation(app, chain, caller.address)))
+    return sendOperation(app, caller, [intent], { idempotency })
   // Nothing is paid for what was sent before, also where the database has lost that.
   const refuseIfSent = async (id: string) => {
     if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()

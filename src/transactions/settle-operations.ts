@@ -5,12 +5,12 @@ import type { Log, Receipt } from '../follower/block.ts'
 import { readEvents, readFailure, type OperationEvent } from '../gas/events.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { forgetDelegated, GAS_CONTRACTS } from './delegation.ts'
 
 type MinedBlock = { number: number; hash: Hex }
 /** A transaction in a block, and what it logged, as far as that is proven. */
@@ -42,7 +42,7 @@ export async function settleOperations(
       ...{ after_log: afterLog, event_log: eventLog },
       transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
     }))
-    const { rows: moved } = await sql<{ state: TransactionState }>`${prepared}
+    const { rows: moved } = await sql<{ state: TransactionState; sender: Uint8Array }>`${prepared}
       with said as (
         select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(reason, 'hex') as reason, after_log, event_log, transition
         from json_to_recordset(${JSON.stringify(rows)}::json)
@@ -56,8 +56,12 @@ export async function settleOperations(
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
-      returning operations.state`.execute(db)
-    for (const { state } of moved) app.telemetry.writes.inc({ state })
+      returning operations.state, operations.sender`.execute(db)
+    for (const { state, sender } of moved) {
+      app.telemetry.writes.inc({ state })
+      // As one whose account is not delegated any more.
+      if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))
+    }
   }
   await countAgain(
     db,

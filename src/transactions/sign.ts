@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { claim, notSigned, part, vacate } from './bind.ts'
 import { cancelGas } from './cancel-gas.ts'
+import { endIfDelegation } from './own-nonces.ts'
 import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from './intent.ts'
 import { marketOf } from './market.ts'
@@ -71,7 +72,9 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
  * restored; the nonce is that one's then, and the intent is to be bound to another, or has its answer.
  */
 async function makeRoom(app: App, bound: Bound): Promise<typeof NONCE_TAKEN> {
-  if (!(await restoreIntent(app, bound.id)) && !(await restoreSlot(app, bound))) await part(app, bound.id)
+  const isHeld =
+    (await restoreIntent(app, bound.id)) || (await restoreSlot(app, bound)) || (await endIfDelegation(app, bound))
+  if (!isHeld) await part(app, bound.id)
   return NONCE_TAKEN
 }
 
@@ -127,7 +130,7 @@ export async function signFill(
   } catch (error) {
     if (denialOf(error) !== null) return { kind: 'denied', error }
     if (!isTaken(error)) throw error
-    await restoreSlot(app, bound)
+    if (!(await restoreSlot(app, bound))) await endIfDelegation(app, bound)
     return NONCE_TAKEN
   }
 }

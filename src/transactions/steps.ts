@@ -33,7 +33,7 @@ export const fill = {
 
 /** The steps of a transaction that carries operations, of a sponsor. */
 export const outer = {
-  bind: between({ after: 'after-bind-outer' }, bind),
+  bind: between({ before: 'before-pack', after: 'after-bind-outer' }, bind),
   sign: between({ after: signedAt('after-sign-outer') }, signFirst),
   store: between({ after: 'after-store-outer' }, storeFirst),
   broadcast: between({ after: 'after-broadcast' }, giveToNode),

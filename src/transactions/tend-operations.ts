@@ -21,6 +21,22 @@ import { prove } from './prove.ts'
 import { isolateRowErrors } from './recover.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { settleOperations } from './settle-operations.ts'
+import { secondsAgo } from './stop-lane.ts'
+
+/** seconds after which what a sponsor that cannot send has sent is not waited for any more */
+const STUCK_SECONDS = 30
+/**
+ * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, or short of funds at it or before it, while there
+ * is another. Which of two is mined first does what they carry.
+ */
+const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.updated_at < ${secondsAgo(STUCK_SECONDS)}
+  and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
+    where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)
+  and (not exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
+      where s.chain_id = t.chain_id and a.frozen_at is null and a.address = t.sender)
+    or exists (select 1 from waits w join transactions l on l.chain_id = w.chain_id and l.sender = w.sender and l.nonce = w.nonce
+      where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce <= t.nonce and l.state = 'SUBMITTED'
+        and w.trouble in ('insufficient_funds', 'account_frozen'))))`
 
 /** operations that a round takes up */
 const ROUND = 300
@@ -184,7 +200,7 @@ const hasOpenCarrier = async ({ db }: App, id: string): Promise<boolean> =>
     .executeTakeFirst()) !== undefined
 
 /**
- * Those whose transaction is in no block and never will be, or was reverted whole. Not those that their person wants cancelled.
+ * Those whose transaction is in no block and never will be, was reverted whole, or waits for a sponsor that cannot send. Not those that their person wants cancelled.
  */
 async function packAgain(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -199,6 +215,7 @@ async function packAgain(app: App, chain: Chain): Promise<void> {
         eb('t.state', 'in', ['CANCELLED', 'FAILED', 'REPLACED', 'VACANT', 'REVERTED']),
         // It does nothing any more, whether it is mined or not.
         eb('t.is_cancel', '=', true),
+        isStuck,
       ]),
     )
     .orderBy('o.sequence')

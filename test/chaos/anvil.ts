@@ -13,6 +13,8 @@ export type Asked = { jsonrpc: '2.0'; id: unknown; method: string; params: unkno
 
 /** A real chain that mines only when told to. */
 export type Anvil = {
+  /** where it is asked without any fault in between */
+  url: string
   /** asks without any fault in between. @throws Error with what the node said */
   rpc<T = unknown>(method: string, ...params: unknown[]): Promise<T>
   /** the answers as they come, errors too */
@@ -64,6 +66,7 @@ export async function startAnvil(options: readonly string[] = []): Promise<Anvil
     return (await post(JSON.stringify(calls))) as Answer[]
   }
   return {
+    url: `http://127.0.0.1:${port}`,
     ask,
     rpc: async <T>(method: string, ...params: unknown[]): Promise<T> => {
       const [answer] = await ask([{ jsonrpc: '2.0', id: 1, method, params }])

@@ -16,6 +16,8 @@ export type Offered = {
   /** wei per gas */
   maxFee: bigint
   tip: bigint
+  /** milliseconds since 1970, when it was offered first */
+  at: number
   /** the chain took it, whatever its sender was told */
   isAccepted: boolean
 }
@@ -78,6 +80,7 @@ export function poolOver(anvil: Anvil): Pool {
         value: tx.value ?? 0n,
         maxFee: tx.maxFeePerGas ?? tx.gasPrice ?? 0n,
         tip: tx.maxPriorityFeePerGas ?? tx.gasPrice ?? 0n,
+        at: Date.now(),
         isAccepted: false,
       }
       offered.set(hash, offered.get(hash) ?? one)

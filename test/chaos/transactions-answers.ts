@@ -36,11 +36,11 @@ export async function judgeAnswers(evidence: Evidence, tell: Tell): Promise<void
   for (const write of writes) judgeTold(evidence, write, byHash, tell)
 }
 
-const ask = (world: ChaosWorld, account: Account, idOrHash: string): Promise<Told | null> =>
+export const ask = (world: ChaosWorld, account: Account, idOrHash: string): Promise<Told | null> =>
   patiently(() => readAt(anyServer(world), account, `/v1/transactions/${idOrHash}`))
 
 /** An answer that does not come is asked for again; the faults are over. */
-async function patiently(work: () => Promise<Told | null>): Promise<Told | null> {
+export async function patiently(work: () => Promise<Told | null>): Promise<Told | null> {
   for (let tries = 0; tries < 5; tries++) {
     const told = await work()
     if (told !== null && told.status < 500) return told
@@ -111,7 +111,11 @@ async function judgeList({ world, rows }: Evidence, account: Account, tell: Tell
 }
 
 /** The balance that the API tells at the newest block is the chain's. */
-async function judgeBalance({ world, chain }: Evidence, { name, address, token }: Account, tell: Tell): Promise<void> {
+export async function judgeBalance(
+  { world, chain }: Evidence,
+  { name, address, token }: Account,
+  tell: Tell,
+): Promise<void> {
   const held = BigInt(await world.node.anvil.rpc<Hex>('eth_getBalance', address, 'latest'))
   const endsAt = performance.now() + 5_000
   for (;;) {

@@ -1,13 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { encodeFunctionData, parseAbi } from 'viem'
+import { BATCH_ROUTE } from '../../src/contracts/write-batch.ts'
+import { WRITE_ROUTE } from '../../src/contracts/write.ts'
 import type { Hex } from '../../src/ids.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
 /**
  * What a client wants of the chain. No two are the same: `echo` has the marker in its calldata, `pay` sends so many wei
- * along and `move` so much of a token, and no other sends as much.
+ * along, `move` so much of a token, and `add` adds so much to a number of its own, and no other does as much. A `batch` is all of
+ * its parts or none.
  */
-export type Want = { kind: 'echo' } | { kind: 'pay'; wei: bigint } | { kind: 'move'; amount: bigint; to: Hex }
+export type Part =
+  | { kind: 'pay'; wei: bigint }
+  | { kind: 'move'; amount: bigint; to: Hex }
+  | { kind: 'add'; amount: bigint }
+export type Want = { kind: 'echo' } | Part | { kind: 'batch'; parts: Part[] }
 
 /** One write that a client wants. */
 export type Write = {
@@ -33,7 +40,16 @@ export type Write = {
 
 export type Told = {
   status: number
-  body: { hash?: Hex; hashes?: Hex[]; id?: string; state?: string; code?: string; tx?: Record<string, unknown> }
+  body: {
+    hash?: Hex
+    hashes?: Hex[]
+    id?: string
+    state?: string
+    code?: string
+    tx?: Record<string, unknown>
+    /** where a sponsor sends it */
+    operation?: { id: Hex; from: Hex; deadline: number; calls?: unknown[] } & Record<string, unknown>
+  }
   /** the answer of an earlier request with the same key */
   isReplay: boolean
 }
@@ -42,14 +58,17 @@ export type Told = {
 export type Refusals = Map<string, number>
 
 const TRY_MS = 12_000
+const GIVE_UP = new Set(['execution_reverted', 'insufficient_funds'])
 
 const ECHO = 'echoUint256(uint256)'
 const PAY = 'pay() payable'
 const MOVE = 'transfer(address,uint256)'
+const ADD = 'add(uint256)'
 const abi = parseAbi([
   'function echoUint256(uint256)',
   'function pay() payable',
   'function transfer(address to, uint256 amount)',
+  'function add(uint256 amount)',
 ])
 
 let markers = 0n
@@ -66,15 +85,24 @@ export function newWrite(account: Account, seed: number, want: Want = { kind: 'e
   }
 }
 
+/** Where it is asked for. */
+export const routeOf = ({ want }: Pick<Write, 'want'>): string => (want.kind === 'batch' ? BATCH_ROUTE : WRITE_ROUTE)
+
 /** What the service is asked for. */
-export function bodyOf({ probe, token }: ChaosWorld, { want, marker }: Write): Record<string, unknown> {
+export function bodyOf(world: ChaosWorld, { want, marker }: Pick<Write, 'want' | 'marker'>): Record<string, unknown> {
+  const { probe, token } = world
+  if (want.kind === 'batch') return { calls: want.parts.map((part) => bodyOf(world, { want: part, marker })) }
+  if (want.kind === 'add') return { address: probe, abi: ADD, args: [String(want.amount)] }
   if (want.kind === 'pay') return { address: probe, abi: PAY, args: [], value: String(want.wei) }
   if (want.kind === 'move') return { address: token, abi: MOVE, args: [want.to, String(want.amount)] }
   return { address: probe, abi: ECHO, args: [String(marker)] }
 }
 
 /** What the chain then has to hold, once. */
-export function effectOf({ probe, token }: ChaosWorld, { want, marker }: Write): Effect {
+export function effectOf({ probe, token }: ChaosWorld, { want, marker }: Pick<Write, 'want' | 'marker'>): Effect {
+  if (want.kind === 'batch') throw new Error('a batch has several')
+  if (want.kind === 'add')
+    return { to: probe, data: encodeFunctionData({ abi, functionName: 'add', args: [want.amount] }), value: 0n }
   if (want.kind === 'pay') return { to: probe, data: encodeFunctionData({ abi, functionName: 'pay' }), value: want.wei }
   if (want.kind === 'move')
     return { to: token, data: encodeFunctionData({ abi, functionName: 'transfer', args: [want.to, want.amount] }), value: 0n } // prettier-ignore
@@ -98,7 +126,7 @@ export async function tryOnce(
   timeoutMs = TRY_MS,
 ): Promise<Told | null> {
   write.tries++
-  const told = await call(server, '/v1/contracts/method/write', {
+  const told = await call(server, routeOf(write), {
     token: write.account.token,
     timeoutMs,
     body: bodyOf(world, write),
@@ -132,6 +160,11 @@ export async function insist(
     if (write.hash === null) {
       const code = told?.body.code ?? (told === null ? 'no answer' : String(told.status))
       refusals.set(code, (refusals.get(code) ?? 0) + 1)
+      // What was simulated may not be so any more, and its client is done with it: once or never are both right.
+      if (write.mayFail && GIVE_UP.has(code)) {
+        write.isAbandoned = true
+        return
+      }
       if (code === 'account_stopped') {
         write.problems.push('its account was stopped')
         return
@@ -161,8 +194,10 @@ export async function lookUp(world: ChaosWorld, write: Write): Promise<void> {
 /** The same key gives the same answer. */
 async function askAgain(world: ChaosWorld, write: Write): Promise<void> {
   const told = await tryOnce(world, anyServer(world), write)
-  if (told?.status === 200 && told.body.hash !== write.hash)
-    write.problems.push('was told another hash the second time')
+  if (told?.status !== 200) return
+  // What a sponsor sends may be in another transaction by now.
+  const isSame = told.body.operation === undefined ? told.body.hash === write.hash : told.body.id === write.answer?.id
+  if (!isSame) write.problems.push('was told another hash the second time')
 }
 
 /**
@@ -171,7 +206,9 @@ async function askAgain(world: ChaosWorld, write: Write): Promise<void> {
  */
 export async function change(server: Server, write: Write, how: 'cancel' | 'speed-up'): Promise<Told | null> {
   if (how === 'cancel') write.isCancelAsked = true
-  const told = await call(server, `/v1/transactions/${write.hash}/${how}`, {
+  // A hash of a sponsor's is of several.
+  const of = write.answer?.operation === undefined ? write.hash : write.answer.id
+  const told = await call(server, `/v1/transactions/${of}/${how}`, {
     token: write.account.token,
     timeoutMs: TRY_MS,
     body: undefined,
@@ -196,9 +233,9 @@ export function anyServer({ servers, roll }: ChaosWorld): Server {
 }
 
 /** Asks with a key that was used before, for the same or for something else. */
-export const repeat = (server: Server, { account, key }: Write, body: Record<string, unknown>): Promise<Told | null> =>
-  call(server, '/v1/contracts/method/write', {
-    ...{ token: account.token, timeoutMs: TRY_MS, body, headers: { 'idempotency-key': key } },
+export const repeat = (server: Server, write: Write, body: Record<string, unknown>): Promise<Told | null> =>
+  call(server, routeOf(write), {
+    ...{ token: write.account.token, timeoutMs: TRY_MS, body, headers: { 'idempotency-key': write.key } },
   })
 
 async function call(

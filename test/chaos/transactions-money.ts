@@ -13,12 +13,17 @@ const MAX_ESTIMATES = 400
 
 /** What was offered for gas and what was paid, against the rules; and every account's coins and tokens against what was asked for. */
 export async function judgeMoney(evidence: Evidence, tell: Tell): Promise<void> {
+  await judgePrices(evidence, tell)
+  await judgeBalances(evidence, tell)
+}
+
+/** What was offered for gas, against the rules. */
+export async function judgePrices(evidence: Evidence, tell: Tell): Promise<void> {
   const { rows, attempts, world } = evidence
   const { baseFee, tip } = world.node.dearest()
   const market = { max: 2n * baseFee + tip, tip }
   for (const row of rows) judgeFees(row, attempts.get(row.id) ?? [], { market, cap: world.feeCapWei }, tell)
   await judgeGas(evidence, tell)
-  await judgeBalances(evidence, tell)
 }
 
 type Offer = { max: bigint; tip: bigint }

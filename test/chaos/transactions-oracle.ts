@@ -127,7 +127,11 @@ async function standStill(world: ChaosWorld, writes: Write[], accounts: Account[
 /** milliseconds that the follower may take for the last block, a lease that has to run out included */
 const FOLLOW_MS = 20_000
 
-async function untilFollowed({ servers, node }: ChaosWorld, { name, token }: Account, tell: Tell): Promise<void> {
+export async function untilFollowed(
+  { servers, node }: ChaosWorld,
+  { name, token }: Account,
+  tell: Tell,
+): Promise<void> {
   const head = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
   const endsAt = performance.now() + FOLLOW_MS
   let reached: string | null | undefined
@@ -195,7 +199,7 @@ async function isQuiet({ node }: ChaosWorld, writes: Write[], accounts: Account[
   return accounts.every(({ address }, index) => Number(counts[index]!.result) > (highest.get(address) ?? -1))
 }
 
-function highestOffered(offered: Iterable<Offered>): Map<Hex, number> {
+export function highestOffered(offered: Iterable<Offered>): Map<Hex, number> {
   const highest = new Map<Hex, number>()
   for (const { from, nonce } of offered) highest.set(from, Math.max(highest.get(from) ?? -1, nonce))
   return highest

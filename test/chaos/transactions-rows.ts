@@ -177,5 +177,5 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
     tell('transitions', `${name} is in block ${row.block_number} after one that names ${end.blockNumber}`)
   if (row.hash !== null && end?.hash !== undefined && end.state !== 'REPLACED' && end.hash !== toHex(row.hash))
     tell('transitions', `${name} has ${toHex(row.hash)} after one that names ${end.hash}`)
-  if (row.updated_at < row.created_at) tell('transitions', `${name} was changed before it was made`)
+  if (row.updated_at < row.created_at) tell('transitions', `${name} was changed at ${row.updated_at.toISOString()}, before it was made at ${row.created_at.toISOString()}`) // prettier-ignore
 }

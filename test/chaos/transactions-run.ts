@@ -6,7 +6,7 @@ import { fractionsOf } from '../random.ts'
 import { meddle, wantOf } from './transactions-clients.ts'
 import { insist, newWrite, type Refusals, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { chaosWorld, type Account, type ChaosWorld } from './transactions-world.ts'
+import { chaosWorld, type Account, type ChaosWorld, type WorldOptions } from './transactions-world.ts'
 
 /** Points at which every replica dies once during the storm, beside the random kills. */
 export const SERVER_POINTS = [
@@ -49,10 +49,20 @@ export type RunOptions = {
   crashDatabase?: (awayMs: number) => Promise<void>
   /** more of what the servers are told */
   settings?: Record<string, string>
+  /** what the world has besides */
+  prepare?: WorldOptions['prepare']
+  /** folder that holds src/, where it is not this project's */
+  home?: string
   /** changes the world before anybody writes. @returns whose writes are made and judged */
   stage?: (world: ChaosWorld) => Promise<Account[]>
   /** what the next write of a client is */
   want?: typeof wantOf
+  /** what clients do about a write that they were just told of */
+  meddle?: typeof meddle
+  /** faults of its own, until it is over */
+  fault?: (world: ChaosWorld, signal: AbortSignal) => Promise<unknown>
+  /** who says what became of it all */
+  judge?: typeof judge
   /** what clients do about writes that they were told of, once the faults stop and until all is judged */
   afterStorm?: (world: ChaosWorld, writes: Write[], signal: AbortSignal) => Promise<void>
   /** what is to be shown in the same world after the verdict */
@@ -96,6 +106,8 @@ export async function run(options: RunOptions): Promise<RunReport> {
     cluster,
     accounts: options.accounts ?? Math.max(6, Math.min(160, Math.ceil(many / 20))),
     settings: { LANE_BUMP_AFTER_SECONDS: '1', ...options.settings },
+    ...(options.prepare === undefined ? {} : { prepare: options.prepare }),
+    ...(options.home === undefined ? {} : { home: options.home }),
   })
   const { stage = async () => world.accounts, want = wantOf } = options
   const storm = new AbortController()
@@ -128,6 +140,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       sky(world, { deepest: options.deepest ?? 64, signal: storm.signal }),
       cutter(world, terminated, storm.signal),
       crasher(world, { terminated, crash: options.crashDatabase, signal: storm.signal }),
+      options.fault?.(world, storm.signal),
       ...tours.map((tour) => reaper(world, tour, { life, signal: storm.signal })),
     ]
     const refusals: Refusals = new Map()
@@ -160,7 +173,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
           const write = newWrite(account, seed, want(world, account))
           writes.push(write)
           await insist(world, write, { isOver: isDone, refusals })
-          await meddle(world, write, changes)
+          await (options.meddle ?? meddle)(world, write, changes)
           if (left <= 0) await pause(500)
         }
       }),
@@ -180,7 +193,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
     for (const { one } of tours) one.arm()
     log(`${since()}: the faults stop; ${writes.length} writes, ${answeredOf()} answered`)
     const tended = options.afterStorm?.(world, writes, end.signal)
-    const verdict = await judge(world, writes, { accounts, log: (line) => log(`${since()}: ${line}`) })
+    const verdict = await (options.judge ?? judge)(world, writes, {
+      accounts,
+      log: (line) => log(`${since()}: ${line}`),
+    })
     end.abort()
     await Promise.all([answered, tended, ...weather])
     if (verdict.problems.length === 0) await options.epilogue?.(world)

@@ -80,7 +80,11 @@ export type WorldOptions = {
   /** folder that holds src/: the project, or a copy of it that was made worse */
   home?: string
   settings?: Record<string, string>
+  /** before there is a server: what else the chain and the signer hold, what servers are told of it, and what the database has */
+  prepare?: (place: { node: FaultyNode; socket: string; accounts: Account[] }) => Promise<Prepared>
 }
+
+export type Prepared = { settings: Record<string, string>; fill(db: RootDb): Promise<void> }
 
 export async function chaosWorld(options: WorldOptions): Promise<ChaosWorld> {
   const closers: (() => unknown)[] = []
@@ -96,7 +100,7 @@ export async function chaosWorld(options: WorldOptions): Promise<ChaosWorld> {
 }
 
 async function assemble(
-  { roll, replicas, accounts: many, cluster, database, home = PROJECT, settings = {} }: WorldOptions,
+  { roll, replicas, accounts: many, cluster, database, home = PROJECT, settings = {}, prepare }: WorldOptions,
   closers: (() => unknown)[],
   close: () => Promise<void>,
 ): Promise<ChaosWorld> {
@@ -133,6 +137,7 @@ async function assemble(
 
   const accounts = await makeAccounts(many, { socket, keys, node })
   await giveTokens(node, token, accounts)
+  const prepared = await prepare?.({ node, socket, accounts })
   await node.anvil.rpc('anvil_mine', `0x${QUIET_BLOCKS.toString(16)}`)
 
   const firstBlock = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
@@ -141,6 +146,7 @@ async function assemble(
     database === undefined
       ? await openStore(cluster, { folder, accounts })
       : await useStore(database, { folder, accounts })
+  if (prepared !== undefined) await store.filled(prepared.fill)
   closers.unshift(() => store.close())
   const servers = await Promise.all(
     Array.from({ length: replicas }, async (_, index): Promise<Server> => {
@@ -168,6 +174,7 @@ async function assemble(
           FOLLOW_INTERVAL_MS: '50',
           ...(store.url === null ? {} : { DATABASE_URL: store.url }),
           ...settings,
+          ...prepared?.settings,
         },
       })
       closers.unshift(() => server.stop())
@@ -254,6 +261,8 @@ type Store = {
   torn: TornDatabase | null
   url: string | null
   dataDir: string
+  /** before any server runs */
+  filled(fill: (db: RootDb) => Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
@@ -272,7 +281,7 @@ async function useStore(
   const db = await openPostgres({ url, pool: 3, onError: () => {} })
   await migrate(db)
   await db.insertInto('accounts').values(rowsOf(accounts)).execute()
-  return { db, torn: null, url: servers, dataDir: folder, close: () => db.destroy() }
+  return { db, torn: null, url: servers, dataDir: folder, filled: (fill) => fill(db), close: () => db.destroy() }
 }
 
 async function openStore(
@@ -288,7 +297,12 @@ async function openStore(
     const db = await openEmbedded({ dir })
     await db.insertInto('accounts').values(rows).execute()
     await db.destroy()
-    return { db: null, torn: null, url: null, dataDir, close: async () => {} }
+    const filled: Store['filled'] = async (fill) => {
+      const again = await openEmbedded({ dir })
+      await fill(again)
+      await again.destroy()
+    }
+    return { db: null, torn: null, url: null, dataDir, filled, close: async () => {} }
   }
   const { url, drop } = await emptyPostgres(cluster)
   const db = await openPostgres({ url, pool: 3, onError: () => {} })
@@ -300,7 +314,7 @@ async function openStore(
     await db.destroy()
     await drop()
   }
-  return { db, torn, url: torn.url, dataDir, close }
+  return { db, torn, url: torn.url, dataDir, filled: (fill) => fill(db), close }
 }
 
 async function deployContracts({ anvil }: FaultyNode): Promise<[probe: Hex, token: Hex]> {

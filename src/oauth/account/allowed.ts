@@ -1,6 +1,8 @@
 import type { App } from '../../app.ts'
 import { forgetUse } from '../../applications/registry.ts'
+import { textsIn } from '../../store/column-values.ts'
 import { retrying } from '../../store/db.ts'
+import { keysIn } from '../consents.ts'
 import { OWN_CLIENT } from '../first-party.ts'
 import { revokeGrant } from '../revoke.ts'
 import { grantsOf } from '../sign-out.ts'
@@ -53,8 +55,8 @@ export async function listAllowed(
       clientId,
       name,
       chainId,
-      permissions,
-      keys: Object.entries(keys).map(([thumbprint, allowed]) => ({ thumbprint, ...allowed })),
+      permissions: textsIn(permissions),
+      keys: keysIn(keys).map(([thumbprint, allowed]) => ({ thumbprint, ...allowed })),
       signIns: grants.filter((grant) => grant.clientId === clientId).length,
     }
   })

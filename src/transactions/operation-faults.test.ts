@@ -1,0 +1,155 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { age, keep } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import type { Writer } from '../../test/writing.ts'
+import type { Hex } from '../ids.ts'
+import { AppError } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { interruptSteps } from './crash-points.ts'
+import { DELEGATED } from './delegation.ts'
+import { readTransaction } from './read.ts'
+
+/** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
+let world: Sponsored
+/** What the signer says in place of a signature, once. */
+let refusal: SignerRefused | null = null
+/** The sponsor that is frozen in the signer, too. */
+let frozen: Hex | null = null
+before(async () => {
+  world = await sponsored()
+  const { signer } = world.first.app
+  world.first.app.signer = {
+    ...signer,
+    signOperation: (request) => {
+      const said = refusal
+      refusal = null
+      return said === null ? signer.signOperation(request) : Promise.reject(said)
+    },
+    signOuter: (request) =>
+      request.from.toLowerCase() === frozen
+        ? Promise.reject(new AppError('account_frozen', 'The account is frozen.'))
+        : signer.signOuter(request),
+  }
+})
+afterEach(async () => {
+  refusal = null
+  interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
+  await world.mine()
+})
+after(() => world?.close())
+
+const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+const stateOf = async (writer: Writer, id: string) => (await readTransaction(world.first.app, writer, id)).state
+const rowOf = (id: string) =>
+  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const codeOf = ({ address }: Writer) => world.rpc<Hex>('eth_getCode', address, 'latest')
+
+/** Numbers that a process takes next are those of an operation that is there: as where a database went back has given some twice. */
+async function occupy(id: string, numbers: number): Promise<void> {
+  const { next } = await world.db.selectFrom('operation_sequences').select('next').executeTakeFirstOrThrow()
+  const row = await rowOf(id)
+  for (let number = 0; number < numbers; number++) {
+    const copy = { ...row, id: `${id}-${number}`, sequence: next + number * 256, transitions: '[]', revert: null }
+    await world.db.insertInto('operations').values(copy).execute()
+  }
+}
+
+test('a number that the signer refuses is passed over, and so are those that a row has by then', async () => {
+  const writer = await world.poor('numbers')
+  const { answer: before } = await add(writer)
+  await world.mine()
+  await occupy(before.id, 2)
+  refusal = new SignerRefused('sequence_conflict', 'This sequence belongs to another operation.')
+  const { answer } = await add(writer, 2)
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 3n])
+  // And of one that is taken up by its key, with no number of its own (restore-operation.ts).
+  let isDead = false
+  interruptSteps(world.first.app, (step) => {
+    if (step !== 'after-bind-operation' || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(add(writer, 4, 'numberless'))
+  await sql`update operations set sequence = -1 - sequence where account_id = ${writer.accountId} and state = 'BOUND'`.execute(world.db) // prettier-ignore
+  await age(world.first.app, 5)
+  const { answer: again } = await add(writer, 4, 'numberless')
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, again.id), await world.countOf(writer)], ['MINED', 7n])
+})
+
+test('an account that is not delegated any more delegates again with the write after the one that failed by it', async () => {
+  const writer = await world.poor('undelegated')
+  for (let write = 0; write < 2; write++) {
+    await add(writer)
+    await world.mine()
+  }
+  await world.rpc('anvil_setCode', writer.address, '0x')
+  const { answer: failing } = await add(writer, 4)
+  await world.mine()
+  assert.equal(await stateOf(writer, failing.id), 'FAILED')
+  const { answer } = await add(writer, 8)
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, DELEGATED]) // prettier-ignore
+})
+
+const freeze = async (accountId: string, address: Hex, isFrozen: boolean): Promise<void> => {
+  frozen = isFrozen ? address : null
+  await world.db.updateTable('accounts').set({ frozen_at: isFrozen ? new Date() : null }).where('account_id', '=', accountId).execute() // prettier-ignore
+}
+const empty = async (_accountId: string, address: Hex, isEmpty: boolean): Promise<void> =>
+  void (await world.rpc('anvil_setBalance', address, isEmpty ? '0x1' : '0x56bc75e2d63100000'))
+
+for (const [what, stop] of [
+  ['is frozen', freeze],
+  ['has no funds left', empty],
+] as const)
+  test(`what a sponsor sent that ${what} is sent by another, and done once`, async () => {
+    if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
+    await new Promise((resolve) => setTimeout(resolve, 5_100))
+    const writer = await world.poor(`moved-${what.length}`)
+    const { answer } = await add(writer)
+    const first = await rowOf(answer.id)
+    const payer = answer.tx.from.toLowerCase() as Hex
+    const { account_id: accountId } = await world.db.selectFrom('transactions').select('account_id').where('id', '=', first.outer_id!).executeTakeFirstOrThrow() // prettier-ignore
+    // The node lost it, and takes it no more.
+    await world.rpc('anvil_dropAllTransactions')
+    await stop(accountId, payer, true)
+    for (let block = 0; block < 4; block++) await world.mine()
+    await new Promise((resolve) => setTimeout(resolve, 5_100))
+    const lost = await world.db
+      .selectFrom('attempts')
+      .select('raw')
+      .where('transaction_id', '=', first.outer_id!)
+      .execute()
+    const bytes = new Set(lost.map(({ raw }) => `0x${Buffer.from(raw!).toString('hex')}`))
+    world.first.misbehave((method, params, next) =>
+      method === 'eth_sendRawTransaction' && bytes.has(params[0] as string)
+        ? Promise.reject(new Error('the node is away'))
+        : next(),
+    )
+    await until('another carries it', async () => {
+      await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 60_000), created_block: 0 }).where('transaction_id', '=', first.outer_id!).execute() // prettier-ignore
+      await age(world.first.app, 40)
+      await keep(world)
+      return (await rowOf(answer.id)).outer_id !== first.outer_id
+    })
+    await world.mine()
+    assert.match(await stateOf(writer, answer.id), /MINED|FINALIZED/)
+    const { gas, hash } = await readTransaction(world.first.app, writer, answer.id)
+    assert.notEqual(gas!.payer.toLowerCase(), payer)
+    assert.notEqual(hash, answer.hash)
+    // The first is mined in the end, for nothing.
+    await stop(accountId, payer, false)
+    world.first.misbehave(null)
+    await age(world.first.app, 400)
+    await keep(world)
+    await world.mine()
+    await world.mine()
+    assert.match(await stateOf(writer, answer.id), /MINED|FINALIZED/)
+    assert.equal(await world.countOf(writer), 1n)
+  })

@@ -1,0 +1,198 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, test } from 'node:test'
+import { keep } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import type { Writer } from '../../test/writing.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+import { writeBatch } from '../contracts/write-batch.ts'
+import { allowSponsor } from '../devnet/sponsor.ts'
+import { cancelData } from '../gas/dispatch.ts'
+import type { Hex } from '../ids.ts'
+import type { SignOuterRequest } from '../signer/wire.ts'
+import { toHex } from '../store/bytes.ts'
+import { cancelTransaction } from './change.ts'
+import { interruptSteps } from './crash-points.ts'
+import { readTransaction } from './read.ts'
+
+/** When an operation is put into a transaction, into another one, and when it is not any more. */
+let world: Sponsored
+/** What the signer was asked to sign for sponsors, in order. */
+const asked: SignOuterRequest[] = []
+before(async () => {
+  world = await sponsored()
+  const { signer } = world.first.app
+  world.first.app.signer = {
+    ...signer,
+    signOuter: (request) => {
+      asked.push(request)
+      return signer.signOuter(request)
+    },
+  }
+})
+afterEach(async () => {
+  world.first.app.now = Date.now
+  interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
+  await world.mine()
+})
+after(() => world?.close())
+
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
+const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
+const rowOf = (id: string) =>
+  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const outersOf = (id: string) => world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()
+
+/** A person who has delegated, so that what follows is one operation and nothing else. */
+async function delegated(name: string): Promise<Writer> {
+  const writer = await world.poor(name)
+  await add(writer)
+  await world.mine()
+  return writer
+}
+
+/** One whose transaction was cancelled: it waits to be packed again. */
+async function unpacked(writer: Writer, key?: string): Promise<string> {
+  const { answer } = await add(writer, 2, key)
+  await world.cancelOuter((await rowOf(answer.id)).outer_id!)
+  return answer.id
+}
+
+/** Who may send operations of the space, too, and is none of our sponsors, uses its id up. */
+async function useElsewhere(id: string): Promise<void> {
+  const { sequence, space } = await rowOf(id)
+  const [, other] = await world.rpc<Hex[]>('eth_accounts')
+  await allowSponsor(world.nodeUrl, other!)
+  const data = toHex(cancelData(Buffer.from(space), [BigInt(sequence)]))
+  await world.rpc('eth_sendTransaction', { from: other, to: world.dispatcher, data, gas: '0x30d40' })
+  await world.mine()
+}
+
+test('an operation is not packed again when its deadline is near by the clock of this server', async () => {
+  const writer = await delegated('late-by-ours')
+  const id = await unpacked(writer)
+  // 20 seconds before its last one, and the chain is not that far.
+  world.first.app.now = () => (Math.floor(Date.now() / 1_000) + 580) * 1_000
+  const before = asked.length
+  await keep(world)
+  await keep(world)
+  assert.equal(asked.length, before)
+  assert.equal((await outersOf(id)).length, 1)
+  assert.equal((await rowOf(id)).state, 'SUBMITTED')
+  // And with time left it is.
+  world.first.app.now = Date.now
+  await keep(world)
+  await world.mine()
+  assert.deepEqual([asked.length, (await rowOf(id)).state], [before + 1, 'MINED'])
+})
+
+test('before an operation is packed again the dispatcher is asked, at a block, whether its id is used; and where it is, it is not', async () => {
+  const writer = await delegated('used-elsewhere')
+  const id = await unpacked(writer)
+  await useElsewhere(id)
+  const head = world.first.chain.head.current()!.hash
+  world.first.calls.length = 0
+  const before = asked.length
+  await keep(world)
+  assert.equal(asked.length, before)
+  assert.equal((await outersOf(id)).length, 1)
+  const questions = world.first.calls.filter(({ method, params }) => method === 'eth_call' && (params[0] as { to: Hex }).to === world.dispatcher) // prettier-ignore
+  assert.ok(questions.some(({ params }) => (params[1] as { blockHash?: Hex }).blockHash === head))
+})
+
+test('a transaction that is stored after what it carries was done by another takes nothing back', async () => {
+  const writer = await delegated('linked-late')
+  let isDead = false
+  interruptSteps(world.first.app, (step) => {
+    if (step !== 'after-sign-outer' || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(add(writer, 2, 'late'))
+  interruptSteps(world.first.app, null)
+  const unstored = await world.db.selectFrom('transactions').select('id').where('state', '=', 'BOUND').executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 5_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
+  // Its own transaction is above the one without bytes, and is mined first of the two where that is sent late.
+  const { answer } = await add(writer, 2, 'late')
+  const row = await rowOf(answer.id)
+  const done = { state: 'MINED', block_number: 1, block_hash: Buffer.alloc(32, 1) } as const
+  await world.db.updateTable('operations').set(done).where('id', '=', answer.id).execute()
+  await world.db.updateTable('transactions').set({ updated_at: new Date(Date.now() - 60_000) }).where('id', '=', unstored.id).execute() // prettier-ignore
+  await keep(world)
+  const stored = await world.db.selectFrom('transactions').select('state').where('id', '=', unstored.id).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal(stored.state, 'SUBMITTED')
+  assert.equal((await outersOf(answer.id)).length, 2)
+  const after = await rowOf(answer.id)
+  assert.deepEqual([after.state, after.outer_id, after.transitions.length], ['MINED', row.outer_id, row.transitions.length]) // prettier-ignore
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+  assert.equal(await world.countOf(writer), 3n)
+})
+
+test('a batch under a key that was used is another one where anything of a call differs, its value too', async () => {
+  const writer = await delegated('batch-keys')
+  await world.rpc('anvil_setBalance', writer.address, '0xde0b6b3a7640000')
+  await world.mine()
+  const one = { address: world.target, abi: 'ping() payable', args: [], value: '5' }
+  const two = { address: world.probe, abi: 'add(uint256)', args: ['1'] }
+  const batch = (calls: (typeof one | typeof two)[]) =>
+    writeBatch(world.first.app, writer, { calls }, { idempotencyKey: 'batch' })
+  const { answer } = await batch([one, two])
+  const repeated = await batch([{ ...one }, { value: '0', ...two }])
+  assert.deepEqual([repeated.isReplay, repeated.answer.id], [true, answer.id])
+  const others = [
+    [{ ...one, value: '6' }, two],
+    [{ ...one, address: world.probe }, two],
+    [{ ...one, abi: 'ping()  payable' }, two],
+    [one, { ...two, args: ['2'] }],
+    [one, { ...two, value: '1' }],
+    [two, one],
+    [one, two, two],
+  ]
+  for (const calls of others) await assert.rejects(batch(calls), refusedWith('idempotency_key_reused'))
+  await world.mine()
+  assert.equal(await world.countOf(writer), 2n)
+})
+
+test('a cancel of an operation leaves alone what carries those of other people', async () => {
+  const [first, cancels, other] = [await delegated('shares-first'), await delegated('shares'), await delegated('shares-with')] // prettier-ignore
+  const [, wanted, beside] = await Promise.all([add(first, 2), add(cancels, 2), add(other, 2)])
+  const row = await rowOf(wanted.answer.id)
+  assert.equal((await rowOf(beside.answer.id)).outer_id, row.outer_id)
+  await cancelTransaction(world.first.app, cancels, wanted.answer.id)
+  const attempts = await world.db.selectFrom('attempts').select('is_cancel').where('transaction_id', '=', row.outer_id!).execute() // prettier-ignore
+  assert.deepEqual(attempts, [{ is_cancel: false }])
+  await world.mine()
+  assert.equal((await shown(other, beside.answer.id)).state, 'MINED')
+  assert.equal(await world.countOf(other), 3n)
+})
+
+// The last one: the chain's clock does not go back.
+test('an operation is not packed again when its deadline is near by the clock of the chain; past it it has failed, where its id is not used', async () => {
+  const [writer, other] = [await delegated('late-by-the-chain'), await delegated('used-and-late')]
+  const used = await unpacked(other)
+  await useElsewhere(used)
+  const { answer } = await add(writer, 2)
+  const row = await rowOf(answer.id)
+  await world.rpc('anvil_dropAllTransactions')
+  await world.rpc('evm_setNextBlockTimestamp', row.deadline - 20)
+  await world.mine()
+  await world.cancelOuter(row.outer_id!)
+  const before = asked.length
+  await keep(world)
+  assert.equal(asked.length, before)
+  assert.equal((await outersOf(answer.id)).length, 1)
+  assert.equal((await rowOf(answer.id)).state, 'SUBMITTED')
+  await world.rpc('evm_setNextBlockTimestamp', row.deadline + 1)
+  await world.mine()
+  await until('it has failed', async () => {
+    await keep(world)
+    await world.mine()
+    return (await rowOf(answer.id)).state === 'FAILED'
+  })
+  assert.equal(await world.countOf(writer), 1n)
+  // What became of this one another event says, of whoever used its id.
+  assert.equal((await rowOf(used)).state, 'SUBMITTED')
+})

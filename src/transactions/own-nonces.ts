@@ -1,0 +1,84 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { append } from './attempts.ts'
+import { delegationNonce } from './delegation.ts'
+import type { Bound } from './intent.ts'
+import { NOBODYS } from './bind.ts'
+
+/**
+ * What an account sends itself and the nonce by which it delegates do not mix: the chain takes an authorization at exactly its nonce, and the
+ * signer signs nothing else for that. Where a network's gas was another before, both may be open.
+ */
+
+/**
+ * Whether the account signed an authorization that no block has: what it sends itself would wait behind that for good, so its next write is
+ * carried, and that with it. Asks the node only where there is one.
+ * @throws chain_unavailable, chain_timeout, database_unavailable
+ */
+export async function owesDelegation({ db }: App, chain: Chain, account: Hex): Promise<boolean> {
+  if (chain.gasSpace === undefined || chain.gasSpace === null) return false
+  const signed = await retrying(() =>
+    db
+      .selectFrom('operations')
+      .select('authorization_nonce as nonce')
+      .distinct()
+      .where('chain_id', '=', chain.chainId)
+      .where('sender', '=', fromHex(account))
+      .where('authorization_nonce', 'is not', null)
+      .execute(),
+  )
+  if (signed.length === 0) return false
+  const next = await delegationNonce(chain, account)
+  return signed.some(({ nonce }) => nonce === next)
+}
+
+/**
+ * An account delegates by its next nonce: none that a write of its own has, which is not mined yet.
+ * @param next  by which it would delegate
+ * @throws conflict, database_unavailable
+ */
+export async function refuseBehindOwn({ db }: App, { chainId }: Chain, account: Hex, next: number): Promise<void> {
+  const own = await retrying(() =>
+    db
+      .selectFrom('transactions')
+      .select('state')
+      .where('chain_id', '=', chainId)
+      .where('sender', '=', fromHex(account))
+      .where('nonce', '>=', next)
+      .where('state', 'in', ['BOUND', 'SUBMITTED'])
+      .limit(1)
+      .executeTakeFirst(),
+  )
+  if (own !== undefined)
+    throw new AppError('conflict', 'A write that the account sends itself is not mined yet; sponsors carry its next ones once it is. Retry.', { retryAfter: 5 }) // prettier-ignore
+}
+
+/**
+ * Ends the row of a nonce that an authorization of the account has: nothing is signed for it here, and that it is used says nothing of who holds
+ * the key. What was bound to it is bound to another.
+ * @returns whether it is such a one
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function endIfDelegation({ db, signer, now }: App, { id, chainId, from, nonce }: Bound): Promise<boolean> {
+  const { authorization } = await signer.recall({ chainId, from, nonce })
+  if (authorization === undefined) return false
+  await retrying(() =>
+    db
+      .updateTable('transactions')
+      .set({
+        ...NOBODYS(),
+        ...{ state: 'REPLACED', updated_at: sql`now()` },
+        transitions: append([{ state: 'REPLACED', at: new Date(now()).toISOString() }]),
+      })
+      .where('id', '=', id)
+      .where('nonce', '=', nonce)
+      .where('state', '=', 'BOUND')
+      .execute(),
+  )
+  return true
+}

@@ -1,0 +1,42 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { remember, replay } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import { interruptSteps } from './crash-points.ts'
+import { readTransaction } from './read.ts'
+
+let world: Sponsored
+before(async () => {
+  world = await sponsored()
+})
+after(() => world?.close())
+
+test('an operation whose restore is broken off is restored whole, or not at all', async () => {
+  const { first } = world
+  const writer = await world.poor('broken-off')
+  const goBack = await remember(world)
+  const { answer } = await world.add(first, writer, 1, 'broken-off')
+  await goBack()
+  let isKilled = false
+  interruptSteps(first.app, (step) => {
+    if (step !== 'in-restore-operation' || isKilled) return
+    isKilled = true
+    throw new Error('killed')
+  })
+  await replay(first)
+  interruptSteps(first.app, null)
+  assert.ok(isKilled)
+  await replay(first)
+  const carried = await world.db.selectFrom('carried').selectAll().where('operation_id', '=', answer.id).execute()
+  assert.equal(carried.length, 1)
+  assert.equal((await readTransaction(first.app, writer, answer.hash)).id, answer.id)
+  await world.mine()
+  await until('it is done', async () => {
+    await world.mine()
+    return ['MINED', 'FINALIZED'].includes((await readTransaction(first.app, writer, answer.id)).state)
+  })
+  const again = await world.add(first, writer, 1, 'broken-off')
+  assert.deepEqual([again.isReplay, again.answer.id], [true, answer.id])
+  assert.equal(await world.countOf(writer), 1n)
+})
