@@ -10,7 +10,7 @@ import { outerGas } from './operation-gas.ts'
 
 /** EIP-7702, PER_EMPTY_ACCOUNT_COST */
 const AUTHORIZATION_GAS = 25_000n
-/** milliseconds for which a network that takes no more gas than Ethereum does is believed to go on so */
+/** milliseconds for which a network that takes no more gas than Ethereum does is believed to continue so */
 const BELIEVED_MS = 60_000
 
 const asEthereum = slot('networks that take no more gas than Ethereum', (_chain: Chain) => ({ until: 0 }))
@@ -21,7 +21,7 @@ type AskedOuter = { from: Hex; to: Hex; data: Hex; operations: readonly Operatio
 /**
  * At most what a transaction of a sponsor takes, by the rules of Ethereum; more where the network says so. An estimate of many operations is
  * dear for a node, 20 runs of each: a network that said for one that those rules are enough is not asked for another for a minute. What is in it was
- * rehearsed; where somebody delegates, or was in a transaction before, it is run once with that gas.
+ * rehearsed; where someone delegates, or was in a transaction before, it is run once with that gas.
  * @throws OuterReverts, RpcError, RpcUnavailable
  */
 export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigint> {
@@ -40,7 +40,7 @@ export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigin
   return least
 }
 
-/** Of one with too little gas for what somebody in it signed nothing is done: it is reverted. */
+/** Of one with too little gas for what someone in it signed nothing is done: it is reverted. */
 async function runs({ rpc }: Chain, { operations, ...call }: AskedOuter, gas: bigint): Promise<boolean> {
   try {
     await rpc.call('eth_call', [{ ...callOf(call), gas: quantityOf(gas) }, 'latest', codesOf(operations)])
