@@ -227,8 +227,7 @@ try {
     for (const side of sides) for (let index = 0; index < ACCOUNTS; index++) await writeBy(side, null)
     await chain.settle(accepted)
     const until = performance.now() + 2_000 * seconds
-    while (performance.now() < until)
-      for (const [index, side] of sides.entries()) await writeBy(side, took[index]!)
+    while (performance.now() < until) for (const [index, side] of sides.entries()) await writeBy(side, took[index]!)
     const lost = await chain.settle(accepted)
     const at = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)]!.toFixed(1) // prettier-ignore
     for (const [index, { name }] of sides.entries())

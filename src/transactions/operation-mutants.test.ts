@@ -24,6 +24,14 @@ const MUTANTS: SourceMutant[] = [
   ['what failed in a transaction is not run before the next', 'outer-gas.ts', 'delegating.length === 0 && !isRepacked', 'delegating.length === 0 || !isRepacked', 'outer-gas', 'run with that gas'], // prettier-ignore
   ['a sponsor with code carries operations', 'carriers.ts', 'return !hasCode && isAllowed', 'return isAllowed', 'operations', 'two sponsors carry|a sponsor that delegated'], // prettier-ignore
   ['an operation whose time is over has failed without a look at its id', 'tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      await reach(app, 'before-expire')", "await reach(app, 'before-expire')", 'operation-packing', 'past it it has failed'], // prettier-ignore
+  ['a cancel leaves the id to who sends it later', 'cancel-operation.ts', '{ accessToken, usesUp: [row.sequence] }', '{}', 'operation-cancel', 'uses the id up'], // prettier-ignore
+  ['a cancel takes delegations along', 'replace.ts', '(delegates ? [] : undefined)', 'undefined', 'operation-cancel', 'the signer raises no more'], // prettier-ignore
+  ['a delegation of another sponsor is relied on before it is final', 'pack.ts', 'if (accounts.length === 0) return []', 'if (accounts.length >= 0) return []', 'operation-reorg', 'of another sponsor'], // prettier-ignore
+  ['blocks that are gone take nothing back', 'settle-operations.ts', 'and block_number >= ${fromNumber}::bigint`', 'and block_number > ${fromNumber + 9}::bigint`', 'operation-reorg', 'a block that is gone'], // prettier-ignore
+  ['a delegation is believed until a restart', 'settle-operations.ts', "if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))", '', 'operation-faults', 'not delegated any more'], // prettier-ignore
+  ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
+  ['the nonce of an authorization is someone else’s', 'own-nonces.ts', 'if (authorization === undefined) return false', 'if (authorization === undefined || nonce >= 0) return false', 'gas-switch', 'pays again'], // prettier-ignore
+  ['a first operation does not look at own writes', 'own-nonces.ts', 'if (own !== undefined)', 'if (own?.state === null)', 'gas-switch', 'not mined yet'], // prettier-ignore
 ]
 
 /** Each takes some ten seconds, so the suite tries three. OPERATION_MUTANTS=all tries every one, another word those whose name has it. */
