@@ -4,6 +4,7 @@ import { allowSponsor, spaceOf } from '../src/devnet/sponsor.ts'
 import { assertUser, verifyAccessToken } from '../src/http/bearer.ts'
 import type { Hex } from '../src/ids.ts'
 import type { Sponsor } from '../src/sponsors/sponsors.ts'
+import { interruptSteps } from '../src/transactions/crash-points.ts'
 import { toBound } from '../src/transactions/intent.ts'
 import { sendCancel } from '../src/transactions/replace.ts'
 import { submitTransaction } from '../src/transactions/submit.ts'
@@ -94,13 +95,10 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     await world.mine()
     const { promise, resolve } = Promise.withResolvers<void>()
     let asked = 0
-    world.first.misbehave(async (method, params, next) => {
-      const to = (params[0] as { to?: string } | undefined)?.to
-      if (method === 'eth_estimateGas' && to?.toLowerCase() === dispatcher) {
-        asked++
-        await promise
-      }
-      return next()
+    interruptSteps(app, async (step) => {
+      if (step !== 'after-bind-outer') return
+      asked++
+      await promise
     })
     const underWay: Promise<unknown>[] = []
     for (const [index, writer] of before.entries()) {
@@ -114,7 +112,7 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     await new Promise((done) => setTimeout(done, 1_000))
     resolve()
     await Promise.all(underWay)
-    world.first.misbehave(null)
+    interruptSteps(app, null)
     return together
   }
 

@@ -185,8 +185,9 @@ test('writes that arrive together: who is refused, repeats, or has another’s k
   assert.deepEqual(said.slice(8, 10), ['ok', 'idempotency_key_reused'])
   const repeated = ends[8] as PromiseFulfilledResult<Awaited<ReturnType<typeof add>>>
   assert.deepEqual([repeated.value.isReplay, repeated.value.answer.hash], [true, told.hash])
-  // Of two at once one is in progress, with the same body or another.
-  assert.deepEqual([said.slice(10, 12), said.slice(12)].map((two) => two.toSorted()), [['idempotency_in_flight', 'ok'], ['idempotency_in_flight', 'ok']]) // prettier-ignore
+  // Of two at once one is done; the other is told of it, or that it is in progress, or that its body is another.
+  assert.match(said.slice(10, 12).toSorted().join(), /^(idempotency_in_flight|ok),ok$/)
+  assert.match(said.slice(12).toSorted().join(), /^idempotency_(in_flight|key_reused),ok$/)
   const id = transactionIdOf({ accountId: barred.accountId, clientId: 'demo', route: '/v1/contracts/method/write', key: 'barred' }, 0) // prettier-ignore
   assert.equal(await rowOf(id), undefined)
   await world.mine()
