@@ -96,6 +96,26 @@ test('a fee of a transaction that was sent elsewhere with the same key is a line
   assert.match(listed, new RegExp(`−0\\.0000\\d+… ETH .*${en.native.feeAlone}`))
 })
 
+test('what a person takes along has every entry, fees by themselves, and says from where on it is whole', async () => {
+  const { browser } = await pages('nell')
+  const { text } = await browser.go('/account/data.json')
+  const { networks } = JSON.parse(text) as { networks: { chainId: number; native: TakenEntry[]; nativeCoverage: unknown; payments: { fee?: unknown }[] }[] } // prettier-ignore
+  const { native, nativeCoverage, payments } = networks[0]!
+  const { rows } = await sql<{ value: string; n: number }>`select encode(value, 'hex') as value, batch_index as n from transfers
+    where account_id = ${(await accountOf(nell)).account_id}::uuid and token_type = 1 order by block_number desc, log_index desc, batch_index desc`.execute(here.app.db) // prettier-ignore
+  assert.equal(rows.length, 5)
+  assert.deepEqual(native.map(({ amount }) => BigInt(amount.value)), rows.map(({ value }) => BigInt(`0x${value}`))) // prettier-ignore
+  assert.deepEqual(native.map(({ kind }) => kind), rows.map(({ n }) => ['FEE', 'VALUE', 'MINT'][n] ?? 'INTERNAL')) // prettier-ignore
+  for (const { hash, at, from, to, blockNumber } of native) {
+    assert.match(hash, /^0x[0-9a-f]{64}$/)
+    assert.ok(blockNumber > 0 && Number.isFinite(Date.parse(at)) && [from, to].includes(nell.address))
+  }
+  assert.deepEqual(nativeCoverage, { from: 0, internalFrom: 0 })
+  assert.equal(payments.length, 3)
+  assert.equal(payments.filter(({ fee }) => fee !== undefined).length, 1)
+})
+type TakenEntry = { kind: string; amount: { value: string }; hash: string; at: string; from: string; to: string; blockNumber: number } // prettier-ignore
+
 test('pages lead through all of it, without a gap or a repetition, fees of writes aside', async () => {
   const { browser } = await pages('nell')
   for (let index = 1; index <= 60; index++)

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { hasValue, readNativePage, type NativeEntry } from '../history/native-page.ts'
 import { nativeCoverage } from '../history/native-coverage.ts'
+import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { AccountSlices, Direction, ShownTransfer } from '../oauth/account/slices.ts'
@@ -55,6 +56,27 @@ export async function readNativeTransfers(
     entries: page.map(({ shown }) => shown),
     nextCursor: next.every((place) => place === END) ? null : writeCursor(['native', ...next]),
     coverage,
+  }
+}
+
+/** Every entry of native currency in the history, with what looks like spam and fees, newest first. @throws invalid_cursor */
+export async function readNativeEntries(
+  app: App,
+  caller: Caller,
+  { decimals, symbol }: Chain,
+  { limit, cursor }: Omit<NativeAsked, 'direction'>,
+): Promise<Awaited<ReturnType<AccountSlices['readNativeEntries']>>> {
+  const asked = { type: 'NATIVE', includeSpam: 'true', limit: String(limit), ...cursorOf(cursor ?? START) }
+  const { entries, nextCursor, native } = await readHistory(app, caller, caller.userId, asked)
+  return {
+    nextCursor,
+    coverage: native ?? { from: null, internalFrom: null },
+    entries: entries.map((one) => ({
+      ...{ kind: one.nativeKind!, direction: one.direction, from: one.from.address, to: one.to.address },
+      amount: { value: BigInt(one.amount.value), decimals, symbol },
+      ...{ at: new Date(one.timestamp), blockNumber: one.blockNumber, hash: one.hash, explorerUrl: one.explorerUrl },
+      ...{ isSpam: one.spam !== undefined, omitted: one.omitted ?? 0 },
+    })),
   }
 }
 

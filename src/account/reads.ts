@@ -18,7 +18,7 @@ import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/signatures.ts'
-import { readNativeTransfers } from './native-activity.ts'
+import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
 /** tokens and collectibles of one network on the account page */
 const MAX_HELD = 50
@@ -64,6 +64,8 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     },
     readNativeTransfers: (owner, chainId, page) =>
       readNativeTransfers(app, callerOf(owner, chainId), chainAt(chainId), page),
+    readNativeEntries: (owner, chainId, page) =>
+      readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }

@@ -14,6 +14,7 @@ const READS = [
   'readCollectibles',
   'readTransfers',
   'readNativeTransfers',
+  'readNativeEntries',
   'readSent',
   'readSignatures',
   'look',
@@ -94,6 +95,7 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readCollectibles: verb('readCollectibles'),
     readTransfers: verb('readTransfers'),
     readNativeTransfers: verb('readNativeTransfers'),
+    readNativeEntries: verb('readNativeEntries'),
     readSent: verb('readSent'),
     // Of every network; its token is for one, as all are.
     readSignatures: async (owner, page) =>

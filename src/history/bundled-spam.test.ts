@@ -161,6 +161,18 @@ test('native currency has no log: within a transaction of several people it is n
   }
   assert.deepEqual([await isOwn(shared, null), await isOwn(answer.hash, null)], [false, true])
   assert.deepEqual([await isOwn(answer.hash, 0), await isOwn(answer.hash, 10_000)], [true, false])
+  // Whose operation is not in it has nothing of it, sponsor or not; what a sponsor sends beside, such as a top-up, is everyone's.
+  const outsider = await world.poor('outsider')
+  const isOutsiders = async () => {
+    const place = { hash: sql`${fromHex(answer.hash)}`, logIndex: sql`0::int` }
+    const { rows } = await sql<{ own: boolean }>`select ${isOwnPlace({ accountId: outsider.accountId, chainId: 31_337 }, place)} as own`.execute(world.db) // prettier-ignore
+    return rows[0]!.own
+  }
+  assert.equal(await isOutsiders(), false)
+  const bundle = () => world.db.updateTable('transactions').where('hash', '=', fromHex(answer.hash))
+  await bundle().set({ authorizations: null }).execute()
+  assert.equal(await isOutsiders(), true)
+  await bundle().set({ authorizations: '[]' }).execute()
   // A transaction that carried an operation once more and skipped it did nothing of it.
   const [done] = await world.db.selectFrom('operations').select('id').where('account_id', '=', one.accountId).orderBy('created_at').execute() // prettier-ignore
   const later = await world.add(world.first, other)

@@ -1,16 +1,20 @@
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { byteaArray, byteaElement } from '../store/bytea-array.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
+import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
-import { isCarrying, isOwnPlace, isTarget, isThere, isUsed } from '../tokens/used.ts'
+import { blocksOfTarget, isCarrying, isOwnPlace, isUsed } from '../tokens/used.ts'
 import type { KnownTokens } from '../tokens/suspicion.ts'
+import { NOBODY } from './native.ts'
+import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
 import { DIRECTION } from './rows.ts'
 import {
   ALIKE_DIGITS,
   isTrusted,
   judgeTransfer,
+  leastOf,
   looksAlike,
   mayBeClaim,
   mayBeImitated,
@@ -32,14 +36,16 @@ export type JudgedFor = {
   isCovered: boolean
 }
 
-/** distinct addresses between two that share their first digits that are looked at, and newest transfers with one of them */
+/** distinct addresses between two that share their first digits that are looked at, and transfers with one of them, first and newest */
 const NEAR = 64
-const NEWEST = 20
+const FEW = 20
 
 const COUNTERPARTY = sql`(case when direction = 0 then sender else recipient end)`
 const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
 const OUT_KINDS = Object.values(TOKEN_TYPE_NUMBERS).map((type) => type * 8 + DIRECTION.OUT * 2)
-const COIN_KINDS = [DIRECTION.IN, DIRECTION.OUT].map((direction) => TOKEN_TYPE_NUMBERS.ERC20 * 8 + direction * 2)
+const COIN_KINDS = [TOKEN_TYPE_NUMBERS.ERC20, NATIVE_TYPE_NUMBER].flatMap((type) =>
+  [DIRECTION.IN, DIRECTION.OUT].map((direction) => type * 8 + direction * 2),
+)
 
 /**
  * Judges the transfers of a page: one statement, and one more where an address looks like another. Each look goes into an index, for
@@ -160,48 +166,85 @@ function nearby({ table, column, own }: Record<'table' | 'column' | 'own', RawBu
 type Pair = { other: Hex; address: Hex }
 type Dealings = Pick<TransferFacts, 'isOtherPaid' | 'alike'>
 
-/** What the person had to do with addresses that look alike: mostly there are none, and nothing is asked. */
+/**
+ * What the person had to do with addresses that look alike, and when: mostly there are none, and nothing is asked. Of each kind of transfer with
+ * one of them the first and the newest are read.
+ */
 async function findDealings(
   db: Db,
   { accountId, chainId, known }: JudgedFor,
   pairs: Pair[],
   transfers: readonly PlacedTransfer[],
-): Promise<(one: JudgedTransfer) => Dealings> {
+): Promise<(one: PlacedTransfer) => Dealings> {
   if (pairs.length === 0) return () => ({ isOtherPaid: false, alike: [] })
   const holder = { accountId, chainId }
   const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const addresses = distinct(pairs.flatMap(({ other, address }) => [other, address]))
   const trusted = distinct(transfers.flatMap((one) => (one.token !== null && isTrusted(one, known) ? [one.token] : [])))
-  const newest = (kinds: number[], address: RawBuilder<unknown>) => sql`
+  const few = (kinds: number[], order: RawBuilder<unknown>) => sql`
     unnest(${list(kinds)}::int[]) as kind (n) cross join lateral (
-      select hash, log_index, token, value from transfers
-      where ${own} and ${COUNTERPARTY} >= ${address} and ${COUNTERPARTY} <= ${address} and ${KIND} >= kind.n and ${KIND} <= kind.n
-      order by ${COUNTERPARTY} desc, ${KIND} desc, block_number desc, log_index desc, batch_index desc
-      limit ${sql.lit(NEWEST)}
+      select hash, token_type, token, value, direction, block_number, log_index from transfers
+      where ${own} and ${COUNTERPARTY} >= one.address and ${COUNTERPARTY} <= one.address and ${KIND} >= kind.n and ${KIND} <= kind.n
+      order by ${COUNTERPARTY} ${order}, ${KIND} ${order}, block_number ${order}, log_index ${order}, batch_index ${order}
+      limit ${sql.lit(FEW)}
     ) as moved`
-  const { rows } = await sql<{ address: Uint8Array; token: Uint8Array | null; value: Uint8Array | null }>`
-    select one.address, null::bytea as token, null::bytea as value
+  const { rows } = await sql<Dealing>`
+    select one.address, paid.block_number, -1 as log_index, null::bytea as token, null::bytea as value, 1 as direction
     from unnest(${byteaArray(addresses)}) as one (address)
-    where ${isTarget(holder, sql`one.address`)} or ${isThere(sql`
-      from ${newest(OUT_KINDS, sql`one.address`)}
-      where ${isOwnPlace(holder, { hash: sql`moved.hash`, logIndex: sql`moved.log_index` })} or moved.token = any(${byteaArray([...known.byAddress.keys()])})`)}
+    cross join lateral (select min(block_number) as block_number from (
+      ${blocksOfTarget(holder, sql`one.address`)}
+      union all
+      select block_number from ${few(OUT_KINDS, sql`asc`)}
+      where ${isOwnPlace(holder, { hash: sql`moved.hash`, logIndex: sql`moved.log_index` })} or moved.token = any(${byteaArray([...known.byAddress.keys()])})
+    ) as each_time) as paid
+    where paid.block_number is not null
     union all
-    select one.address, moved.token, moved.value
-    from unnest(${byteaArray(addresses)}) as one (address) cross join ${newest(COIN_KINDS, sql`one.address`)}
-    where moved.token = any(${byteaArray(trusted)})`.execute(db)
-  const paid = new Set(rows.filter(({ token }) => token === null).map(({ address }) => toHex(address)))
-  const most = (address: Hex, token: Hex | null): bigint | null =>
-    rows
-      .filter((row) => row.token !== null && toHex(row.token) === token && toHex(row.address) === address)
-      .map(({ value }) => fromWord(value!))
-      .reduce<bigint | null>((highest, value) => (highest === null || value > highest ? value : highest), null)
-  return ({ other, token }) => ({
-    isOtherPaid: paid.has(other),
+    select one.address, moved.block_number, moved.log_index, moved.token, moved.value, moved.direction
+    from unnest(${byteaArray(addresses)}) as one (address)
+    cross join lateral (select * from ${few(COIN_KINDS, sql`asc`)} union select * from ${few(COIN_KINDS, sql`desc`)}) as moved
+    where moved.token_type = ${NATIVE_TYPE_NUMBER}::int or moved.token = any(${byteaArray(trusted)})`.execute(db)
+  const paidFrom = new Map<Hex, number>()
+  const dealings = new Map<string, Dealing[]>()
+  for (const row of rows) {
+    const address = toHex(row.address)
+    if (row.token === null) paidFrom.set(address, row.block_number)
+    else
+      dealings.set(keyOf(address, toHex(row.token)), [...(dealings.get(keyOf(address, toHex(row.token))) ?? []), row])
+  }
+  const dealtWith = (address: Hex, one: PlacedTransfer): Dealing[] =>
+    (dealings.get(keyOf(address, one.token ?? NOBODY)) ?? []).filter((row) => isBefore(row, placeIn(one)))
+  return (one) => ({
+    isOtherPaid: paidFrom.has(one.other),
     alike: pairs
-      .filter((pair) => pair.other === other)
-      .map(({ address }): AlikeAddress => ({ address, isPaid: paid.has(address), moved: most(address, token) })),
+      .filter((pair) => pair.other === one.other)
+      .map(({ address }): AlikeAddress => {
+        const before = dealtWith(address, one)
+        const paid = dealtWith(one.other, one).filter(({ direction, value }) => direction === DIRECTION.IN && fromWord(value!) >= leastOf(one)) // prettier-ignore
+        return {
+          address,
+          isPaid: (paidFrom.get(address) ?? Number.POSITIVE_INFINITY) <= one.blockNumber,
+          moved: before.map(({ value }) => fromWord(value!)).reduce<bigint | null>((most, value) => (most === null || value > most ? value : most), null), // prettier-ignore
+          isNewer: paid.some((row) => before.every((other) => isBefore(row, other))),
+        }
+      }),
   })
 }
+
+/** One time that the person dealt with an address; of a payment whose token is not known here only the block. */
+type Dealing = Pick<Selectable<Database['transfers']>, 'block_number' | 'log_index' | 'direction'> & {
+  address: Uint8Array
+  token: Uint8Array | null
+  value: Uint8Array | null
+}
+
+const keyOf = (address: Hex, token: Hex): string => `${address} ${token}`
+const placeIn = ({ blockNumber, logIndex }: PlacedTransfer) => ({ block_number: blockNumber, log_index: logIndex })
+const isBefore = (
+  one: Pick<Dealing, 'block_number' | 'log_index'>,
+  other: Pick<Dealing, 'block_number' | 'log_index'>,
+): boolean =>
+  // prettier-ignore
+  one.block_number < other.block_number || (one.block_number === other.block_number && one.log_index < other.log_index)
 
 /** The first or last address that begins with the same digits. */
 const endOfRange = (address: Hex, digit: '0' | 'f'): Hex =>

@@ -20,7 +20,7 @@ const judge = (changes: Partial<JudgedTransfer>, facts: Partial<TransferFacts> =
   return judgeTransfer(one, { ...nothing, told: suspicionOf(one, known), ...facts }, known)
 }
 const reasons = (...given: Parameters<typeof judge>) => judge(...given)?.reasons ?? []
-const friend = { address: FRIEND, isPaid: true, moved: null }
+const friend = { address: FRIEND, isPaid: true, moved: null, isNewer: false }
 
 suite('a transfer is judged', () => {
   test('an unknown token of a stranger is no spam by itself', () => {
@@ -54,7 +54,9 @@ suite('a transfer is judged', () => {
   })
 
   test('dust of an address like another: a hundredth of what went before, or a thousandth of one where nothing did', () => {
-    const alike = (moved: bigint | null, isPaid = true) => ({ alike: [{ address: FRIEND, isPaid, moved }] })
+    const alike = (moved: bigint | null, isPaid = true) => ({
+      alike: [{ address: FRIEND, isPaid, moved, isNewer: false }],
+    })
     assert.deepEqual(judge({ ...usdc, value: 500n }, alike(50_000n)), { score: 70, reasons: ['look_alike_address'] })
     assert.equal(judge({ ...usdc, value: 501n }, alike(50_000n)), null)
     assert.notEqual(judge({ ...usdc, value: 500n }, alike(50_000n, false)), null)

@@ -43,8 +43,15 @@ export type TransferFacts = {
   alike: AlikeAddress[]
 }
 
-/** `moved`: the most that went between the person and it of the same token, where that is known; null: nothing. */
-export type AlikeAddress = { address: Hex; isPaid: boolean; moved: bigint | null }
+/** What the person had to do with an address, all of it before the transfer that is judged. */
+export type AlikeAddress = {
+  address: Hex
+  isPaid: boolean
+  /** the most that went between the person and it of the same token or native currency, where that is known; null: nothing */
+  moved: bigint | null
+  /** the other side had paid more than dust of it before: it is the other one that is like them */
+  isNewer: boolean
+}
 
 const POINTS = {
   zero: MAX_POINTS,
@@ -102,13 +109,19 @@ export const mayBeImitated = (one: JudgedTransfer, known: KnownTokens): boolean 
 
 function isFromImitator(one: JudgedTransfer, { alike, isOtherPaid }: TransferFacts, known: KnownTokens): boolean {
   if (isOtherPaid || !mayBeImitated(one, known)) return false
-  return alike.some(({ address, isPaid, moved }) => {
+  return alike.some(({ address, isPaid, moved, isNewer }) => {
     if (!looksAlike(one.other, address)) return false
     if (!isTrusted(one, known)) return isPaid
+    // Who was paid is worth imitating, also where another came first.
+    if (isNewer && !isPaid) return false
     if (moved !== null) return one.value * DUST_PART <= moved
-    return isPaid && one.value < 10n ** BigInt(Math.max(0, one.decimals - DUST_DIGITS))
+    return isPaid && one.value < leastOf(one)
   })
 }
+
+/** What is less is dust wherever nothing is known to compare it with. */
+export const leastOf = ({ decimals }: Pick<JudgedTransfer, 'decimals'>): bigint =>
+  10n ** BigInt(Math.max(0, decimals - DUST_DIGITS))
 
 /** Digits that have to agree at each end, and at both together: 28 bits, which nobody meets by chance. */
 export const ALIKE_DIGITS = 3

@@ -74,6 +74,7 @@ const nothing: AccountSlices = {
   readCollectibles: async () => [],
   readTransfers: async () => ({ entries: [], nextCursor: null }),
   readNativeTransfers: async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }),
+  readNativeEntries: async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }),
   readSent: async () => ({ entries: [], nextCursor: null }),
   readSignatures: async () => ({ entries: [], nextCursor: null }),
   sending: null,

@@ -8,6 +8,8 @@ type TokenHolder = { accountId: string; chainId: number }
 
 /** transfers of a token that are looked at for one that the person made */
 const LOOKED_AT = 20
+/** own transactions to an address that are looked at for the first of them */
+const MAX_TARGETED = 1_000
 /** operations of the person whose calls are looked at for an address */
 const SIGNED = 100
 
@@ -15,7 +17,7 @@ const SIGNED = 100
  * Whether there is a row. As a value and not as `exists`: the planner turns that into one scan of all that the person has, for
  * what may be asked of a handful.
  */
-export const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
+const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
 /** Where something happened: in which transaction, and by which log; null: there is no log of it. */
 type LoggedPlace = { hash: RawBuilder<unknown>; logIndex: RawBuilder<unknown> }
@@ -55,7 +57,7 @@ export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
  * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send.
  * Indexes: transactions_target, operations_account.
  */
-export const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
+const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
   sql<boolean>`(${isThere(sql`
     from transactions as own
     where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}`)} or ${isThere(sql`
@@ -66,6 +68,23 @@ export const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilde
       limit ${sql.lit(SIGNED)}
     ) as signed
     where position(${address} in signed.calls) > 0`)})`
+
+/**
+ * The blocks in which what `isTarget` finds was mined, as rows of `block_number`: 0 of what is in none, which is on its way.
+ * Indexes: transactions_target, operations_account.
+ */
+export const blocksOfTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) => sql`
+  (select coalesce(own.block_number, 0) as block_number from transactions as own
+   where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}
+   limit ${sql.lit(MAX_TARGETED)})
+  union all
+  (select coalesce(signed.block_number, 0) from (
+     select calls, block_number from operations
+     where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint
+     order by created_at desc, id desc
+     limit ${sql.lit(SIGNED)}
+   ) as signed
+   where position(${address} in signed.calls) > 0)`
 
 /**
  * That the person has used a token: called it, or moved it with whatever they called, as with a router: the newest transfers tell.

@@ -32,7 +32,7 @@ const rounds = slot(
 
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
-/** the same of a sponsor's transaction: nobody comes back for it, what it was to carry goes into another, and everybody's are behind it */
+/** the same of a sponsor's transaction: nobody comes back for it, what it was to carry goes into another, and everyone's are behind it */
 const FILL_OUTER_AFTER_SECONDS = 8
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ProvenUser } from '../../users/find.ts'
-import type { AccountSlices, ShownTransfer, SentTransaction } from './slices.ts'
+import type { AccountSlices, NativeRecord, ShownTransfer, SentTransaction } from './slices.ts'
 import { ownDataText } from './own-data.ts'
 
 /** Lists of any length, a page at a time. */
@@ -27,6 +27,10 @@ test('what somebody takes along is whole, however much it is, and is JSON', asyn
       readSent: listing(count, (index) => ({ id: `tx_${index}`, value: amount, fee: null }) as SentTransaction),
       readTransfers: listing(count, transfer),
       readNativeTransfers: listing(count, transfer),
+      readNativeEntries: async (...asked: Parameters<ReturnType<typeof listing>>) => ({
+        ...(await listing(count, (index) => ({ kind: 'FEE', hash: `0x${index}`, amount }) as NativeRecord)(...asked)),
+        coverage: { from: 7, internalFrom: null },
+      }),
     } as unknown as AccountSlices
     const networks = [1, 2].map((chainId) => ({ chainId, network: `network ${chainId}` }))
     let text = ''
@@ -34,7 +38,11 @@ test('what somebody takes along is whole, however much it is, and is JSON', asyn
     const { user, networks: told } = JSON.parse(text)
     assert.equal(user, 'Nell')
     assert.deepEqual(told.map(({ chainId }: { chainId: number }) => chainId), [1, 2]) // prettier-ignore
-    for (const { transactions, transfers, payments } of told) {
+    for (const { transactions, transfers, payments, native, nativeCoverage } of told) {
+      assert.deepEqual(nativeCoverage, { from: 7, internalFrom: null })
+      assert.equal(native.length, count)
+      for (const [index, one] of native.entries())
+        assert.deepEqual(one, { kind: 'FEE', hash: `0x${index}`, amount: { value: String(2n ** 200n), decimals: 18, symbol: 'ETH' } }) // prettier-ignore
       assert.deepEqual(transactions.map(({ id }: { id: string }) => id), Array.from({ length: count }, (_, index) => `tx_${index}`)) // prettier-ignore
       for (const list of [transfers, payments]) {
         assert.equal(list.length, count)

@@ -6,7 +6,7 @@ import { textsOf } from '../../http/page.ts'
 import { userWire, type ProvenUser } from '../../users/find.ts'
 import { listIdentities } from '../../users/identities.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import type { AccountSlices, Listed, ShownTransfer, SentTransaction } from './slices.ts'
+import type { AccountSlices, CoinCoverage, Listed, NativeRecord, ShownTransfer, SentTransaction } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { ownSignIn } from '../first-party.ts'
 import { listSessions } from '../sessions.ts'
@@ -23,7 +23,8 @@ export function ownDataFile(
 ): void {
   /**
    * GET /account/data.json: profile, identities, applications, browsers, and of every network that is served what was
-   * done, moved and paid. Amounts are decimal texts in the smallest unit. Whatever fails on the way cuts the file off:
+   * done, moved and paid: `payments` as the page lists them, `native` all that the history has of native currency, complete as
+   * far as `nativeCoverage` says. Amounts are decimal texts in the smallest unit. Whatever fails on the way cuts the file off:
    * it is no JSON then.
    */
   server.get('/account/data.json', hidden, async (request, reply) => {
@@ -77,7 +78,14 @@ export async function* ownDataText(
     )
     yield '],"payments":['
     yield* rows((page) => slices.readNativeTransfers(user, chainId, { ...page, direction: 'all' }), transferWire)
-    yield ']}'
+    yield '],"native":['
+    let coverage: CoinCoverage = { from: null, internalFrom: null }
+    yield* rows(async (page) => {
+      const listed = await slices.readNativeEntries(user, chainId, page)
+      coverage = listed.coverage
+      return listed
+    }, nativeWire)
+    yield `],"nativeCoverage":${JSON.stringify(coverage)}}`
   }
   yield ']}\n'
 }
@@ -106,4 +114,5 @@ const transferWire = ({ amount, fee, ...rest }: ShownTransfer): object => ({
   amount: amountWire(amount),
   ...(fee === undefined ? {} : { fee: amountWire(fee) }),
 })
+const nativeWire = ({ amount, ...rest }: NativeRecord): object => ({ ...rest, amount: amountWire(amount) })
 const amountWire = ({ value, decimals, symbol }: Amount): object => ({ value: String(value), decimals, symbol })

@@ -16,6 +16,12 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { direction: Direction },
   ): Promise<Listed<ShownTransfer> & { coverage: CoinCoverage }>
+  /** every one of the history, with what looks like spam and fees, newest first */
+  readNativeEntries(
+    owner: AccountOwner,
+    chainId: number,
+    page: PageAsked,
+  ): Promise<Listed<NativeRecord> & { coverage: CoinCoverage }>
   readSent(
     owner: AccountOwner,
     chainId: number,
@@ -60,6 +66,23 @@ export type ShownTransfer = {
   coinKind?: CoinKind | undefined
   /** what the account paid for the transaction, where that stands with it */
   fee?: Amount | undefined
+}
+
+/** Native currency that moved, as the history has it: `from` or `to` is the address zero of fees and of what no account sent. */
+export type NativeRecord = {
+  kind: CoinKind | 'VALUE'
+  direction: ShownTransfer['direction']
+  amount: Amount
+  from: string
+  to: string
+  at: Date
+  blockNumber: number
+  /** of the transaction; of a withdrawal or a reward, of the block */
+  hash: string
+  explorerUrl: string
+  isSpam: boolean
+  /** how many more of this block the amount stands for, too */
+  omitted: number
 }
 
 /** What was sent from the account, by an application or by its owner. */
