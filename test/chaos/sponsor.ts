@@ -28,6 +28,7 @@ const { values } = parseArgs({
 })
 /** milliseconds that a kill may take when there are so many to be reached */
 const KILL_MS = 4_000
+const LEAST_TAILS = 3
 
 const PARTS = { points, scenarios, mutants, random, tails }
 if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
@@ -96,14 +97,14 @@ async function mutants(): Promise<void> {
   console.log(`mutants caught: ${caught} of ${some.length}`)
 }
 
-async function storm(more: Partial<SponsoredRunOptions>): Promise<void> {
+async function storm(more: (replicas: number) => Partial<SponsoredRunOptions>): Promise<void> {
   for (const replicas of replicaCounts) {
     const writes = Math.ceil(Number(values.writes) / replicaCounts.length)
     const kills = Math.ceil(Number(values.kills) / replicaCounts.length)
     const report = await runSponsored({
       ...{ seed: Number(values.seed), writes, replicas, cluster, accounts: Number(values.accounts), log: console.log },
       ...(kills === 0 ? {} : { leastKills: kills, stormMs: stormMs(writes) + kills * KILL_MS }),
-      ...more,
+      ...more(replicas),
     })
     console.log(describeSponsored(report))
     const failure = failureOf(report)
@@ -114,9 +115,11 @@ async function storm(more: Partial<SponsoredRunOptions>): Promise<void> {
 }
 
 async function random(): Promise<void> {
-  await storm({ points: STORM_POINTS, signerPoints: SIGNER_POINTS })
+  await storm(() => ({ points: STORM_POINTS, signerPoints: SIGNER_POINTS }))
 }
 
+/** With each tail all servers die; the storm goes on until so many were lost. */
 async function tails(): Promise<void> {
-  if (cluster !== null) await storm({ losesTails: true, lifeMs: null, leastKills: 0 })
+  if (cluster !== null)
+    await storm((replicas) => ({ losesTails: true, lifeMs: null, leastKills: LEAST_TAILS * replicas }))
 }

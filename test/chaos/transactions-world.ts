@@ -212,8 +212,8 @@ async function assemble(
     age: async (seconds) => {
       if (store.db === null) throw new Error('the embedded database has no second door')
       const by = sql`${`${seconds} seconds`}::interval`
-      await age({ db: store.db }, seconds)
-      // The whole table, in no order that the program locks it in: where they meet, one of them is told to begin again.
+      // The whole tables, in no order that the program locks them in: where they meet, one of them is told to begin again.
+      await retrying(() => age({ db: store.db! }, seconds))
       await retrying(() =>
         sql`update attempts set created_at = created_at - ${by}, broadcast_at = broadcast_at - ${by}`.execute(
           store.db!,
