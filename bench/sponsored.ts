@@ -1,5 +1,5 @@
 /**
- * `npm run bench:sponsored [-- --seconds=5 --rounds=3 --connections=1,128 --sponsors=2 --only=sponsor]`: what a write costs that a sponsor
+ * `npm run bench:sponsored [-- --seconds=5 --rounds=3 --connections=1,128 --sponsors=2 --only=sponsor --alone=no]`: what a write costs that a sponsor
  * sends, beside one that its account pays for and beside raw sends, everything in one run. Node, database, programs and this load
  * generator share the machine; a program runs in its own turn only. On the cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL
  * with its own settings where its binaries are, else on the embedded database. Every accepted write transfers a number of its own: the
@@ -28,6 +28,7 @@ const { values: flags } = parseArgs({
     accounts: { type: 'string', default: '100' },
     sponsors: { type: 'string', default: '2' },
     only: { type: 'string', default: '' },
+    alone: { type: 'string', default: 'yes' },
     profile: { type: 'string', default: '' },
   },
 })
@@ -48,6 +49,8 @@ const FULL = 90
 /** milliseconds that a client waits after a refusal */
 const REFUSED_MS = 100
 const QUIET_MS = 20_000
+/** what is asked of a node for each block, however many writes there are */
+const OF_BLOCKS = /Block|getLogs/
 
 const stage = await openStage()
 try {
@@ -200,7 +203,40 @@ try {
       if (side.program !== null) await stage.endEarly(side.program)
     }
   }
+  if (flags.alone === 'yes') await measureAlone()
   printGoals(results, await chain.packed(dispatcher), await chain.balance())
+
+  /** One client that writes in turns by an account that pays and by one that does not, with nothing else under way. */
+  async function measureAlone(): Promise<void> {
+    const sides = [await start('self'), await start('sponsor')]
+    const [took, accepted] = [sides.map((): number[] => []), new Set<number>()]
+    const writeBy = async (side: Side, into: number[] | null) => {
+      const { mine, request } = side.next()
+      const from = performance.now()
+      const headers = { 'content-type': 'application/json', authorization: request.headers!.slice(15).trim() }
+      const response = await fetch(`${side.program!.url}${request.path}`, {
+        method: 'POST',
+        headers,
+        body: request.body!,
+      })
+      await response.text()
+      if (!response.ok) return
+      into?.push(performance.now() - from)
+      accepted.add(mine[0]!)
+    }
+    for (const side of sides) for (let index = 0; index < ACCOUNTS; index++) await writeBy(side, null)
+    await chain.settle(accepted)
+    const until = performance.now() + 2_000 * seconds
+    while (performance.now() < until) for (const [index, side] of sides.entries()) await writeBy(side, took[index]!)
+    const lost = await chain.settle(accepted)
+    const at = (values: number[], share: number) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)]!.toFixed(1) // prettier-ignore
+    for (const [index, { name }] of sides.entries())
+      console.log(
+        `alone, in turns: ${name.padEnd(8)} p10 ${at(took[index]!, 0.1)}  p25 ${at(took[index]!, 0.25)}  p50 ${at(took[index]!, 0.5)}  p90 ${at(took[index]!, 0.9)} ms of ${took[index]!.length}`,
+      )
+    if (lost.length > 0) console.log(`  ${lost.length} of ${accepted.size} were not mined`)
+    for (const { program } of sides) await stage.endEarly(program!)
+  }
 
   async function printParts(side: Side, program: Program): Promise<void> {
     const connections = Math.max(...CONNECTIONS)
@@ -395,6 +431,8 @@ function printGoals(
   line('  / raw batched sends', mined / middle('raw sends, batches of 50|4', (phase) => phase.mined), true)
   const calls = middle(mine, ({ counts }) => Object.values(counts!.rpc).reduce((sum, one) => sum + one, 0))
   line('calls to the node per write: at most 1.1', calls, calls <= 1.1)
+  const apart = middle(mine, ({ counts }) => Object.entries(counts!.rpc).reduce((sum, [method, one]) => sum + (OF_BLOCKS.test(method) ? 0 : one), 0)) // prettier-ignore
+  line('  but for those of blocks, whose number is that of seconds', apart, apart <= 1.1)
   const alone = middle('sponsor|1', ({ p50 }) => p50) - middle('self|1', ({ p50 }) => p50)
   line('p50 alone, more than self, ms: at most 5', alone, alone <= 5)
   const one = seen[seen.length >> 1]

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
 import type { Hex } from '../src/ids.ts'
 import { fromHex } from '../src/store/bytes.ts'
+import { retrying } from '../src/store/db.ts'
 import { startReplay } from '../src/transactions/replay.ts'
 import type { Replica, Writer, Writing } from './writing.ts'
 
@@ -61,7 +62,8 @@ export async function keep({ first }: Writing): Promise<void> {
 
 /** Makes all rows of transactions so much older, by the database's clock and by ours. */
 export async function age({ db }: Pick<App, 'db'>, seconds: number): Promise<void> {
-  for (const table of ['transactions', 'operations']) await ageTable(db, table, seconds)
+  // Again where the running program locked the rows in another order.
+  for (const table of ['transactions', 'operations']) await retrying(() => ageTable(db, table, seconds))
 }
 
 const ageTable = (db: App['db'], table: string, seconds: number): Promise<unknown> =>

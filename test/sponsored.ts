@@ -9,6 +9,7 @@ import { sendCancel } from '../src/transactions/replace.ts'
 import { submitTransaction } from '../src/transactions/submit.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { artefact } from './gas/stage.ts'
+import { until } from './until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
 
 const COIN = 10n ** 18n
@@ -24,6 +25,8 @@ export type Sponsored = Writing & {
   sponsor(name: string): Promise<Sponsor>
   balanceOf(address: Hex): Promise<bigint>
   submit(writer: Writer, body: { to: Hex; data: Hex; gas?: string }): ReturnType<typeof submitTransaction>
+  /** writes that share a transaction: they come while two others are on their way, of people who have delegated */
+  inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]>
   /** what a sponsor sent is cancelled by nonce */
   cancelOuter(id: string): Promise<void>
 }
@@ -70,20 +73,55 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
   await application('none', null)
   await application('one-contract', { perUser: COIN, perApplication: 1_000n * COIN, contracts: [world.probe] })
 
+  async function poor(name: string, clientId = 'demo'): Promise<Writer> {
+    const writer = await world.writer(name)
+    await rpc('anvil_setBalance', writer.address, '0x0')
+    await world.mine()
+    if (clientId === 'demo') return writer
+    const token = await world.place.token(writer.userId, { client_id: clientId, scope: 'openid wallet:read contracts:write', gid: 'grant' }) // prettier-ignore
+    const caller = await verifyAccessToken(app, token)
+    assertUser(caller)
+    return { ...caller, name: writer.name }
+  }
+
+  const boundCount = async () =>
+    Number((await db.selectFrom('operations').select(({ fn }) => fn.countAll().as('all')).executeTakeFirstOrThrow()).all) // prettier-ignore
+  let busy = 0
+
+  async function inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]> {
+    const before = [await poor(`busy-${busy++}`), await poor(`busy-${busy++}`)]
+    for (const writer of before) await world.add(world.first, writer)
+    await world.mine()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let asked = 0
+    world.first.misbehave(async (method, params, next) => {
+      const to = (params[0] as { to?: string } | undefined)?.to
+      if (method === 'eth_estimateGas' && to?.toLowerCase() === dispatcher) {
+        asked++
+        await promise
+      }
+      return next()
+    })
+    const underWay: Promise<unknown>[] = []
+    for (const [index, writer] of before.entries()) {
+      underWay.push(world.add(world.first, writer))
+      await until('it is on its way', () => asked === index + 1)
+    }
+    const already = await boundCount()
+    const together = Promise.all(writes.map((write) => write()))
+    await until('they are bound', async () => (await boundCount()) === already + writes.length)
+    // Until they are signed, too, and wait to be packed.
+    await new Promise((done) => setTimeout(done, 1_000))
+    resolve()
+    await Promise.all(underWay)
+    world.first.misbehave(null)
+    return together
+  }
+
   return {
     ...world,
-    ...{ house, dispatcher, target: contractAddress, sponsor },
+    ...{ house, dispatcher, target: contractAddress, sponsor, poor, inOne },
     balanceOf: async (address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest')),
-    poor: async (name, clientId = 'demo') => {
-      const writer = await world.writer(name)
-      await rpc('anvil_setBalance', writer.address, '0x0')
-      await world.mine()
-      if (clientId === 'demo') return writer
-      const token = await world.place.token(writer.userId, { client_id: clientId, scope: 'openid wallet:read contracts:write', gid: 'grant' }) // prettier-ignore
-      const caller = await verifyAccessToken(app, token)
-      assertUser(caller)
-      return { ...caller, name: writer.name }
-    },
     submit: (writer, body) => submitTransaction(app, writer, body, {}),
     cancelOuter: async (id) => {
       const row = await db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()

@@ -166,6 +166,32 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
     /^122 identities are proven, 0 are led back/,
   )
   assert.match((await list()).said, /^0 linked identities/)
+
+  // What an earlier version left: an account whose first sign-in was not finished, and its identity linked to another.
+  assert.doesNotMatch(second.said, /is led back either way/)
+  await inDatabase(async (db) => {
+    await insertAccount(db, { userId: 'TWO-half', address: `0x${'22'.repeat(20)}` })
+    await db
+      .updateTable('identities')
+      .set({ account_id: accountIdOf('ONE', '1') })
+      .where('subject', '=', 'half')
+      .execute()
+  })
+  const half = await list()
+  assert.match(half.said, /^TWO-half signs in as ONE-1, although it has an account of its own$/m)
+  assert.match(half.said, /It is led back either way: the other account keeps its first identity/)
+  assert.match(
+    (await run('prove-identities', '--accept', half.digest)).said,
+    /^0 identities are proven, 1 are led back/,
+  )
+  await inDatabase(async (db) => {
+    const rows = await db.selectFrom('identities').select(['subject', 'account_id']).where('subject', 'in', ['half', '1']).orderBy('subject').execute() // prettier-ignore
+    assert.deepEqual(rows.map((row) => [row.subject, row.account_id]), [['1', accountIdOf('ONE', '1')], ['half', accountIdOf('TWO', 'half')]]) // prettier-ignore
+    const said = { provider: 'TWO', subject: 'half', username: null, imageSrc: null, email: null, emailVerified: null }
+    const owner = { accountId: accountIdOf('ONE', '1'), userId: 'ONE-1' as const }
+    const identityKeys = { signing: null, known: new Map() }
+    assert.equal(await linkIdentity({ db, identityKeys }, owner, said), 'has_own_account')
+  })
 })
 
 test('keys of rows change with the others; an installation from before has its rows listed and accepted, all of them and those alone', async () => {

@@ -212,19 +212,24 @@ async function prove({ accept }: { accept?: string }): Promise<void> {
       return
     }
     const rows = listUnproven(prover)
-    let count = 0
+    let [count, moved] = [0, 0]
     for (;;) {
       const { done, value } = await rows.next()
-      if (done === true) return console.log(endOfList(count, value))
+      if (done === true) return console.log(endOfList({ count, moved, digest: value }))
       count += 1
+      if (value.isMoved) moved += 1
       const { identity, userId, isMoved } = value
       console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although it has an account of its own' : ''}`) // prettier-ignore
     }
   })
 }
 
-const endOfList = (count: number, digest: string): string =>
-  `${count} linked identities are not proven. Those are proven that have no account of their own, and the others led back to it, with:\n  chatelaine auth-keys prove-identities --accept ${digest}`
+const endOfList = ({ count, moved, digest }: { count: number; moved: number; digest: string }): string =>
+  `${moved > 0 ? LED_BACK : ''}${count} linked identities are not proven. Those are proven that have no account of their own, and the others led back to it, with:\n  chatelaine auth-keys prove-identities --accept ${digest}`
+
+/** Nothing in the database tells the two apart: a thief who moves a row can date it as they like. */
+const LED_BACK =
+  'An identity with an account of its own was moved by someone else, or its person linked it before this version, after a first sign-in that was not finished. Ask who it is. It is led back either way: the other account keeps its first identity, by which its person signs in, and this identity cannot be linked to it again.\n'
 
 /** What someone wrote into the table as it is safe to show: nothing in it moves a cursor or turns the reading around. */
 const plain = (text: string): string =>

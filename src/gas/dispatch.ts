@@ -65,6 +65,15 @@ export function cancelData(space: Buffer, sequences: readonly bigint[]): Buffer 
   return Buffer.concat([CANCEL, padded(space), word(64n), word(BigInt(sequences.length)), ...sequences.map(word)])
 }
 
+/** Which numbers calldata of ours uses up. @returns null where it is something else than `cancelData` makes */
+export function readCancel(data: Uint8Array): bigint[] | null {
+  const bytes = Buffer.from(data)
+  if (bytes.length < DISPATCH_BYTES) return null
+  const words = Math.floor((bytes.length - DISPATCH_BYTES) / 32)
+  const sequences = Array.from({ length: words }, (_, index) => numberAt(bytes, DISPATCH_BYTES + index * 32, 32))
+  return bytes.equals(cancelData(bytes.subarray(16, 36), sequences)) ? sequences : null
+}
+
 /** Asks for the 256 ids among which this one is. */
 export const usedData = (space: Buffer, sequence: bigint): Buffer =>
   Buffer.concat([USED, word(idOf(space, sequence) >> 8n)])

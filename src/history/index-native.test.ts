@@ -155,6 +155,24 @@ suite('native currency behind the follower', () => {
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 0 })
   })
 
+  test('asks twice for traces that take too long, and for nothing else of the block meanwhile: the node works at them', async () => {
+    const asked: string[] = []
+    const script = chainWith((_, hash) => {
+      if (hash !== script.blocks[2]!.hash) return traces(script, hash)
+      asked.push('traces')
+      throw new RpcUnavailable('the node took too long', { timedOut: true })
+    })
+    script.onAsk = (method, params) => {
+      if (method === 'eth_getBlockByHash' && params[1] === true && params[0] === script.blocks[2]!.hash) asked.push('block') // prettier-ignore
+    }
+    for (let count = 0; count < 3; count++) script.mine(sends)
+    await followed(script, indexTransfers)
+    assert.deepEqual((await rows()).filter(([, kind]) => kind === 'INTERNAL').map(([block]) => block), [1, 3]) // prettier-ignore
+    assert.deepEqual(asked.slice(0, 4), ['block', 'traces', 'block', 'traces'])
+    assert.equal(asked.filter((what) => what === 'traces').length, 2)
+    assert.deepEqual(await coverage(), { from: 0, internalFrom: 3 })
+  })
+
   test('waits for a node that is away, and loses nothing', async () => {
     let isAway = true
     const script = chainWith((_, hash) => traces(script, hash))

@@ -22,6 +22,8 @@ import { findAccounts } from './rows.ts'
 const SIDE_BY_SIDE = 4
 /** How often the traces of a block are asked for before it is stored without: transfers of tokens wait for it. */
 const MAX_TRACE_TRIES = 3
+/** The same of traces that take too long: a node works at each of them, and answers nobody else meanwhile. */
+const MAX_SLOW_TRACES = 2
 /** The same of all that a block says of native currency: half a minute. */
 const MAX_TRIES = 20
 /** blocks of which it is remembered how often that failed */
@@ -144,17 +146,10 @@ const partiesOf = (one: NativeOfBlock | null): { from: Hex; to: Hex }[] =>
 async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
   const memory = learned.of(chain)
   const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.hasTraces && runsCode(block)
-  const [whole, traced] = await Promise.allSettled([
-    wholeOf(chain, block),
-    // In vain where the block turns out to log what moved: once for a network.
-    wantsTraces && !memory.hasLogs ? fetchInternal(chain.rpc, block) : null,
-  ])
-  // The node that is away is not one whose traces fail.
-  if (whole.status === 'rejected') throw whole.reason
-  const { native, answer } = whole.value
+  const { native, answer } = await wholeOf(chain, block)
   memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
   const isTold = memory.hasLogs || !runsCode(block)
-  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, block, traced)
+  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, block)
   const found = findNative(block, native, { receipts: block.receipts, internal })
   return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
 }
@@ -194,21 +189,20 @@ function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNativ
   if (!isSame) throw new InvalidResponse('the node contradicts itself about a block')
 }
 
-/** Internal transfers by traces; null where the nodes have none, or none of this block however often they are asked. */
-async function tracesOf(
-  app: App,
-  chain: Chain,
-  block: KeptBlock,
-  asked: PromiseSettledResult<InternalTransfer[][] | null>,
-): Promise<InternalTransfer[][] | null> {
+/**
+ * Internal transfers by traces; null where the nodes have none, or none of this block however often they are asked. Asked when the node has just told of
+ * the block: one that is away is not one whose traces fail.
+ */
+async function tracesOf(app: App, chain: Chain, block: KeptBlock): Promise<InternalTransfer[][] | null> {
   const memory = learned.of(chain)
-  // Not asked, because until now the network was one that logs what moves.
-  if (asked.status === 'fulfilled') {
-    const internal = asked.value ?? (await fetchInternal(chain.rpc, block))
+  let error: unknown
+  try {
+    const internal = await fetchInternal(chain.rpc, block)
     memory.untraced.wasAbandoned = false
     return internal
+  } catch (thrown) {
+    error = thrown
   }
-  const error: unknown = asked.reason
   if (!(error instanceof RpcError || error instanceof RpcUnavailable || error instanceof InvalidResponse)) throw error
   if (lacksMethod(error)) {
     // Blocks are asked about side by side.
@@ -219,7 +213,9 @@ async function tracesOf(
   }
   // One that is too long will be too long again.
   const isHopeless = error instanceof RpcTooLarge
-  if (!isAbandoned(memory.untraced, block.hash, { most: MAX_TRACE_TRIES, isHopeless })) throw error
+  const isSlow = error instanceof RpcUnavailable && error.timedOut
+  const most = isSlow ? MAX_SLOW_TRACES : MAX_TRACE_TRIES
+  if (!isAbandoned(memory.untraced, block.hash, { most, isHopeless })) throw error
   app.telemetry.log.warn('internal_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
   return null
 }

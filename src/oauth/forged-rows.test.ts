@@ -128,6 +128,13 @@ const attacks: Record<string, Attack> = {
     const code = page.url.searchParams.get('code')
     return code === null ? null : at.victims(await at.exchange({ ...own, code }))
   },
+  async 'a visit to a provider lasts longer'(at) {
+    await at.arrive(at.thief)
+    const visit = await at.answerOf(at.thief)
+    await at.run(`update sign_ins set expires_at = expires_at + interval '1 day' where state_hash = decode('${visit.stateHash}', 'hex')`) // prettier-ignore
+    const { url } = await visit.browser.go(visit.answer)
+    return url.origin === at.world.origin ? null : url.searchParams.get('code')
+  },
 
   // Codes
   async 'a code is led to another person, with its grant'(at) {

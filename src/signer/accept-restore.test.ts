@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { countingNode } from '../../test/counting-node.ts'
 import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { acceptRestore, findStore } from './accept-restore.ts'
 import { openStore } from './store.ts'
 import { verifyStore, verifyStoreWith } from './verify.ts'
 import { frozenEntry, revoked, type Hex } from './wire.ts'
@@ -93,6 +94,19 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
   await restarted.end('SIGTERM')
   const nothing = await accept(place)
   assert.deepEqual([nothing.code, /nothing to accept/.test(nothing.output)], [0, true])
+})
+
+test('a store that changed after it was looked at is not accepted', async (t) => {
+  const { place } = await rolledBack(t)
+  const folder = place.env.SIGNER_DIR!
+  const settings = { kek: { provider: 'file' as const, file: place.env.SIGNER_KEK_FILE! }, kekNext: undefined }
+  const { head } = await findStore(folder, settings)
+  const terms = { restored: { witness: null, floors: [] }, head: null, frozen: [] }
+  // As many records, the last of them another.
+  const other = { ...head, record: Buffer.alloc(32, 7) }
+  await assert.rejects(acceptRestore(folder, settings, other, terms), /The store has changed since it was shown/)
+  assert.equal((await findStore(folder, settings)).head.count, head.count)
+  assert.equal((await acceptRestore(folder, settings, head, terms)).record, head.count + 1)
 })
 
 test('limits of an account that lost nonces are full for a period; another one’s are not', async (t) => {

@@ -1,8 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { IMPORTED, TOLD } from './ledger.ts'
-import { assertMac, type Macs } from './macs.ts'
-import { GENESIS, recordOf, type LedgerRow } from './record.ts'
-import { LedgerDamaged } from './refusal.ts'
+import { IMPORTED, openOwnRecords, TOLD } from './ledger.ts'
+import type { Macs } from './macs.ts'
+import type { LedgerRow } from './record.ts'
 
 /** A record of the ledger about a key that leaves. `readyAt` is of requests, `recipient` of keys that left; `at` and it milliseconds since 1970. */
 export type ExportRecord = {
@@ -63,7 +62,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   const since = db.prepare(`SELECT * FROM ledger WHERE seq > ? AND seq <= ?
     AND (kind = 'export' OR (kind = 'account' AND rule = '${IMPORTED}')) ORDER BY seq LIMIT ?`)
   const head = db.prepare('SELECT max(seq) AS head FROM ledger')
-  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?')
+  const assertOwn = openOwnRecords(db, macs)
   return {
     newest: (userId) => read(newest.get(userId)),
     exported: (userId) => read(exported.get(userId)),
@@ -71,7 +70,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     since: (seq, { within, most }) => ({
       left: (since.all(seq, seq + within, most) as LedgerRow[]).map((row) => {
         const isAccount = row.kind === 'account'
-        if (isAccount) assertOwn(row)
+        if (isAccount) assertOwn(row, { isMaced: true })
         const { at, address } = isAccount ? { at: row.at, address: Buffer.from(row.address) } : read(row)!
         const isBrought = isAccount || row.rule === TOLD.imported
         return { seq: row.seq, userId: row.user_id, at, address, isBrought }
@@ -81,18 +80,11 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     open: (most) => (open.all(most) as { user_id: string }[]).map((row) => row.user_id),
   }
 
-  function assertOwn(row: LedgerRow): void {
-    const previous = row.seq === 1 ? GENESIS : (before.get(row.seq - 1) as { record: Uint8Array } | undefined)?.record
-    // Far back in the ledger nobody looked at it since: a key leaves by a record that this signer has written, or not at all.
-    if (previous === undefined || !recordOf(previous, row).equals(Buffer.from(row.record)))
-      throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
-    assertMac(macs, row)
-  }
-
   function read(found: unknown): ExportRecord | null {
     if (found === undefined) return null
     const row = found as LedgerRow
-    assertOwn(row)
+    // A key leaves by a record that this signer has written, or not at all.
+    assertOwn(row, { isMaced: true })
     const {
       request,
       ready_at: readyAt = 0,

@@ -8,7 +8,7 @@ import { computeAddress } from 'ethers'
 import { exportTokens } from '../../test/export-tokens.ts'
 import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
 import { openExportChain } from './export-chain.ts'
-import { openExportRecords } from './export-records.ts'
+import { openExportRecords, type ExportRecord } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { exportInfo, openExports } from './exports.ts'
 import { openFreezes } from './freezes.ts'
@@ -31,7 +31,14 @@ const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /** The verbs on a real store and a clock of their own, without a program around them. */
-async function world(t: TestContext, { delaySeconds = 86_400 as number | null, log: said = log as Logger } = {}) {
+async function world(
+  t: TestContext,
+  {
+    delaySeconds = 86_400 as number | null,
+    log: said = log as Logger,
+    looked = async () => {},
+  }: { delaySeconds?: number | null; log?: Logger; looked?: () => Promise<void> } = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-exports-'))
   const clock = { at: Date.UTC(2026, 0, 1) }
   const now = () => clock.at
@@ -61,7 +68,8 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
   const revocations = openRevocations({ keys: tokenKeys, issuer: ISSUER, maxAgeSeconds: 0, log, freezes, now })
   const records = openExportRecords(db, deks.macs)
   const tokens = openExportTokens({ keys: tokenKeys, revocations, issuer: ISSUER, now })
-  const chain = openExportChain({ db, macs: deks.macs, ledger })
+  const real = openExportChain({ db, macs: deks.macs, ledger })
+  const chain = { ...real, look: (asked: ExportRecord) => real.look(asked).then(looked) }
   const exports = openExports({
     keys,
     ledger,
@@ -91,6 +99,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null, l
       exports,
       records,
       chain,
+      macs: deks.macs,
       freezes,
       token,
       browser,
@@ -359,8 +368,20 @@ test('an end of the ledger that was cut off while the signer runs gives nothing 
   await assert.rejects(take(id!), LedgerDamaged)
 })
 
+test('a cancel that comes after the look, and is removed before the key leaves, is noticed too', async (t) => {
+  let meanwhile = async () => {}
+  const { ask, take, db, clock, exports } = await world(t, { looked: () => meanwhile() })
+  const { id } = await ask()
+  clock.at += DAY
+  meanwhile = async () => {
+    await exports.cancel({ userId: ALICE, by: 'person' })
+    db.exec(`DELETE FROM ledger WHERE kind = 'export-cancel'`)
+  }
+  await assert.rejects(take(id!), LedgerDamaged)
+})
+
 test('what ended a request is found among the records that followed it, whatever an index says', async (t) => {
-  const { ask, exports, records, chain } = await world(t)
+  const { ask, exports, records, chain, db, ledger, macs } = await world(t)
   await ask()
   const asked = records.newest(ALICE)!
   await chain.look(asked)
@@ -369,6 +390,9 @@ test('what ended a request is found among the records that followed it, whatever
   await ask(BOB)
   await chain.look(asked)
   assert.throws(() => chain.assertOpen(records.newest(BOB)!), refused('export_not_ready'))
+  // Genuine records, of a ledger that was accepted at this size once and goes on otherwise in memory.
+  const head = () => ({ ...ledger.head(), record: Buffer.alloc(32, 7) })
+  await assert.rejects(openExportChain({ db, macs, ledger: { head } }).look(asked), /does not end where it did/)
   await exports.cancel({ userId: ALICE, by: 'person' })
   assert.throws(() => chain.assertOpen(asked), /ended a request/)
   await assert.rejects(chain.look(asked), LedgerDamaged)

@@ -100,7 +100,7 @@ export function openFreezes({
     isApplicationFrozen: (clientId) => frozen.has(revoked.application(clientId)),
     async takeList(entries, issuedAt) {
       // A freeze from the future could not be lifted before its time came.
-      const latest = issuedAt * 1_000 + MAX_AHEAD_MS
+      const latest = Math.floor(issuedAt * 1_000) + MAX_AHEAD_MS
       const told = new Map<string, FrozenEntry>()
       for (const entry of entries.map(readFrozenEntry))
         if (entry !== null && entry.at >= (told.get(entry.subject)?.at ?? 0))

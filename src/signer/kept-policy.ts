@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { follow } from './ledger.ts'
-import { assertMac, type Macs } from './macs.ts'
+import { openOwnRecords } from './ledger.ts'
+import type { Macs } from './macs.ts'
 import { readPolicyVersion, type PolicyVersion } from './policy/accept.ts'
 import { PolicyInvalid } from './policy/json.ts'
-import { GENESIS, type LedgerRow } from './record.ts'
+import type { LedgerRow } from './record.ts'
 
 /** Records that a start looks back over for the policy that decided last; `verify` looks over all of them. */
 export const LOOKED_AT = 100_000
@@ -28,7 +28,8 @@ export function policyFault(
     )
     .get(most) as (LedgerRow & { policy: string }) | undefined
   if (row === undefined) return null
-  if (macs !== null) assertOwn(db, row, macs)
+  // A record from before MACs names no policy.
+  if (macs !== null) openOwnRecords(db, macs)(row, { isMaced: true })
   const [version = '', hash] = row.policy.split(' ')
   const said = `the ledger's records were decided by version ${version}, ${hash}`
   if (inForce === null) return `The policy that was kept is gone: ${said}.`
@@ -37,12 +38,6 @@ export function policyFault(
   if (inForce.document.version === Number(version) && inForce.hash !== hash)
     return `The policy that was kept was changed: ${said}, and it is ${inForce.hash}.`
   return null
-}
-
-function assertOwn(db: DatabaseSync, row: LedgerRow, macs: Macs): void {
-  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(row.seq - 1) as LedgerRow | undefined
-  follow({ count: row.seq - 1, record: Buffer.from(before?.record ?? GENESIS) }, row)
-  assertMac(macs, row)
 }
 
 /** The same of a store that is only looked at. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { computeAddress } from 'ethers'
+import { attestationOf } from './attest.ts'
 import { canonical } from './canonical.ts'
 import { signerOf } from './curve.ts'
 import { openDeks, unwrapDeks } from './deks.ts'
@@ -103,7 +104,7 @@ test('every field of a row is bound to its key', async (t) => {
   assert.deepEqual(signerOf(DIGEST, keys.sign(account, DIGEST)), account.address)
 })
 
-test('a key that was wrapped for another address than its own is opened for nothing and signs nothing', async (t) => {
+test('a key that was wrapped for another address than its own is opened for nothing and signs or attests nothing', async (t) => {
   const keys = await world(t).open()
   const { userId, address, version } = keys.create('X-1')
   const { epoch, dek } = keys.rotating.deks.current()
@@ -117,6 +118,8 @@ test('a key that was wrapped for another address than its own is opened for noth
   for (const key of [randomBytes(32), Buffer.alloc(32), Buffer.alloc(32, 0xff)]) {
     assert.throws(() => keys.use(wrap(key), () => assert.fail('opened')), { code: 'key_damaged' })
     assert.throws(() => keys.sign(wrap(key), DIGEST), { code: 'key_damaged' })
+    const identity = { origin: 'a log', sign: () => assert.fail('attested') }
+    assert.throws(() => attestationOf(identity, keys, wrap(key)), { code: 'key_damaged' })
   }
 })
 

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fixedMacs } from '../../test/fixed-macs.ts'
 import { rehash } from '../../test/signing-log-store.ts'
+import { openExportRecords } from './export-records.ts'
 import { checkWitness, follow, openUnwitnessed } from './ledger.ts'
 import type { Macs } from './macs.ts'
 import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
-import type { Restored } from './restored.ts'
+import { encodeRestored, type Restored } from './restored.ts'
 import { openStore } from './store.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)
@@ -113,6 +114,57 @@ test('records from before MACs are taken by their chain alone, and one that has 
   assert.throws(() => reopen(fixedMacs({ from: 4 })), damaged(/^Record 3/))
   assert.throws(() => reopen(fixedMacs({ from: 2 })), damaged(/^Record 2/))
   assert.throws(() => reopen(fixedMacs({ from: 3, key: Buffer.alloc(32, 8) })), damaged(/^Record 3/))
+})
+
+test('among records from before MACs, whose hashes anyone can make, none is about a key that leaves or was brought', (t) => {
+  const { db, reopen } = world(t, 3)
+  db.exec('UPDATE ledger SET mac = NULL WHERE seq < 3')
+  rehash(db)
+  const { record } = db.prepare('SELECT record FROM ledger WHERE seq = 3').get() as LedgerRow
+  db.prepare('UPDATE ledger SET mac = ? WHERE seq = 3').run(fixedMacs().of(Buffer.from(record)))
+  const macs = fixedMacs({ from: 3 })
+  const ledger = reopen(macs)
+  const records = openExportRecords(db, macs)
+  const nothing = 'chain_id = NULL, nonce = NULL, intent_id = NULL, effect = NULL, fee_type = NULL, max_fee = NULL, priority_fee = NULL, gas = NULL, hash = NULL, raw = NULL, client_id = NULL, token_id = NULL' // prettier-ignore
+  const forge = (kind: string, rule: string, evidence: string | null) => {
+    db.prepare(`UPDATE ledger SET kind = ?, rule = ?, evidence = ?, ${nothing} WHERE seq = 1`).run(kind, rule, evidence)
+    const row = db.prepare('SELECT * FROM ledger WHERE seq = 1').get() as LedgerRow
+    db.prepare('UPDATE ledger SET record = ? WHERE seq = 1').run(recordOf(GENESIS, row))
+  }
+  const isForged = damaged(/^Record 1 of the ledger was not written by this signer/)
+  forge('export-request', 'export-asked', '{"request":"r","ready_at":1}')
+  assert.throws(() => records.newest('X-1'), isForged)
+  forge('export', 'export-by-person', '{"request":"r","recipient":"x"}')
+  assert.throws(() => records.exported('X-1'), isForged)
+  assert.equal(ledger.isHeldElsewhere('X-1'), false)
+  forge('account', 'imported-key', null)
+  assert.throws(() => records.since(0, { within: 10, most: 10 }), isForged)
+  assert.equal(ledger.isHeldElsewhere('X-1'), false)
+})
+
+test('a record far back that was made one of a restore excuses no head and sets no floor: the ledger does not open', (t) => {
+  const { db, reopen, restore, ledger, sign } = world(t, 1)
+  db.exec('BEGIN')
+  restore([{ address: hex(ALICE), chainId: 1, nonce: 9 }])
+  for (let nonce = 20; nonce < 1_025; nonce++) sign(nonce)
+  db.exec('COMMIT')
+  assert.equal(reopen().floor(slot()), 9)
+  assert.deepEqual(ledger.overruled, [])
+  const genuine = db.prepare('SELECT * FROM ledger WHERE seq = 2').get() as LedgerRow
+  const forge = (restored: Restored, seq: number) => {
+    db.prepare(`UPDATE ledger SET kind = 'restore', raw = ?, chain_id = NULL, nonce = NULL, intent_id = NULL, effect = NULL, hash = NULL WHERE seq = ?`).run(encodeRestored(restored), seq) // prettier-ignore
+    const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(seq - 1) as LedgerRow
+    const row = db.prepare('SELECT * FROM ledger WHERE seq = ?').get(seq) as LedgerRow
+    db.prepare('UPDATE ledger SET record = ? WHERE seq = ?').run(recordOf(before.record, row), seq)
+  }
+  // A longer ledger that servers know of would be excused.
+  forge({ witness: { count: 1_000_000, record: '' }, floors: [] }, 3)
+  assert.throws(() => reopen(), damaged(/^Record 3 of the ledger was not written by this signer/))
+  db.exec(`DELETE FROM ledger WHERE seq = 3`)
+  forge({ witness: null, floors: [] }, 2)
+  assert.throws(() => reopen(), damaged(/^Record 2 of the ledger was not written by this signer/))
+  db.prepare('UPDATE ledger SET raw = ?, record = ? WHERE seq = 2').run(genuine.raw, genuine.record)
+  assert.equal(reopen().floor(slot()), 9)
 })
 
 test('a record that fits the one before it but skips a number is refused: a chain has no holes', (t) => {

@@ -74,7 +74,8 @@ const TAIL = 1_000
 export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   let head = readHead(db)
   checkTail(db, head, macs)
-  const { floors, overruled } = readRestores(db)
+  const assertOwn = openOwnRecords(db, macs)
+  const { floors, overruled } = readRestores(db, assertOwn, macs)
   const tree = openTree(db, head.count)
 
   const attempts = db.prepare(
@@ -115,9 +116,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
 
   function isOwn(row: LedgerRow): boolean {
     try {
-      const before = recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined
-      follow({ count: row.seq - 1, record: Buffer.from(before?.record ?? GENESIS) }, row)
-      assertMac(macs, row)
+      assertOwn(row, { isMaced: true })
       return true
     } catch (error) {
       if (error instanceof LedgerDamaged) return false
@@ -219,10 +218,13 @@ function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
 export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
   const record = recordOf(previous.record, row)
   if (row.seq !== previous.count + 1 || !record.equals(row.record)) {
-    throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
+    throw broken(row.seq)
   }
   return { count: row.seq, record }
 }
+
+const broken = (seq: number): LedgerDamaged =>
+  new LedgerDamaged(`Record ${seq} of the ledger was altered, or one before it is missing.`)
 
 /** @throws LedgerDamaged  when the store is older than what the signer answered for */
 export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): void {
@@ -248,15 +250,40 @@ function lastRestore(db: DatabaseSync): Buffer | null {
 const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHERE kind = 'restore') AS restore
   WHERE restore.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.seq > restore.seq AND token_id IS NOT NULL)`
 
-/** Of all restores: the highest floor of every account and chain, and which heads they overruled. */
-function readRestores(db: DatabaseSync): { floors: Map<string, number>; overruled: Overruled[] } {
+/**
+ * Looks at one record, wherever it lies, which nobody may have done since it was written: that it has the hash of its fields and of the
+ * record before it, and its MAC.
+ * @returns a look that throws LedgerDamaged. `isMaced`: of a kind that is younger than MACs, so that none from before is genuine
+ */
+export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow, of?: { isMaced: boolean }) => void {
+  const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
+  return (row, { isMaced } = { isMaced: false }) => {
+    const before =
+      row.seq === 1 ? GENESIS : (recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined)?.record
+    if (before === undefined) throw broken(row.seq)
+    follow({ count: row.seq - 1, record: Buffer.from(before) }, row)
+    if (isMaced && row.seq < macs.from)
+      throw new LedgerDamaged(`Record ${row.seq} of the ledger was not written by this signer.`)
+    assertMac(macs, row)
+  }
+}
+
+/** Of all restores: the highest floor of every account and chain, and which heads they overruled. @throws LedgerDamaged */
+function readRestores(
+  db: DatabaseSync,
+  assertOwn: (row: LedgerRow) => void,
+  macs: Macs,
+): { floors: Map<string, number>; overruled: Overruled[] } {
   const floors = new Map<string, number>()
   const overruled: Overruled[] = []
-  const rows = db.prepare(`SELECT seq, at, raw FROM ledger WHERE kind = 'restore'`).iterate()
-  for (const { seq, at, raw } of rows as Iterable<Pick<LedgerRow, 'seq' | 'at' | 'raw'>>) {
+  const rows = db.prepare(`SELECT * FROM ledger WHERE kind = 'restore'`).iterate()
+  for (const row of rows as Iterable<LedgerRow>) {
+    assertOwn(row)
+    const { seq, at, raw } = row
     const restored = decodeRestored(raw!)
-    // Its own record is the first in which the two differ.
-    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
+    // Its own record is the first in which the two differ. Heads are younger than MACs.
+    if (seq >= macs.from)
+      overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
     for (const { address, chainId, nonce } of restored.floors) {
       const key = slotKey(address, chainId)
       floors.set(key, Math.max(floors.get(key) ?? 0, nonce))

@@ -230,6 +230,16 @@ test('an older store with a witness is not signed on after keys came whose accou
   assert.throws(() => checkWitness(older.store.db, ledger.head(), readWitness(older.store.witnessPath)), /witness/)
 })
 
+test('a key whose user the ledger names with another address is refused, also where the row of theirs is gone', async (t) => {
+  const { kek, open } = await world(t)
+  const second = await make(await open('lost'), 2)
+  const sound = await open('sound')
+  await make(sound, 1)
+  sound.store.db.exec('DELETE FROM accounts')
+  const { restored, refused } = await restoreKeys(sound.store, kek, linesOf(second))
+  assert.deepEqual([restored, refused], [1, [{ row: 'X-0', reason: 'the ledger names another address' }]])
+})
+
 test('an address that the store has under another user is refused', async (t) => {
   const { kek, open } = await world(t)
   const sound = await open('sound')

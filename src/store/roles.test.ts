@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/database.ts'
-import { OF_API, OF_AUTH } from './roles.ts'
+import { assertNarrow, OF_API, OF_AUTH } from './roles.ts'
 
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {
   const { db, close } = await testDatabase()
@@ -17,4 +17,33 @@ test('every table belongs to one of the two programs, or to both: one that nobod
   // What signs people in is written by one of them alone.
   const both = OF_AUTH.whole.filter((name) => OF_API.whole.includes(name))
   assert.deepEqual(both, ['networks', 'signing_log_head'])
+})
+
+test('a role that may lift freezes is too wide for the API, and so is the owner of the tables', async () => {
+  const { db, close } = await testDatabase()
+  const narrow = `narrow_${process.pid}_${Date.now()}`
+  const asNarrow = () =>
+    db.connection().execute(async (one) => {
+      await sql.raw(`set role ${narrow}`).execute(one)
+      try {
+        await assertNarrow(one as typeof db)
+      } finally {
+        await sql`reset role`.execute(one)
+      }
+    })
+  try {
+    await assert.rejects(assertNarrow(db), /can .*lift a freeze, lift what was revoked/)
+    await sql.raw(`create role ${narrow}`).execute(db)
+    await sql.raw(`grant usage on schema public to ${narrow}`).execute(db)
+    await asNarrow()
+    for (const column of ['frozen_at', 'unfrozen_at']) {
+      await sql.raw(`grant update (${column}) on accounts to ${narrow}`).execute(db)
+      await assert.rejects(asNarrow(), /can lift a freeze:/)
+      await sql.raw(`revoke update (${column}) on accounts from ${narrow}`).execute(db)
+    }
+  } finally {
+    await sql.raw(`drop owned by ${narrow}`).execute(db)
+    await sql.raw(`drop role ${narrow}`).execute(db)
+    await close()
+  }
 })

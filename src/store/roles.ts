@@ -24,6 +24,7 @@ export const OF_AUTH: Grants = {
     'stopped_lanes',
     'transactions',
     'cursors',
+    'native_coverage',
     'backfill_work',
   ],
   without: {},
@@ -100,6 +101,7 @@ const FORBIDDEN = {
   'make sponsors': sql`has_any_column_privilege('sponsors', 'insert, update')`,
   'add ways to sign in': sql`has_any_column_privilege('identities', 'insert, update')`,
   'add or move accounts': sql`has_any_column_privilege('accounts', 'insert') or has_column_privilege('accounts', 'address', 'update')`,
+  'lift a freeze': sql`has_column_privilege('accounts', 'frozen_at', 'update') or has_column_privilege('accounts', 'unfrozen_at', 'update')`,
   'lift what was revoked': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
 }
 

@@ -1,9 +1,48 @@
 import { revertDataOf } from '../chain/rpc/errors.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
+import { cancelData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
+import type { Bound } from './intent.ts'
 import { MAX_GAS, MIN_GAS, readGas } from './limits.ts'
+
+/**
+ * Of a cancel of what carries operations: the numbers of those that it uses up, so that nothing does them any more; none where it only frees the
+ * nonce. Absent, it is a transfer of nothing.
+ */
+export type UsedUp = readonly number[]
+
+/** gas units: a transaction and its calldata, the sponsor's right, a word of the bitmap; of each number its event; of each authorization (EIP-7702) */
+const CANCEL_OUTER = 60_000n
+const USED_NUMBER = 8_000n
+const AUTHORIZATION = 25_000n
+
+/**
+ * What a cancel by the dispatcher takes at most by the rules of Ethereum, or more where the network says so.
+ * @throws RpcError | RpcUnavailable
+ */
+export async function cancelOuterGas(
+  { rpc, gasSpace }: Chain,
+  { from, authorizations }: Pick<Bound, 'from' | 'authorizations'>,
+  usesUp: UsedUp,
+): Promise<bigint> {
+  const delegating = AUTHORIZATION * BigInt(authorizations?.length ?? 0)
+  const least = CANCEL_OUTER + USED_NUMBER * BigInt(usesUp.length) + delegating
+  if (gasSpace === undefined || gasSpace === null) return least
+  const data = toHex(cancelData(fromHex(gasSpace), usesUp.map(BigInt)))
+  try {
+    const asked = readGas(await rpc.call('eth_estimateGas', [{ from, to: GAS_CONTRACTS.dispatcher, data }, 'latest']))
+    const wanted = (asked * 5n) / 4n + delegating
+    return smaller(wanted > least ? wanted : least, MAX_GAS)
+  } catch (error) {
+    // Its right may be gone: mined without success it uses the nonce, too.
+    if (revertDataOf(error) === undefined) throw error
+    return least
+  }
+}
 
 /** whether a network's node has said that a transfer of nothing takes 21,000 */
 const plain = slot('what a transfer of nothing takes', (_chain: Chain) => ({ isKnown: false }))

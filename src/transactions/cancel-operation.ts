@@ -9,11 +9,12 @@ import type { OperationRow } from './operation.ts'
 import { sendCancel } from './replace.ts'
 
 /**
- * From now on it is packed into no other transaction. Where nobody else relies on the one that carries it, a cancel of that is sent, and whichever
- * of the two is mined first wins; else it is done with them, unless that transaction is lost.
+ * From now on it is packed into no other transaction. Where it is alone in one that waits, that is replaced by one that uses its id up, and
+ * whichever of the two is mined first wins: `Cancelled`, and nothing does it any more, or done. Among others it is done with them, unless that transaction is lost.
+ * @param accessToken  of its person
  * @throws not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
-export async function cancelOperation(app: App, chain: Chain, row: OperationRow): Promise<void> {
+export async function cancelOperation(app: App, chain: Chain, row: OperationRow, accessToken: string): Promise<void> {
   if (row.state !== 'SUBMITTED') throw new AppError('not_cancellable', `The transaction is already ${row.state}.`)
   const isMine = await retrying(() =>
     app.db
@@ -25,13 +26,21 @@ export async function cancelOperation(app: App, chain: Chain, row: OperationRow)
       .executeTakeFirst(),
   )
   if (isMine === undefined) throw new AppError('not_cancellable', 'The transaction is already mined.')
+  const others = await retrying(() =>
+    app.db
+      .selectFrom('carried')
+      .select('operation_id')
+      .where('transaction_id', '=', row.outer_id!)
+      .where('operation_id', '<>', row.id)
+      .limit(1)
+      .executeTakeFirst(),
+  )
   const outer = await retrying(() =>
     app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirst(),
   )
-  if (outer === undefined || outer.state !== 'SUBMITTED' || outer.is_cancel) return
-  if (await isRelied(app, row)) return
+  if (others !== undefined || outer === undefined || outer.state !== 'SUBMITTED' || outer.is_cancel) return
   try {
-    const { sent } = await sendCancel(app, chain, toBound(outer))
+    const { sent } = await sendCancel(app, chain, toBound(outer), { accessToken, usesUp: [row.sequence] })
     if (sent === 'nonce_too_low') throw new AppError('not_cancellable', 'The transaction is already mined.')
   } catch (error) {
     if (!(error instanceof SignerRefused)) throw error
@@ -40,33 +49,4 @@ export async function cancelOperation(app: App, chain: Chain, row: OperationRow)
       retryAfter: 1,
     })
   }
-}
-
-/**
- * Whether what carries an operation carries others, or is where its account delegates while another of its operations is open: that one would
- * find no code, and its id would be used up.
- */
-async function isRelied({ db }: App, row: OperationRow): Promise<boolean> {
-  const beside = await retrying(() =>
-    db
-      .selectFrom('carried')
-      .select('operation_id')
-      .where('transaction_id', '=', row.outer_id!)
-      .where('operation_id', '<>', row.id)
-      .limit(1)
-      .executeTakeFirst(),
-  )
-  if (beside !== undefined || row.authorization_nonce === null) return beside !== undefined
-  const after = await retrying(() =>
-    db
-      .selectFrom('operations')
-      .select('id')
-      .where('account_id', '=', row.account_id)
-      .where('chain_id', '=', row.chain_id)
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .where('id', '<>', row.id)
-      .limit(1)
-      .executeTakeFirst(),
-  )
-  return after !== undefined
 }

@@ -20,7 +20,7 @@ import { sendForSponsor } from './send.ts'
 export async function cancelTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const operation = await findOperation(app, caller, idOrHash)
   if (operation !== null) {
-    await cancelOperation(app, chainOf(app, caller), operation)
+    await cancelOperation(app, chainOf(app, caller), operation, caller.token)
     return readTransaction(app, caller, operation.id)
   }
   const row = await findTransaction(app, caller, idOrHash)

@@ -1,8 +1,11 @@
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { countSpent, lockBudgets } from './gas-budget.ts'
+import { prepared } from '../store/prepared.ts'
+import { EVERYONE } from '../store/sponsor-budget.ts'
+import { lockBudgets } from './gas-budget.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type OperationRow } from './operation.ts'
 
@@ -19,9 +22,9 @@ export async function countOperations({ db }: App, { chainId }: Chain): Promise<
   return retrying(() =>
     db.transaction().execute(async (work) => {
       await lockBudgets(work, chainId)
-      const rows = await uncounted(work, chainId).selectAll().orderBy('id').limit(CHUNK).forUpdate().execute()
-      const costs = await costsOf(work, rows)
-      for (const row of rows) await setCharged(work, row, costs.get(row.id) ?? 0n)
+      // Those of one transaction together: all that it carried is read for each.
+      const rows = await uncounted(work, chainId).selectAll().orderBy('outer_id').orderBy('id').limit(CHUNK).forUpdate().execute() // prettier-ignore
+      await setCharged(work, chainId, rows, await costsOf(work, rows))
       return rows.length === CHUNK
     }),
   )
@@ -69,13 +72,28 @@ async function costsOf(db: Db, rows: OperationRow[]): Promise<Map<string, bigint
   return costs
 }
 
-async function setCharged(db: Db, row: OperationRow, wei: bigint): Promise<void> {
-  const { id, client_id: clientId, account_id: accountId, charged, hour } = row
-  await db
-    .updateTable('operations')
-    .set({ charged: String(wei), is_counted: true })
-    .where('id', '=', id)
-    .execute()
-  const more = wei - BigInt(charged)
-  if (more !== 0n) await countSpent(db, { chainId: row.chain_id, clientId, accountId, wei: more, hour })
+/** In one statement, with what budgets count more or less by it. */
+async function setCharged(db: Db, chainId: number, rows: OperationRow[], costs: Map<string, bigint>): Promise<void> {
+  if (rows.length === 0) return
+  const costing = rows.map(({ id, charged }) => {
+    const wei = costs.get(id) ?? 0n
+    return { id, charged: String(wei), more: String(wei - BigInt(charged)) }
+  })
+  await sql`${prepared}
+    with costing as (
+      select id, charged, more from json_to_recordset(${JSON.stringify(costing)}::json) as rows (id text, charged numeric, more numeric)
+    ), counted as (
+      update operations set charged = costing.charged, is_counted = true from costing where operations.id = costing.id
+      returning operations.client_id, operations.account_id, operations.hour, costing.more
+    ), spent as (
+      insert into gas_spent (client_id, account_id, hour, wei)
+      select client_id, whose, hour, sum(more) from counted cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
+      group by client_id, whose, hour order by client_id, whose
+      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
+    ), spent_on_network as (
+      insert into gas_spent_on_network (chain_id, hour, wei)
+      select ${chainId}::int8, hour, sum(more) from counted group by hour
+      on conflict (chain_id, hour) do update set wei = gas_spent_on_network.wei + excluded.wei
+    )
+    select count(*) from counted`.execute(db)
 }

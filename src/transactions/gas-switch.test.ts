@@ -126,8 +126,10 @@ test('who wrote, delegated and pays again is stopped by nothing: the nonce of th
   world.first.chain.gas = 'self'
   let sum = 3
   for (let write = 0; write < 20; write++) {
-    const { answer } = await add(writer, 4)
-    assert.equal(answer.tx.from.toLowerCase(), writer.address)
+    await assert.doesNotReject(async () => {
+      const { answer } = await add(writer, 4)
+      assert.equal(answer.tx.from.toLowerCase(), writer.address)
+    })
     sum += 4
     if (write % 5 === 4) await world.mine()
   }

@@ -9,6 +9,7 @@ import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
 import { reservedFor, type Fund } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
 import { rehearsedFund, topUpFund, type TopUpTools } from './top-up.ts'
+import type { UsedUp } from './cancel-gas.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
@@ -54,7 +55,7 @@ type Preparing = {
 type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
 
 /** `accessToken` when the user asked for it; raising a fee needs none. */
-type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
+type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string; usesUp?: UsedUp }
 
 /** The user's account pays. */
 const self: GasStrategy = {
@@ -72,7 +73,8 @@ const self: GasStrategy = {
         }),
   check: (app, asked, accessToken) =>
     app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', accessToken }),
-  replace: (app, bound, { kind, accessToken, ...offer }) => {
+  replace: (app, bound, { kind, accessToken, usesUp, ...offer }) => {
+    if (kind === 'cancel' && usesUp !== undefined) return cancelOuter(app, bound, { ...offer, accessToken, usesUp })
     if (kind === 'replace' && isOuter(bound)) return signOuter(app, bound, { ...offer, kind })
     const effect =
       kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
@@ -97,6 +99,21 @@ function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 
   return app.signer.signOuter({
     ...{ intentId, chainId, from, nonce, data, kind, gas: String(gas), authorizations: [...bound.authorizations!] },
     ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+  })
+}
+
+function cancelOuter(
+  app: App,
+  bound: Bound,
+  { gas, fees, accessToken, usesUp }: Omit<Replacement, 'kind' | 'accessToken'> & { accessToken: string | undefined; usesUp: UsedUp }, // prettier-ignore
+): Promise<Signed> {
+  assert(fees.type === 'eip1559', 'a cancel of what carries operations has fees of EIP-1559')
+  const { id: intentId, chainId, from, nonce } = bound
+  return app.signer.cancelOuter({
+    ...{ intentId, chainId, from, nonce, gas: String(gas), authorizations: [...bound.authorizations!] },
+    ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+    sequences: usesUp.map(String),
+    ...(accessToken === undefined ? {} : { accessToken }),
   })
 }
 

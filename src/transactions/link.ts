@@ -1,56 +1,63 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { readDispatch } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/column-values.ts'
 import type { Bound } from './intent.ts'
-import { append } from './attempts.ts'
+
+type Linking = { id: string; chainId: number; space: Buffer; sequences: number[]; transition: Transition[] }
+
+/** What a transaction of a sponsor carries, by its calldata, and that it does from now on. Null: it carries nothing. */
+export function linkingOf(
+  app: App,
+  { id, chainId, data }: Pick<Bound, 'id' | 'chainId' | 'data'>,
+  hash: Hex,
+): Linking | null {
+  const carried = readDispatch(fromHex(data))
+  if (carried === null) return null
+  return {
+    ...{ id, chainId, space: carried.space, sequences: carried.operations.map(({ sequence }) => Number(sequence)) },
+    transition: [{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }],
+  }
+}
 
 /**
  * Notes which operations a transaction of a sponsor carries, by its calldata: from now on they are submitted, and their keys answer. What
- * was settled stays as it is. Inside a transaction. Safe to repeat.
+ * was settled stays as it is. Safe to repeat.
  * @returns numbers that no operation has: the database has lost them
  */
 export async function linkOperations(
   db: Db,
   app: App,
-  { id: outerId, chainId, data }: Pick<Bound, 'id' | 'chainId' | 'data'>,
+  outer: Pick<Bound, 'id' | 'chainId' | 'data'>,
   hash: Hex,
 ): Promise<number[]> {
-  const carried = readDispatch(fromHex(data))
-  if (carried === null) return []
-  const sequences = carried.operations.map(({ sequence }) => Number(sequence))
-  // In one order, or two that carry the same would wait for each other.
-  const rows = await db
-    .selectFrom('operations')
-    .select(['id', 'sequence', 'state', 'outer_id'])
-    .where('chain_id', '=', chainId)
-    .where('space', '=', carried.space)
-    .where('sequence', 'in', sequences)
-    .orderBy('sequence')
-    .forUpdate()
-    .execute()
-  const open = rows.filter((row) => (row.state === 'BOUND' || row.state === 'SUBMITTED') && row.outer_id !== outerId)
-  if (open.length > 0) {
-    const transition: Transition = { state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }
-    await db
-      .updateTable('operations')
-      .set({ state: 'SUBMITTED', outer_id: outerId, transitions: append([transition]), updated_at: sql`now()` })
-      .where(
-        'id',
-        'in',
-        open.map(({ id }) => id),
-      )
-      .execute()
-  }
-  if (rows.length > 0)
-    await db
-      .insertInto('carried')
-      .values(rows.map(({ id }) => ({ operation_id: id, transaction_id: outerId })))
-      .onConflict((on) => on.doNothing())
-      .execute()
-  const known = new Set(rows.map(({ sequence }) => sequence))
-  return sequences.filter((sequence) => !known.has(sequence))
+  const linking = linkingOf(app, outer, hash)
+  if (linking === null) return []
+  const { rows } = await sql<{ sequence: number }>`${prepared}
+    with ${linkedBy(linking, sql`true`)} select sequence from locked`.execute(db)
+  const known = new Set(rows.map(({ sequence }) => Number(sequence)))
+  return linking.sequences.filter((sequence) => !known.has(sequence))
 }
+
+/**
+ * The parts of a statement that does so, `locked` among them: which there are. Locked in one order, or two that carry the same would wait for
+ * each other; what another did meanwhile is seen by who waited.
+ * @param isDue  where it is false nothing is done
+ */
+export const linkedBy = ({ id, chainId, space, sequences, transition }: Linking, isDue: RawBuilder<unknown>) => sql`
+    locked as materialized (
+      select id, sequence, state, outer_id from operations
+      where chain_id = ${chainId}::int8 and space = ${space}::bytea
+        and sequence in (select value::int8 from json_array_elements_text(${JSON.stringify(sequences)}::json)) and ${isDue}
+      order by sequence for update
+    ), linked as (
+      update operations set state = 'SUBMITTED', outer_id = ${id}::text, transitions = operations.transitions || ${JSON.stringify(transition)}::jsonb,
+        updated_at = now()
+      from locked where operations.id = locked.id and locked.state in ('BOUND', 'SUBMITTED') and locked.outer_id is distinct from ${id}::text
+    ), noted as (
+      insert into carried (operation_id, transaction_id) select id, ${id}::text from locked on conflict do nothing
+    )`

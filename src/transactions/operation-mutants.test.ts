@@ -10,13 +10,28 @@ const MUTANTS: SourceMutant[] = [
   ['no deadline check before another packing, by the clock of the server', 'pack.ts', 'operation.deadline >= soon', 'operation.deadline >= 0 * soon', 'operation-packing', 'clock of this server'], // prettier-ignore
   ['another packing without asking whether the id is used', 'tend-operations.ts', 'if (await isUsedAt(chain, operation, head)) return\n  const', 'const', 'operation-packing', 'the dispatcher is asked'], // prettier-ignore
   ['whether an id is used is asked at no block', 'tend-operations.ts', '[call, { blockHash: hash }]', "[call, hash === null ? hash : 'latest']", 'operation-packing', 'the dispatcher is asked'], // prettier-ignore
-  ['what was settled is submitted again by what is stored later', 'link.ts', "(row.state === 'BOUND' || row.state === 'SUBMITTED') && row.outer_id", 'row.outer_id', 'operation-packing', 'takes nothing back'], // prettier-ignore
+  ['what was settled is submitted again by what is stored later', 'link.ts', "locked.state in ('BOUND', 'SUBMITTED') and locked", 'locked', 'operation-packing', 'takes nothing back'], // prettier-ignore
   ['the values of a batch are no part of its request', '../contracts/write-batch.ts', "args ?? [], value ?? '0']", "args ?? [], value === undefined ? '0' : '0']", 'operation-packing', 'a batch under a key'], // prettier-ignore
   ['a cancel takes the nonce of what carries other people’s operations', 'cancel-operation.ts', 'if (others !== undefined || outer', 'if (outer', 'operation-packing', 'leaves alone'], // prettier-ignore
-  ['a budget is looked at once it is spent', 'bind-operation.ts', 'if (exhausted !== null) return exhausted', 'if (exhausted !== null && charged < 0n) return exhausted', 'operations', 'budgets are reserved'], // prettier-ignore
-  ['what an operation may cost is reserved for nobody', 'bind-operation.ts', '  await countSpent(db, { chainId: chain.chainId, clientId, accountId, wei: charged })\n', '', 'operations', 'a person with 0 coins'], // prettier-ignore
+  ['a budget is looked at once it is spent', 'budget-counts.ts', 'if (exhausted !== null) return exhausted', 'if (exhausted !== null && charged < 0n) return exhausted', 'operations', 'budgets are reserved'], // prettier-ignore
+  ['what an operation may cost is reserved for nobody', 'bind-operation.ts', 'whose, hour, sum(charged) from bound', 'whose, hour, sum(0 * charged) from bound', 'operations', 'a person with 0 coins'], // prettier-ignore
+  ['what those before it in a group reserve does not count', 'budget-counts.ts', 'last.wei += wei', 'last.wei += 0n * wei', 'operation-group', 'refused for itself'], // prettier-ignore
+  ['the budget of a network is not looked at', 'budget-counts.ts', 'perNetwork === null ? null : exhaustedBy', 'perNetwork !== 0n ? null : exhaustedBy', 'operation-group', 'budget of a network'], // prettier-ignore
+  ['what operations may cost is not counted on their network', 'bind-operation.ts', 'hour, sum(charged) from bound group by hour', 'hour, sum(0 * charged) from bound group by hour', 'operation-group', 'as many statements'], // prettier-ignore
+  ['who has no row is told that it was bound', 'bind-operation.ts', 'if (missing.length > 0 && members.length > 1) throw new NotAllWritten()', 'if (members.length > 1) return results', 'operation-group', 'a number that another has'], // prettier-ignore
+  ['one of a group that dies keeps its row', 'bind-operation.ts', "await reach(app, 'in-bind-operation')", "await reach(app, 'in-bind-operation').catch(() => {})", 'operation-group', 'dies in its commit'], // prettier-ignore
+  ['a network that takes more gas is not asked again', 'outer-gas.ts', 'belief.until = 0', 'belief.until = performance.now() + BELIEVED_MS', 'outer-gas', 'takes more'], // prettier-ignore
+  ['what failed in a transaction is not run before the next', 'outer-gas.ts', 'delegating.length === 0 && !isRepacked', 'delegating.length === 0 || !isRepacked', 'outer-gas', 'run with that gas'], // prettier-ignore
   ['a sponsor with code carries operations', 'carriers.ts', 'return !hasCode && isAllowed', 'return isAllowed', 'operations', 'two sponsors carry|a sponsor that delegated'], // prettier-ignore
   ['an operation whose time is over has failed without a look at its id', 'tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      await reach(app, 'before-expire')", "await reach(app, 'before-expire')", 'operation-packing', 'past it it has failed'], // prettier-ignore
+  ['a cancel leaves the id to who sends it later', 'cancel-operation.ts', '{ accessToken, usesUp: [row.sequence] }', '{}', 'operation-cancel', 'uses the id up'], // prettier-ignore
+  ['a cancel takes delegations along', 'replace.ts', '(delegates ? [] : undefined)', 'undefined', 'operation-cancel', 'the signer raises no more'], // prettier-ignore
+  ['a delegation of another sponsor is relied on before it is final', 'pack.ts', 'if (accounts.length === 0) return []', 'if (accounts.length >= 0) return []', 'operation-reorg', 'of another sponsor'], // prettier-ignore
+  ['blocks that are gone take nothing back', 'settle-operations.ts', 'and block_number >= ${fromNumber}::bigint`', 'and block_number > ${fromNumber + 9}::bigint`', 'operation-reorg', 'a block that is gone'], // prettier-ignore
+  ['a delegation is believed until a restart', 'settle-operations.ts', "if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))", '', 'operation-faults', 'not delegated any more'], // prettier-ignore
+  ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
+  ['the nonce of an authorization is someone else’s', 'own-nonces.ts', 'if (authorization === undefined) return false', 'if (authorization === undefined || nonce >= 0) return false', 'gas-switch', 'pays again'], // prettier-ignore
+  ['a first operation does not look at own writes', 'own-nonces.ts', 'if (own !== undefined)', 'if (own?.state === null)', 'gas-switch', 'not mined yet'], // prettier-ignore
 ]
 
 /** Each takes some ten seconds, so the suite tries three. OPERATION_MUTANTS=all tries every one, another word those whose name has it. */

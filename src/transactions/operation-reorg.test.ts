@@ -6,7 +6,6 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
-import { cancelTransaction } from './change.ts'
 import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 
@@ -164,20 +163,6 @@ test('what the first of two transactions failed at, the second does not do: the 
   assert.equal(second.state, 'MINED')
   assert.deepEqual([await stateOf(writer, id), await world.countOf(writer)], ['FAILED', 1n])
   assert.deepEqual([await finality(writer, id), await world.countOf(writer)], ['FAILED', 1n])
-})
-
-test('a cancel of the write in which a person delegates leaves it, while another write of theirs relies on it', async () => {
-  const writer = await world.poor('cancels-delegation')
-  const first = await add(writer)
-  const second = await add(writer, 2)
-  assert.notEqual((await rowOf(first.answer.id)).outer_id, (await rowOf(second.answer.id)).outer_id)
-  await cancelTransaction(world.first.app, writer, first.answer.id)
-  await keep(world)
-  await world.mine()
-  await world.mine()
-  assert.equal(await stateOf(writer, second.answer.id), 'MINED')
-  // It was asked for too late to be kept from being done.
-  assert.deepEqual([await stateOf(writer, first.answer.id), await world.countOf(writer)], ['MINED', 3n])
 })
 
 test('a write of another sponsor than that of the delegation is done before it, where a reorganisation has them so', async () => {

@@ -2,29 +2,30 @@ import { highestPrice } from '../chain/fees.ts'
 import { currentFees } from '../chain/current-fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
-import { revertDataOf } from '../chain/rpc/errors.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { dispatchData } from '../gas/dispatch.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Sponsor } from '../sponsors/sponsors.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
+import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
-import { DELEGATED, GAS_CONTRACTS } from './delegation.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
-import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from './operation.ts'
-import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
+import { addedGas, bytesOf } from './operation-gas.ts'
+import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
-/** An operation with its signature, as the dispatcher takes it. */
-export type SignedOperation = { operation: Operation; packed: Buffer }
+/** An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it. */
+export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true }
 
 /** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
@@ -37,8 +38,6 @@ const MAX_PACKED_BYTES = 98_304
 const LANES = 2
 /** parts of a transaction */
 const WHOLE = 1_000_000
-/** EIP-7702, PER_EMPTY_ACCOUNT_COST */
-const AUTHORIZATION_GAS = 25_000n
 /** seconds that an operation has to be good for when it is sent */
 export const MIN_LIFE_SECONDS = 30
 /** whose writes they are, as applications count */
@@ -167,10 +166,13 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   const [authorizations, fees, least, available] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),
-    gasOf(chain, sponsor.address, intent, operations),
+    outerGasOf(chain, {
+      ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
+      isRepacked: group.some(({ isRepacked }) => isRepacked),
+    }),
     readAt(chain, 'latest', ({ balance }) => balance(sponsor.address)),
   ]).catch((error: unknown) => {
-    throw error instanceof CannotCarry ? error : mapChainError(error)
+    throw error instanceof OuterReverts ? new CannotCarry(null) : mapChainError(error)
   })
   const gas = withAuthorizations(least, authorizations, operations)
   const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
@@ -185,31 +187,6 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   }
 }
 
-/** At most what all of it takes, by the rules of Ethereum; more where the network says so. @throws CannotCarry where it would be reverted whole */
-async function gasOf({ rpc }: Chain, from: Hex, { to, data }: Intent, operations: Operation[]): Promise<bigint> {
-  const least = outerGas(operations)
-  // Who delegates in it has its code in the question.
-  const delegating = operations.filter(({ authorizationNonce }) => authorizationNonce !== null)
-  const codes = Object.fromEntries(delegating.map((one) => [one.from, { code: DELEGATED }]))
-  let asked: bigint
-  try {
-    asked = readGas(await rpc.call('eth_estimateGas', [{ from, to, data }, 'latest', codes]))
-  } catch (error) {
-    if (revertDataOf(error) === undefined) throw error
-    throw new CannotCarry(null)
-  }
-  const wanted = (asked * 11n) / 10n + AUTHORIZATION_GAS * BigInt(delegating.length)
-  const gas = wanted > least ? wanted : least
-  return gas > MAX_GAS ? MAX_GAS : gas
-}
-
-/** Those of accounts that delegated already, by which they delegate again where that is reorganised away, are counted by nobody yet. */
-function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
-  const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))
-  const wanted = gas + AUTHORIZATION_GAS * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length)
-  return wanted > MAX_GAS ? MAX_GAS : wanted
-}
-
 /**
  * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
  * authorization of an account at a time. One that is to be cancelled delegates nothing, and one above a nonce that is free, or may
@@ -217,15 +194,16 @@ function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], o
  */
 async function authorizationsOf(
   { db }: App,
-  { chainId }: Chain,
+  chain: Chain,
   { address }: Sponsor,
   operations: Operation[],
 ): Promise<OuterAuthorization[]> {
+  const { chainId } = chain
   const wanted = new Map(
     operations.flatMap(({ from, authorizationNonce: nonce }) => (nonce === null ? [] : [[from, { from, nonce }]])),
   )
   const known = operations.map(({ from }) => from).filter((from) => !wanted.has(from))
-  const again = await delegatedElsewhere(db, chainId, address, known)
+  const again = await delegatedElsewhere(db, chain, address, known)
   if (wanted.size === 0) return again
   const rows = await retrying(() =>
     db
@@ -260,8 +238,11 @@ async function authorizationsOf(
  * Accounts that delegated in a transaction of another sponsor that is not final. A reorganisation may put that one behind this one, whatever their
  * nonces: so that they delegate here then, their authorization is carried once more. Else it is passed over, and costs its gas.
  */
-async function delegatedElsewhere(db: App['db'], chainId: number, sponsor: Hex, accounts: Hex[]) {
+async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all: Hex[]) {
+  const { accounts: here } = delegatedHere.of(chain)
+  const accounts = all.filter((account) => !here.has(`${sponsor}${account}`))
   if (accounts.length === 0) return []
+  const { chainId } = chain
   const rows = await retrying(() =>
     db
       .selectFrom('operations as o')
@@ -275,8 +256,26 @@ async function delegatedElsewhere(db: App['db'], chainId: number, sponsor: Hex, 
       .orderBy('o.authorization_nonce')
       .execute(),
   )
-  return [...new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))].map(([from, nonce]) => ({ from, nonce })) // prettier-ignore
+  const found = new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))
+  for (const account of accounts) if (!found.has(account)) here.set(`${sponsor}${account}`, true)
+  return [...found].map(([from, nonce]) => ({ from, nonce }))
 }
+
+const MAX_REMEMBERED = 100_000
+
+/**
+ * Sponsors and accounts that delegated, of which no other sponsor has an open transaction in which they do: none comes to be before blocks are
+ * reorganised. Begins anew where they may have been.
+ */
+const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
+  const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
+  let last = chain.head.current()
+  chain.head.onChange((block) => {
+    if (last !== null && block.parentHash !== last.hash) known.accounts = new BoundedMap(MAX_REMEMBERED)
+    last = block
+  })
+  return known
+})
 
 /** What is wrong with a sponsor is not the person's. */
 function explain(error: unknown): unknown {

@@ -12,6 +12,7 @@ import { secondsAgo } from './stop-lane.ts'
 import { isolateRowErrors } from './recover.ts'
 import { readAttemptsOf } from './attempts.ts'
 import { marketOf } from './market.ts'
+import type { ReplaceRequest } from './sign.ts'
 import { nextAttempt, sendCancel, sendReplacement } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
@@ -198,7 +199,7 @@ async function raiseOne(
     chain.rpc.call('eth_getBalance', [bound.from, 'latest']),
     nextAttempt(chain, bound, attempts, { wasRejected }),
   ])
-  const { kind, gas, offered } = next
+  const { kind, gas, offered, usesUp } = next
   const held = readQuantity(balance, 'balance of an account')
   const value = kind === 'cancel' ? 0n : bound.value
   const fees = affordable({ gas, offered, market, cap: chain.feeCapWei, spendable: held - value })
@@ -210,7 +211,7 @@ async function raiseOne(
     await lowBalance(app, chain, bound)
     return tooPoor({ held, needed: value + gas * highestPrice(nextFee(offered, offered, NO_CAP)) })
   }
-  return sendRaised(app, chain, bound, { kind, gas, fees })
+  return sendRaised(app, chain, bound, { kind, gas, fees, ...(usesUp === undefined ? {} : { usesUp }) })
 }
 
 const NO_CAP = 2n ** 256n
@@ -242,7 +243,7 @@ async function sendRaised(
   app: App,
   chain: Chain,
   bound: Bound,
-  next: { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees },
+  next: Omit<ReplaceRequest, 'accessToken'>,
 ): Promise<Trouble | null> {
   try {
     const { sent } = await sendReplacement(app, chain, bound, next)

@@ -32,10 +32,12 @@ const rounds = slot(
 
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
+/** the same of a sponsor's transaction: nobody comes back for it, what it was to carry goes into another, and everyone's are behind it */
+const FILL_OUTER_AFTER_SECONDS = 8
 
 /**
  * Finishes what was left between commit 1 and commit 2. Bytes that the signer's ledger holds are stored and sent; an
- * intent that has none is abandoned after 30 s: a cancel fills its nonce. Whether the cancel or a late first signature
+ * intent that has none is abandoned after 30 s, one of a sponsor after 8: a cancel fills its nonce. Whether the cancel or a late first signature
  * comes to be is decided by the ledger, which never gives out both. Nonces that were vacated and block a later one are
  * filled too.
  * @param idleSeconds  rows touched more recently are someone's work in progress
@@ -47,7 +49,11 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
   const rows = await app.db
     .selectFrom('transactions')
     .selectAll()
-    .select(sql<boolean>`created_at < now() - ${`${FILL_AFTER_SECONDS} seconds`}::interval`.as('is_old'))
+    .select(
+      sql<boolean>`created_at < case when authorizations is null then ${secondsAgo(FILL_AFTER_SECONDS)} else ${secondsAgo(FILL_OUTER_AFTER_SECONDS)} end`.as(
+        'is_old',
+      ),
+    )
     .where('chain_id', '=', chain.chainId)
     .where('state', '=', 'BOUND')
     .where('updated_at', '<=', secondsAgo(idleSeconds))

@@ -3,12 +3,15 @@ import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError, RpcError } from '../chain/rpc/rpc.ts'
+import { readRaw } from '../follower/transaction.ts'
+import { readCancel } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { readAttempts } from './attempts.ts'
 import type { BroadcastResult } from './broadcast.ts'
-import { cancelGas } from './cancel-gas.ts'
+import { cancelGas, cancelOuterGas, type UsedUp } from './cancel-gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt, type Terms } from './intent.ts'
 import { readGas } from './limits.ts'
+import { GAS_CONTRACTS } from './delegation.ts'
 import { marketOf } from './market.ts'
 import { callOf, limitOf } from './prepare.ts'
 import type { ReplaceRequest } from './sign.ts'
@@ -34,10 +37,10 @@ export async function raiseFee(
   { relieve, ...options }: { accessToken?: string; relieve?: (more: Terms) => Promise<void> } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const [attempts, wasRejected] = await Promise.all([readAttempts(app, bound), isRejected(app.db, bound)])
-  const { kind, gas, offered } = await nextAttempt(chain, bound, attempts, { wasRejected })
+  const { offered, ...next } = await nextAttempt(chain, bound, attempts, { wasRejected })
   const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
-  await relieve?.({ gas, fees: { type: 'legacy', gasPrice: priceOf(fees) - priceOf(offered) } })
-  return sendReplacement(app, chain, bound, { ...options, kind, gas, fees })
+  await relieve?.({ gas: next.gas, fees: { type: 'legacy', gasPrice: priceOf(fees) - priceOf(offered) } })
+  return sendReplacement(app, chain, bound, { ...options, ...next, fees })
 }
 
 /**
@@ -51,17 +54,32 @@ export async function nextAttempt(
   bound: Bound,
   attempts: AttemptRow[],
   { wasRejected }: { wasRejected: boolean },
-): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees }> {
+): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees; usesUp?: UsedUp }> {
   const before = termsOf(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
   const kind = before.isCancel ? 'cancel' : 'replace'
-  const gas = before.isCancel || wasRejected ? await gasAgain(chain, bound, before) : before.gas
-  return { kind, gas, offered: dearest(attempts) }
+  const usesUp = before.isCancel ? usedUpBy(bound, attempts) : undefined
+  const gas = before.isCancel || wasRejected ? await gasAgain(chain, bound, before, usesUp) : before.gas
+  return { kind, gas, offered: dearest(attempts), ...(usesUp === undefined ? {} : { usesUp }) }
+}
+
+/** What the cancel of a nonce uses up, by its bytes: another one is never signed. */
+function usedUpBy({ authorizations }: Bound, attempts: AttemptRow[]): UsedUp | undefined {
+  if (authorizations === undefined || authorizations === null) return undefined
+  const cancel = attempts.find(({ is_cancel: isCancel, raw }) => isCancel && raw !== null)
+  if (cancel === undefined) return undefined
+  const { to, data } = readRaw(Buffer.from(cancel.raw!))
+  return to === GAS_CONTRACTS.dispatcher ? readCancel(data)?.map(Number) : undefined
 }
 
 /** Never less than before: the ledger hands out those bytes already, and unused gas is not paid for. */
-async function gasAgain(chain: Chain, bound: Bound, before: Pick<Attempt, 'gas' | 'isCancel'>): Promise<bigint> {
+async function gasAgain(
+  chain: Chain,
+  bound: Bound,
+  before: Pick<Attempt, 'gas' | 'isCancel'>,
+  usesUp: UsedUp | undefined,
+): Promise<bigint> {
   try {
-    const now = before.isCancel ? await cancelGas(chain, bound.from) : await effectGas(chain, bound)
+    const now = before.isCancel ? await gasOfCancel(chain, bound, usesUp) : await effectGas(chain, bound)
     return larger(now, before.gas)
   } catch (error) {
     // Of an effect that reverts by now a node says no gas, and nonsense is none; a node that is away is asked again.
@@ -70,27 +88,40 @@ async function gasAgain(chain: Chain, bound: Bound, before: Pick<Attempt, 'gas' 
   }
 }
 
+const gasOfCancel = (chain: Chain, bound: Bound, usesUp: UsedUp | undefined): Promise<bigint> =>
+  usesUp === undefined ? cancelGas(chain, bound.from) : cancelOuterGas(chain, bound, usesUp)
+
 async function effectGas({ rpc }: Chain, { from, to, data, value }: Bound): Promise<bigint> {
   const call = callOf(from, { to, data, value })
   return limitOf(readGas(await rpc.call('eth_estimateGas', [call, 'latest'])), {})
 }
 
 /**
- * Signs, stores and sends a cancel: the same nonce, nothing to oneself, at fees that outbid every attempt so far.
+ * Signs, stores and sends a cancel: the same nonce, nothing to oneself, at fees that outbid every attempt so far. Where accounts delegate in what is
+ * cancelled they do in its cancel: what comes after may rely on that.
+ * @param options.usesUp  numbers of operations that it carries, of the person whose token it is
  * @throws as `raiseFee`
  */
 export async function sendCancel(
   app: App,
   chain: Chain,
   bound: Bound,
-  options: { accessToken?: string } = {},
+  options: { accessToken?: string; usesUp?: UsedUp } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const attempts = await readAttempts(app, bound)
-  const gas = await cancelGas(chain, bound.from).catch((error: unknown) => {
+  const delegates = (bound.authorizations?.length ?? 0) > 0
+  const isCancelled = attempts.some(({ is_cancel }) => is_cancel)
+  const usesUp = isCancelled ? usedUpBy(bound, attempts) : (options.usesUp ?? (delegates ? [] : undefined))
+  const gas = await gasOfCancel(chain, bound, usesUp).catch((error: unknown) => {
     throw mapChainError(error)
   })
   const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
-  return sendReplacement(app, chain, bound, { ...options, kind: 'cancel', gas, fees })
+  const { accessToken } = options
+  return sendReplacement(app, chain, bound, {
+    ...{ kind: 'cancel', gas, fees },
+    ...(accessToken === undefined ? {} : { accessToken }),
+    ...(usesUp === undefined ? {} : { usesUp }),
+  })
 }
 
 /** The highest of what attempts offered, field by field: a replacement has to outbid all of them. */

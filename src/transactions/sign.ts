@@ -4,7 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { claim, notSigned, part, vacate } from './bind.ts'
-import { cancelGas } from './cancel-gas.ts'
+import { cancelGas, type UsedUp } from './cancel-gas.ts'
 import { endIfDelegation } from './own-nonces.ts'
 import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from './intent.ts'
@@ -84,7 +84,13 @@ export async function restoreIntent(app: App, id: string): Promise<boolean> {
   return newest !== undefined && restoreSlot(app, newest)
 }
 
-export type ReplaceRequest = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
+export type ReplaceRequest = {
+  kind: 'replace' | 'cancel'
+  gas: bigint
+  fees: Fees
+  accessToken?: string
+  usesUp?: UsedUp
+}
 
 /** Other bytes for the nonce of a transaction, or newer ones that the ledger holds. @throws what the signer throws; conflict */
 export async function signReplacement(app: App, chain: Chain, bound: Bound, request: ReplaceRequest): Promise<Attempt> {

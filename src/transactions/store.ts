@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -11,7 +11,7 @@ import { append, keepAttempt } from './attempts.ts'
 import { holdBack, isFar } from './queue.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { oncePer, together } from './group-commit.ts'
-import { linkOperations } from './link.ts'
+import { linkedBy, linkingOf } from './link.ts'
 import { reach } from './crash-points.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -36,19 +36,17 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   return !(await holdBack(app, chain, attempt.hash))
 }
 
-/** The same of a transaction that carries operations, in one commit with them. */
+/** The same of a transaction that carries operations, in one statement with them. */
 async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
-  await storeLater(app, chain, bound, attempt, async (db) => {
-    await db
-      .updateTable('transactions')
-      .set({ state: 'SUBMITTED', ...submitted(app, chain, bound, attempt) })
-      .where('id', '=', bound.id)
-      .where('state', '=', 'BOUND')
-      .execute()
-    await linkOperations(db, app, bound, attempt.hash)
-    await reach(app, 'in-store-outer')
-  })
+  // Of what dies in a statement nothing is stored.
+  await reach(app, 'in-store-outer')
+  const linking = linkingOf(app, bound, attempt.hash)
+  const links = linking === null ? null : linkedBy(linking, sql`exists (select 1 from signed)`)
+  const [stored] = await retrying(() => insertFirst(app, chain, [{ bound, attempt }], links))
   tellSigned(app, chain, bound.from)
+  if (stored !== 'lost') return stored === 'due'
+  // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
+  assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -56,7 +54,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
-  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members))),
+  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members, null))),
 )
 
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
@@ -64,8 +62,14 @@ const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
 /**
  * `broadcast_at` is set here, not after the broadcast: it says that someone has taken it on, and saves a commit. Of what is
  * queued, the keeper has.
+ * @param links  parts of the statement that are done with it
  */
-async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Promise<StoreOutcome[]> {
+async function insertFirst(
+  app: App,
+  chain: Chain,
+  members: StoredAttempt[],
+  links: RawBuilder<unknown> | null,
+): Promise<StoreOutcome[]> {
   const at = new Date(app.now()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
     ...{
@@ -97,6 +101,7 @@ async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Pr
       update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
       from signed where transactions.id = signed.id and transactions.state = 'BOUND'
     )
+    ${links === null ? sql`` : sql`, ${links}`}
     select id, is_far from signed`.execute(app.db)
   const stored = new Map(there.map(({ id, is_far }) => [id, is_far ? 'queued' : 'due'] as const))
   return members.map(({ bound: { id } }) => stored.get(id) ?? 'lost')

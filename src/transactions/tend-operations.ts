@@ -238,7 +238,7 @@ async function packOneAgain(
     return
   }
   await reach(app, 'before-repack')
-  const result = await carry(app, chain, { operation, packed: fromHex(recalled.packed) })
+  const result = await carry(app, chain, { operation, packed: fromHex(recalled.packed), isRepacked: true })
   if (result.kind === 'failed') throw result.error
   app.telemetry.log.info('operation_packed_again', { chainId: chain.chainId, id: row.id, hash: result.hash })
 }

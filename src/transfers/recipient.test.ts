@@ -52,12 +52,28 @@ async function refusal(to: Addressee): Promise<string> {
   return error.message
 }
 
+const issuerOf = (provider: string) => ({
+  ...{
+    provider,
+    issuer: 'https://id.example',
+    audience: 'app',
+    jwksUri: null,
+    algorithms: ['RS256'],
+    subjectClaim: 'sub',
+  },
+  ...{ usernameClaims: ['name'], pictureClaim: 'picture', maxAgeSeconds: 300, isReusable: false, allowsPrivate: false },
+})
 const brings = async (clientId: string, provider: string) =>
   app.db
     .insertInto('applications')
     .values({
       ...{ client_id: clientId, name: clientId, chain_id: 1, kind: 'confidential', permissions: '[]' },
-      ...{ redirect_uris: '[]', allowed_origins: '[]', secret_hashes: '[]', issuers: JSON.stringify([{ provider }]) },
+      ...{
+        redirect_uris: '[]',
+        allowed_origins: '[]',
+        secret_hashes: '[]',
+        issuers: JSON.stringify([issuerOf(provider)]),
+      },
     })
     .execute()
 

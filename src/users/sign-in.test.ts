@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { attestingSigner } from '../../test/attesting.ts'
 import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
-import { accountIdOf, type Hex } from '../ids.ts'
+import { accountIdOf, type Hex, type UserId } from '../ids.ts'
 import { openState } from '../state.ts'
+import type { RootDb } from '../store/db.ts'
 import { findUser, provenUser, userWire } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { cleanProfile, type Profile } from './profile.ts'
@@ -156,4 +158,55 @@ test('a first sign-in that ends leaves no account without its identity, nor the 
   assert.equal(await linkIdentity(app, owner, { ...alice, subject: '8' }), 'has_own_account')
   assert.equal((await signIn(app, { ...alice, subject: '8' })).userId, 'ONE-8')
   assert.equal(await linkIdentity(app, owner, { ...alice, subject: '9' }), 'linked')
+})
+
+test('an identity that is linked while it signs in for the first time gets no account of its own beside that', async (t) => {
+  const { app, db } = await house(t)
+  const { accountId, userId } = await signIn(app, alice)
+  const other = { ...alice, provider: 'TWO' }
+  const { signer } = app
+  app.signer = {
+    ...signer,
+    async createAccount(request) {
+      if (request.userId === 'TWO-7') assert.equal(await linkIdentity(app, { accountId, userId }, other), 'linked')
+      return signer.createAccount(request)
+    },
+  }
+  assert.deepEqual(await signIn(app, other).then((one) => [one.userId, one.accountId, one.isNew]), [
+    'ONE-7',
+    accountId,
+    false,
+  ])
+  assert.equal((await db.selectFrom('accounts').selectAll().execute()).length, 1)
+})
+
+test('of a link and a first sign-in at once one is first, on two connections, and the other finds it', async (t) => {
+  const { app, db } = await house(t)
+  const owner = await signIn(app, alice)
+  const made = async (subject: string): Promise<boolean> =>
+    (await db.selectFrom('accounts').select('account_id').where('user_id', '=', `TWO-${subject}` as UserId).execute()).length > 0 // prettier-ignore
+  const leadsTo = async (subject: string): Promise<string> =>
+    (await db.selectFrom('identities').select('account_id').where('provider', '=', 'TWO').where('subject', '=', subject).executeTakeFirstOrThrow()).account_id // prettier-ignore
+  // One of the two is not committed yet when the other comes. Embedded, that one waits for the connection.
+  const during = async <T>(first: (app: App) => Promise<unknown>, second: () => Promise<T>): Promise<T> => {
+    let late: Promise<T> | undefined
+    await (db as RootDb).transaction().execute(async (inside) => {
+      await first({ ...app, db: inside as unknown as RootDb })
+      late = second()
+      await setTimeout(100)
+    })
+    return late!
+  }
+  const link = (on: App, subject: string) => linkIdentity(on, owner, { ...alice, provider: 'TWO', subject })
+  const arrive = (on: App, subject: string) => signIn(on, { ...alice, provider: 'TWO', subject })
+
+  assert.equal((await during((on) => link(on, 'linked'), () => arrive(app, 'linked'))).accountId, owner.accountId) // prettier-ignore
+  assert.deepEqual([await made('linked'), await leadsTo('linked')], [false, owner.accountId])
+  assert.equal(await during((on) => arrive(on, 'came'), () => link(app, 'came')), 'has_own_account') // prettier-ignore
+  assert.deepEqual([await made('came'), await leadsTo('came')], [true, accountIdOf('TWO', 'came')])
+
+  for (let n = 0; n < 30; n += 1) {
+    await Promise.all([link(app, `r${n}`), arrive(app, `r${n}`)])
+    assert.equal(await made(`r${n}`), (await leadsTo(`r${n}`)) !== owner.accountId, `round ${n}`)
+  }
 })

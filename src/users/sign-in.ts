@@ -82,7 +82,7 @@ async function refresh(
 
 /**
  * An account and the identity that it is made for, where they are not there: by one statement, since the identity of an account that
- * is there without it could be linked to another one.
+ * is there without it could be linked to another one. Where it leads to another, none is made.
  * @param username  of the identity, where it is made
  * @param isKeyNew  the signer made the key for this row: an address that no one was told before has no transfers from before
  * @returns whether this call made the account
@@ -101,35 +101,24 @@ export async function insertAccount(
   assert(first !== null, 'an account is made for an identity')
   const { provider, subject } = first
   const accountId = accountIdOf(provider, subject)
-  const account = {
-    account_id: accountId,
-    user_id: userId,
-    address: fromHex(address),
-    attestation: attestation === undefined ? null : fromHex(attestation),
-    is_key_new: isKeyNew,
-  }
-  const identity = { provider, subject, account_id: accountId, username: username ?? subject }
-  const insert = (into: Pick<Db, 'insertInto'>) =>
-    into
-      .insertInto('accounts')
-      .values(account)
-      .onConflict((on) => on.doNothing())
-      .returning('account_id')
-      .executeTakeFirst()
+  const proof = attestation === undefined ? null : fromHex(attestation)
+  const account = sql`${accountId}::uuid, ${userId}::text, ${fromHex(address)}::bytea, ${proof}::bytea, ${isKeyNew}::boolean`
+  const columns = sql`account_id, user_id, address, attestation, is_key_new`
   // A sponsor is no person: without an identity it is in no list of people, and nobody can send to it or sign in to it by name.
-  const row = await retrying(() =>
+  const insert =
     provider === SPONSOR_PROVIDER
-      ? insert(db)
-      : insert(
-          db.with('first', (one) =>
-            one
-              .insertInto('identities')
-              .values(identity)
-              .onConflict((on) => on.doNothing()),
-          ) as unknown as Db,
-        ),
-  )
-  return row !== undefined
+      ? sql`insert into accounts (${columns}) values (${account}) on conflict do nothing returning account_id`
+      : // Linked meanwhile, the identity leads to another account: one of its own would be nobody's. Who links it waits here, or has it.
+        sql`with first as (
+              insert into identities (provider, subject, account_id, username)
+              values (${provider}, ${subject}, ${accountId}, ${username ?? subject})
+              on conflict do nothing returning account_id)
+            insert into accounts (${columns}) select ${account}
+            where exists (select from first) or exists (
+              select from identities where provider = ${provider} and subject = ${subject} and account_id = ${accountId}::uuid)
+            on conflict do nothing returning account_id`
+  const { rows } = await retrying(() => insert.execute(db))
+  return rows.length > 0
 }
 
 /** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */

@@ -107,6 +107,10 @@ test('two heads that were shown to two readers are found by the proof between th
   const between = (one: string) => verify('--checkpoint', one, '--checkpoint', second, '--proof', proof, '--key', key)
   assert.deepEqual([between(first).code, between(split).code], [0, 1])
   assert.match(between(split).text, /of 11 records does not continue the one of 6/)
+  // Of one size nothing leads from the one to the other.
+  const empty = file('empty', JSON.stringify({ proof: [] }))
+  const same = (one: string) => verify('--checkpoint', one, '--checkpoint', first, '--proof', empty, '--key', key).code
+  assert.deepEqual([same(first), same(split)], [0, 1])
   const stranger = (await world(t, 1)).key
   const foreign = verify('--checkpoint', first, '--checkpoint', second, '--proof', proof, '--key', stranger)
   assert.deepEqual([foreign.code, /first is not signed by the key/.test(foreign.text)], [1, true])

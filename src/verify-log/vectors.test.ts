@@ -71,4 +71,9 @@ test('the vectors of docs/signing-log.md are what the signer writes and what the
   assert.equal(signNote({ size: 2, root: roots[1]!, at: 1_767_225_600_000 }, identity), note)
   assert.equal(readCheckpoint(note, vectors.key).isSigned, true)
   assert.equal(readCheckpoint(note.replace('\n2\n', '\n3\n'), vectors.key).isSigned, false)
+  // Signed by the key, under its name, but a checkpoint of another log.
+  const text = note.slice(0, note.indexOf('\n\n') + 1).replace(identity.origin, 'chatelaine-signing-log/another')
+  const id = Buffer.from(vectors.key.split('+')[1]!, 'hex')
+  const foreign = `${text}\n— ${identity.origin} ${Buffer.concat([id, identity.sign(text)]).toString('base64')}\n`
+  assert.equal(readCheckpoint(foreign, vectors.key).isSigned, false)
 })

@@ -96,11 +96,13 @@ function nameOfPart(from: Hex, part: Part): string {
 /** bytes of an operation before its calls; of a dispatch before its operations. Source: contracts/Dispatcher.sol */
 const HEADER_BYTES = 108
 const DISPATCH_BYTES = 4 + 3 * 32
+/** dispatch(address,bytes) */
+const DISPATCH = '7fa0e44b'
 
 /** The operations of a dispatcher's call, by their places; none where it is something else. */
 export function unpack(data: Hex): Packed[] {
   const bytes = Buffer.from(data.slice(2), 'hex')
-  if (bytes.length < DISPATCH_BYTES) return []
+  if (bytes.length < DISPATCH_BYTES || bytes.toString('hex', 0, 4) !== DISPATCH) return []
   const space: Hex = `0x${bytes.subarray(16, 36).toString('hex')}`
   const end = DISPATCH_BYTES + Number(BigInt(`0x${bytes.subarray(68, 100).toString('hex')}`))
   const all: Packed[] = []

@@ -222,7 +222,7 @@ async function raising(stage: Stage): Promise<void> {
   await dies(world.servers, step)
 }
 
-/** A person cancels what is alone in its transaction: that is cancelled by its nonce. */
+/** A person cancels what is alone in its transaction: at its nonce the id is used up. */
 async function cancelling(stage: Stage): Promise<void> {
   const { target, step } = stage
   const [write] = await withheld(stage, 1)

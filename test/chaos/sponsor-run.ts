@@ -3,6 +3,7 @@ import { judgeSponsored, type SponsoredVerdict } from './sponsor-judge.ts'
 import { loseTails } from './sponsor-tail.ts'
 import { isChangedMind, wantOfPerson, withSponsors } from './sponsor-world.ts'
 import { anyServer, change } from './transactions-client.ts'
+import { describe } from './transactions-report.ts'
 import { run, type RunOptions, type RunReport } from './transactions-run.ts'
 
 /** Points that every replica dies at during the storm: of an operation, of what carries it, and of what blocks say. */
@@ -58,4 +59,10 @@ export async function runSponsored(options: SponsoredRunOptions): Promise<Sponso
     },
   })
   return { ...report, lostTails } as SponsoredReport
+}
+
+/** One run in a few lines, for people. */
+export const describeSponsored = (report: SponsoredReport): string => {
+  const { failed, undelegated, packedAgain } = report.verdict
+  return `${describe(report)}\n  failed for good ${failed}, of these without delegation ${undelegated}; packed again ${packedAgain}; tails lost ${report.lostTails}`
 }

@@ -62,7 +62,7 @@ export async function loseTails(world: ChaosWorld, signal: AbortSignal): Promise
   while (world.db !== null && !signal.aborted) {
     await pause(BETWEEN_MS + world.roll() * BETWEEN_MS)
     if (!world.servers.some((server) => server.isReady())) continue
-    const goBack = await rememberAll(world.db).catch((error: unknown) => (console.log('DEBUG', error), null))
+    const goBack = await rememberAll(world.db).catch(() => null)
     if (goBack === null) continue
     await pause(500 + world.roll() * TAIL_MS)
     if (signal.aborted) break

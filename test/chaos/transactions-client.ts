@@ -2,7 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { BATCH_ROUTE } from '../../src/contracts/write-batch.ts'
 import { WRITE_ROUTE } from '../../src/contracts/write.ts'
+import { readGasContracts } from '../../src/gas/contracts.ts'
+import { readCancel } from '../../src/gas/dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
+import { fromHex } from '../../src/store/bytes.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
 /**
@@ -114,9 +117,15 @@ export type Effect = { to: Hex | null; data: Hex; value: bigint }
 /** A name for what a transaction does, the same for the same effect. */
 export const nameOf = (from: Hex, { to, data, value }: Effect): string => `${from} ${to} ${data} ${value}`
 
-/** True for the cancel of an account: nothing to oneself. */
+/** True for the cancel of an account: nothing to oneself, or of a sponsor's transaction: ids are used up, and nothing is done. */
 export const doesNothing = (from: Hex, { to, data, value }: Effect): boolean =>
-  to === from && data === '0x' && value === 0n
+  value === 0n && ((to === from && data === '0x') || usesUp({ to, data }))
+
+/** A cancel by the dispatcher, to the last byte. */
+export const usesUp = ({ to, data }: Pick<Effect, 'to' | 'data'>): boolean =>
+  to === DISPATCHER && readCancel(fromHex(data)) !== null
+
+const DISPATCHER = readGasContracts().dispatcher
 
 /** One try. Null when there was no answer. */
 export async function tryOnce(

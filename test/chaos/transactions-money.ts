@@ -1,13 +1,17 @@
+import { parseTransaction } from 'viem'
 import type { Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
 import { judgeBalances, TRANSFER } from './transactions-balances.ts'
 import { askAll, type Log } from './transactions-chain.ts'
+import { usesUp } from './transactions-client.ts'
 import { nameOfRow, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
 
 /** wei: what the signer signs at most for one transaction (SIGNER_MAX_FEE_WEI) */
 const MAX_FEE = 10n ** 18n
 /** gas units of a cancel on this chain */
 const CANCEL_GAS = 21_000n
+/** at most, of one by the dispatcher with as many authorizations as are in one transaction here */
+const MAX_CANCEL_GAS = 5_000_000n
 /** rows whose gas is estimated once more */
 const MAX_ESTIMATES = 400
 
@@ -78,8 +82,12 @@ const isRaised = (now: Offer, before: Offer, by: bigint, of: bigint): boolean =>
 /** The gas limit is the estimate, a quarter and 10,000 more; what costs the same in every state is estimated again. */
 async function judgeGas({ rows, attempts, world, byHash, receipts }: Evidence, tell: Tell): Promise<void> {
   for (const row of rows)
-    for (const { hash, gas_limit, is_cancel } of attempts.get(row.id) ?? []) {
-      if (BigInt(gas_limit) !== (is_cancel ? CANCEL_GAS : BigInt(row.gas_limit)))
+    for (const { hash, raw, gas_limit, is_cancel } of attempts.get(row.id) ?? []) {
+      const cancel = is_cancel && raw !== null ? parseTransaction(toHex(raw)) : null
+      // What uses ids up takes more the more accounts delegate in it.
+      const isOfOuter = cancel !== null && usesUp({ to: (cancel.to?.toLowerCase() as Hex) ?? null, data: cancel.data ?? '0x' }) // prettier-ignore
+      const expected = is_cancel ? CANCEL_GAS : BigInt(row.gas_limit)
+      if (isOfOuter ? BigInt(gas_limit) > MAX_CANCEL_GAS : BigInt(gas_limit) !== expected)
         tell('price', `${nameOfRow(row)} was sent with ${gas_limit} gas, its row has ${row.gas_limit}`)
       const used = byHash.has(toHex(hash)) ? receipts.get(toHex(hash))!.gasUsed : 0n
       if (used > BigInt(gas_limit)) tell('price', `${nameOfRow(row)} used ${used} of ${gas_limit} gas`)

@@ -32,7 +32,9 @@ export const mutantTable = (): string =>
   ].join('\n')
 
 /** A copy of the program with the mistake in it. @throws as `applied` */
-export async function plant(mutant: Mutant): Promise<{ home: string; remove(): Promise<void> }> {
+export async function plant(
+  mutant: Pick<Mutant, 'name' | 'patches'>,
+): Promise<{ home: string; remove(): Promise<void> }> {
   const files = await applied(mutant)
   const home = await mkdtemp(join(tmpdir(), 'chatelaine-mutant-'))
   for (const part of ['src', 'test']) await cp(join(PROJECT, part), join(home, part), { recursive: true })
@@ -47,7 +49,7 @@ export async function plant(mutant: Mutant): Promise<{ home: string; remove(): P
  * The files that a mistake changes, with it in them.
  * @throws Error when a patch does not apply exactly once: the code has moved on, and the mutant has to follow
  */
-export async function applied({ name, patches }: Mutant): Promise<Map<string, string>> {
+export async function applied({ name, patches }: Pick<Mutant, 'name' | 'patches'>): Promise<Map<string, string>> {
   const files = new Map<string, string>()
   for (const [file, from, to] of patches) {
     const text = files.get(file) ?? (await readFile(join(PROJECT, 'src', file), 'utf8'))

@@ -227,10 +227,14 @@ test('a user who was sent every hostile token sees history and balances, at one 
     60_000,
   )
 
-  await until('each token was asked what it calls itself', async () => {
-    const rows = await here.app.db.selectFrom('tokens').select('address').where('state', '=', 'NEW').execute()
-    return rows.length === 0
-  })
+  await until(
+    'each token was asked what it calls itself',
+    async () => {
+      const rows = await here.app.db.selectFrom('tokens').select('address').where('state', '=', 'NEW').execute()
+      return rows.length === 0
+    },
+    60_000,
+  )
   const history = await pages(`/v1/users/${alice.userId}/history?limit=70`)
   const entries = history.flatMap(({ body }) => body)
   assert.equal(new Set(entries.map((entry) => entry.amount.tokenAddress.toLowerCase())).size, seen.length)

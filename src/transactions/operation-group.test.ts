@@ -1,0 +1,224 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, test } from 'node:test'
+import { keep } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import { watchStatements } from '../../test/watch-statements.ts'
+import type { Writer } from '../../test/writing.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+import { newTransactionId, transactionIdOf } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { EVERYONE, spentOfBudget, spentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { bindOperation, type OperationBinding } from './bind-operation.ts'
+import { interruptSteps } from './crash-points.ts'
+
+/** Operations that arrive together: they share a commit, a transaction, and nothing else. */
+let world: Sponsored
+/** Accounts for which the signer's policy denies everything. */
+const denied = new Set<string>()
+const watch = watchStatements()
+before(async () => {
+  world = await sponsored()
+  const { app } = world.first
+  const { signer } = app
+  app.db = watch.over(app.db)
+  app.signer = {
+    ...signer,
+    signOperation: (request) =>
+      denied.has(request.from)
+        ? Promise.reject(new AppError('policy_denied', 'Denied: no-writes.'))
+        : signer.signOperation(request),
+  }
+})
+afterEach(async () => {
+  watch.rest()
+  interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
+  await world.mine()
+})
+after(() => world?.close())
+
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index)
+const codes = (ends: PromiseSettledResult<unknown>[]): (ErrorCode | 'ok' | 'error')[] =>
+  ends.map((end) => (end.status === 'fulfilled' ? 'ok' : end.reason instanceof AppError ? end.reason.code : 'error'))
+const PLENTY: SponsorBudget = { perUser: 10n ** 18n, perApplication: 10n ** 18n, contracts: null }
+let sequence = 1_000_000
+const bindingOf = (writer: Writer, more: Partial<OperationBinding> = {}): OperationBinding => ({
+  ...{ id: newTransactionId(), accountId: writer.accountId, clientId: writer.clientId, chainId: 31_337 },
+  ...{ from: writer.address, space: world.first.chain.gasSpace!, sequence: sequence++, gas: 50_000n, deadline: 1 },
+  calls: [{ to: fromHex(world.probe), value: 7n, data: Buffer.of(1, 2, 3) }],
+  ...{ authorizationNonce: 3, requestHash: Buffer.alloc(32, 5), abi: 'add(uint256)', charged: 10n, budget: PLENTY },
+  ...more,
+})
+const bind = (binding: OperationBinding) => bindOperation(world.first.app, world.first.chain, binding)
+const rowOf = (id: string) => world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirst()
+
+test('operations that arrive together are bound in as many statements as one', async () => {
+  const people = [await world.poor('together-a'), await world.poor('together-b')]
+  let statements = 0
+  watch.onStatement = () => statements++
+  await bind(bindingOf(people[0]!))
+  const alone = statements
+  statements = 0
+  const [before, onNetwork] = [await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)]
+  const members = upTo(60).map((index) => bindingOf(people[index % 2]!, { charged: BigInt(1 + index) }))
+  assert.deepEqual(new Set(await Promise.all(members.map(bind))), new Set(['bound']))
+  assert.equal(statements, alone)
+  const sum = members.reduce((all, { charged }) => all + charged, 0n)
+  assert.equal(await spentOfBudget(world.db, 'demo'), before + sum)
+  assert.equal(await spentOnNetwork(world.db, 31_337), onNetwork + sum)
+  const own = members.filter((_, index) => index % 2 === 1).reduce((all, { charged }) => all + charged, 0n)
+  assert.equal(await spentOfBudget(world.db, 'demo', people[1]!.accountId), own)
+})
+
+test('a row has all that was bound, however many share the statement', async () => {
+  const writer = await world.poor('columns')
+  const [one, plain] = [bindingOf(writer), bindingOf(writer, { authorizationNonce: null, requestHash: null })]
+  await Promise.all([one, plain].map(bind))
+  const row = (await rowOf(one.id))!
+  assert.deepEqual(
+    [row.account_id, row.client_id, row.chain_id, toHex(row.sender), toHex(row.space), row.sequence, row.gas_limit],
+    [writer.accountId, 'demo', 31_337, writer.address, one.space, one.sequence, 50_000],
+  )
+  assert.deepEqual(
+    [row.deadline, row.authorization_nonce, row.abi, row.charged, row.state, row.claims, row.transitions],
+    [1, 3, 'add(uint256)', '10', 'BOUND', 1, []],
+  )
+  assert.deepEqual(Buffer.from(row.request_hash!), Buffer.alloc(32, 5))
+  assert.match(Buffer.from(row.calls).toString('hex'), /010203$/)
+  assert.equal(row.hour.getTime() % 3_600_000, 0)
+  const without = (await rowOf(plain.id))!
+  assert.deepEqual([without.authorization_nonce, without.request_hash], [null, null])
+})
+
+test('of a group each is refused for itself: a key that is there, one that is twice in it, a budget that ends within it', async () => {
+  const [writer, other] = [await world.poor('refused'), await world.poor('beside')]
+  const there = bindingOf(writer)
+  await bind(there)
+  const before = await spentOfBudget(world.db, 'demo', writer.accountId)
+  const tight = { ...PLENTY, perUser: before + 25n }
+  const twice = newTransactionId()
+  const ends = await Promise.all(
+    [
+      bindingOf(writer, { id: there.id }),
+      bindingOf(other, { id: twice }),
+      bindingOf(other, { id: twice }),
+      bindingOf(writer, { budget: tight }),
+      bindingOf(writer, { budget: tight }),
+      bindingOf(writer, { budget: tight }),
+      bindingOf(writer, { budget: tight, charged: 5n }),
+      bindingOf(other, { budget: { ...PLENTY, perApplication: 9n } }),
+      bindingOf(other),
+    ].map(bind),
+  )
+  const said = ends.map((end) => (typeof end === 'string' ? end : end.of))
+  assert.deepEqual(said, ['key is taken', 'bound', 'key is taken', 'bound', 'bound', 'person', 'bound', 'application', 'bound']) // prettier-ignore
+  const [refused, never] = [ends[5]!, ends[7]!]
+  assert.ok(typeof refused === 'object' && refused.resetsAt! > new Date())
+  assert.ok(typeof never === 'object' && never.resetsAt === null)
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), before + 25n)
+  assert.equal(await spentOfBudget(world.db, 'demo', other.accountId), 20n)
+})
+
+test('the budget of a network ends within a group, too', async () => {
+  const [writer, other] = [await world.poor('network-a'), await world.poor('network-b')]
+  const cap = (await spentOnNetwork(world.db, 31_337)) + 20n
+  const setCap = (wei: string | null) => world.db.updateTable('networks').set({ sponsor_per_day: wei }).execute()
+  await setCap(String(cap))
+  try {
+    const ends = await Promise.all([writer, other, writer].map((one) => bind(bindingOf(one))))
+    assert.deepEqual(ends.map((end) => (typeof end === 'string' ? end : end.of)), ['bound', 'bound', 'network']) // prettier-ignore
+  } finally {
+    await setCap(null)
+  }
+  assert.equal(await spentOnNetwork(world.db, 31_337), cap)
+})
+
+test('a number that another has keeps nobody else from being bound, and reserves nothing', async () => {
+  const writer = await world.poor('numbers')
+  const first = bindingOf(writer)
+  await bind(first)
+  const tight = { ...PLENTY, perUser: 20n }
+  const ends = await Promise.all([
+    bind(bindingOf(writer, { sequence: first.sequence })),
+    // What the one before it did not reserve is there for this one.
+    bind(bindingOf(writer, { budget: tight })),
+  ])
+  assert.deepEqual(ends, ['sequence is taken', 'bound'])
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 20n)
+})
+
+test('a group that dies in its commit has bound nobody, and reserved nothing', async () => {
+  const writer = await world.poor('dies')
+  const members = upTo(5).map(() => bindingOf(writer))
+  interruptSteps(world.first.app, (step) => {
+    if (step === 'in-bind-operation') throw new Error('killed')
+  })
+  const ends = await Promise.allSettled(members.map(bind))
+  assert.ok(ends.every(({ status }) => status === 'rejected'))
+  for (const { id } of members) assert.equal(await rowOf(id), undefined)
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 0n)
+  assert.deepEqual(await world.db.selectFrom('gas_spent').select('wei').where('account_id', '=', writer.accountId).where('account_id', '<>', EVERYONE).execute(), []) // prettier-ignore
+})
+
+test('writes that arrive together: who is refused, repeats, or has another’s key changes nothing for the others', async () => {
+  const people: Writer[] = []
+  for (const index of upTo(6)) people.push(await world.poor(`mixed-${index}`))
+  const small = await world.poor('mixed-small', 'small')
+  const barred = await world.poor('mixed-barred')
+  denied.add(barred.address)
+  const { answer: told } = await world.add(world.first, people[0]!, 1, 'told')
+  const add = (writer: Writer, amount: number, key?: string) => world.add(world.first, writer, amount, key)
+  const ends = await Promise.allSettled([
+    ...people.map((writer) => add(writer, 2)),
+    add(small, 2),
+    add(barred, 2, 'barred'),
+    add(people[0]!, 1, 'told'),
+    add(people[0]!, 5, 'told'),
+    add(people[1]!, 4, 'same'),
+    add(people[1]!, 4, 'same'),
+    add(people[2]!, 8, 'other'),
+    add(people[2]!, 16, 'other'),
+  ])
+  const said = codes(ends)
+  assert.deepEqual(said.slice(0, 8), [...upTo(6).map(() => 'ok'), 'gas_budget_exhausted', 'policy_denied'])
+  assert.deepEqual(said.slice(8, 10), ['ok', 'idempotency_key_reused'])
+  const repeated = ends[8] as PromiseFulfilledResult<Awaited<ReturnType<typeof add>>>
+  assert.deepEqual([repeated.value.isReplay, repeated.value.answer.hash], [true, told.hash])
+  // Of two at once one is in progress, with the same body or another.
+  assert.deepEqual([said.slice(10, 12), said.slice(12)].map((two) => two.toSorted()), [['idempotency_in_flight', 'ok'], ['idempotency_in_flight', 'ok']]) // prettier-ignore
+  const id = transactionIdOf({ accountId: barred.accountId, clientId: 'demo', route: '/v1/contracts/method/write', key: 'barred' }, 0) // prettier-ignore
+  assert.equal(await rowOf(id), undefined)
+  await world.mine()
+  assert.deepEqual(await Promise.all([...people.slice(3), small, barred].map(world.countOf)), [2n, 2n, 2n, 0n, 0n])
+  assert.equal(await world.countOf(people[0]!), 3n)
+  assert.equal(await world.countOf(people[1]!), 6n)
+  const third = await world.countOf(people[2]!)
+  assert.ok(third === 10n || third === 18n, String(third))
+  // What was refused by the signer reserves nothing any more.
+  assert.equal(await spentOfBudget(world.db, 'demo', barred.accountId), 0n)
+})
+
+test('what was in a transaction that did not do it is run once before it goes into another; what was not is not', async () => {
+  const writer = await world.poor('again')
+  await world.add(world.first, writer)
+  await world.mine()
+  // A network is asked for its gas with the first of them.
+  await world.add(world.first, writer)
+  const run: string[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if ((params[0] as { to?: string } | null)?.to === world.dispatcher && params.length === 3) run.push(method)
+    return next()
+  })
+  const { answer } = await world.add(world.first, writer)
+  assert.deepEqual(run, [])
+  const { outer_id: first } = (await rowOf(answer.id))!
+  await world.cancelOuter(first!)
+  await until('it is packed again', async () => {
+    await keep(world)
+    return (await rowOf(answer.id))!.outer_id !== first
+  })
+  assert.deepEqual(run, ['eth_call'])
+  await world.mine()
+  assert.equal(await world.countOf(writer), 3n)
+})
