@@ -99,7 +99,9 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'what sponsors paid is not counted',
     scenario: 'plain',
     caughtBy: 'money',
-    patches: [['transactions/count-operations.ts', 'costs.get(row.id) ?? 0n)', '0n * (costs.get(row.id) ?? 0n))']],
+    patches: [
+      ['transactions/count-operations.ts', 'const wei = costs.get(id) ?? 0n', 'const wei = 0n * (costs.get(id) ?? 0n)'],
+    ],
   },
   {
     name: 'what its person cancelled is packed again',
