@@ -25,7 +25,7 @@ export type Sponsored = Writing & {
   sponsor(name: string): Promise<Sponsor>
   balanceOf(address: Hex): Promise<bigint>
   submit(writer: Writer, body: { to: Hex; data: Hex; gas?: string }): ReturnType<typeof submitTransaction>
-  /** writes that share a transaction: they come while two others are on their way, of people who have delegated */
+  /** writes that share a transaction: they come while two others are on their way */
   inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]>
   /** what a sponsor sent is cancelled by nonce */
   cancelOuter(id: string): Promise<void>
@@ -90,18 +90,17 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
 
   async function inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]> {
     const before = [await poor(`busy-${busy++}`), await poor(`busy-${busy++}`)]
-    for (const writer of before) await world.add(world.first, writer)
-    await world.mine()
     const { promise, resolve } = Promise.withResolvers<void>()
     let asked = 0
-    world.first.misbehave(async (method, params, next) => {
-      const to = (params[0] as { to?: string } | undefined)?.to
-      if (method === 'eth_estimateGas' && to?.toLowerCase() === dispatcher) {
+    const { signer: real } = app
+    app.signer = {
+      ...real,
+      signOuter: async (request) => {
         asked++
         await promise
-      }
-      return next()
-    })
+        return real.signOuter(request)
+      },
+    }
     const underWay: Promise<unknown>[] = []
     for (const [index, writer] of before.entries()) {
       underWay.push(world.add(world.first, writer))
@@ -114,7 +113,7 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     await new Promise((done) => setTimeout(done, 1_000))
     resolve()
     await Promise.all(underWay)
-    world.first.misbehave(null)
+    app.signer = real
     return together
   }
 
