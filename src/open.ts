@@ -155,7 +155,8 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (main !== null) await registerDemo(app, main)
     await recallHead(app)
     if (main !== null && embedded !== null && main.gas !== 'self') await openHouse(app, main, embedded)
-    await refuseUnsponsored(app, main)
+    const why = main && (await explainUnsponsored(main))
+    if (why !== null) throw new Error(`sponsors cannot send for people on ${main!.name}: ${why}`)
     if (keys !== null) revocations = await openRevocations(app, keys, opened)
     const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 
@@ -259,7 +260,7 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
     throw new Error(`the network ${taken} has nodes in NETWORKS_FILE and in RPC_URL: remove one of them`)
   if (chains.size + fromSettings.length + stored.length === 0)
     throw new Error('there is no network to serve: add one with `chatelaine network add`, or set RPC_URL')
-  return openNetworks(place, [...fromSettings, ...stored], chains)
+  return openNetworks(place, [...fromSettings, ...stored], chains, { explain: explainUnsponsored })
 }
 
 /** The embedded chain has its sponsor from the start, with more than anyone spends. */
@@ -269,19 +270,9 @@ async function openHouse(app: App, { chainId }: Chain, embedded: EmbeddedChain):
   await embedded.allowSponsor(address)
 }
 
-/**
- * Networks where sponsors are to send what people sign, and cannot: that of the settings ends the start, another is not served.
- * @throws Error
- */
-async function refuseUnsponsored({ chains, telemetry }: App, main: Chain | null): Promise<void> {
-  for (const chain of chains.values()) {
-    const why = chain.gas === 'sponsor' ? await explainSponsoring(chain) : null
-    if (why === null) continue
-    if (chain === main) throw new Error(`sponsors cannot send for people on ${chain.name}: ${why}`)
-    telemetry.log.error('network_cannot_sponsor', { network: chain.name, reason: why })
-    chains.delete(chain.chainId)
-  }
-}
+/** Why sponsors cannot send what people sign where they are to; null where they can, or need not. @throws RpcUnavailable */
+const explainUnsponsored = async (chain: Chain): Promise<string | null> =>
+  chain.gas === 'sponsor' ? explainSponsoring(chain) : null
 
 /** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */
 async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Telemetry): Promise<void> {

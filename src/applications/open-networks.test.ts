@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import type { Chain } from '../chain/network.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { readConfig } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { bindNetwork, templatesAt, type NetworkFacts } from './networks.ts'
@@ -193,4 +194,28 @@ test('a file of nodes that cannot be used is refused with every place, never wit
       (error: Error) => problem.test(error.message) && !error.message.includes('secret-key'),
     )
   }
+})
+
+test('a network that cannot be served as its settings say is not, and one whose node gave no answer to that is asked again', async () => {
+  const [one, two] = [await openSilentNode({ chainId: 1 }), await openSilentNode({ chainId: 2 })]
+  const chains = new Map<number, Chain>()
+  let looks = 0
+  const explain = async ({ chainId }: Chain) => {
+    if (chainId === 1) return 'it has no contracts'
+    if (++looks < 3) throw new RpcUnavailable('the node took too long', { timedOut: true })
+    return null
+  }
+  const wanted = [want('one', 1, one.url), want('two', 2, two.url)]
+  const keepTrying = await openNetworks(place, wanted, chains, { retryEveryMs: 20, explain })
+  assert.deepEqual([...chains.keys()], [])
+  const { promise, resolve } = Promise.withResolvers<Chain>()
+  const stop = keepTrying(resolve)
+  assert.equal((await promise).chainId, 2)
+  await stop()
+  assert.deepEqual([...chains.keys()], [2])
+  assert.equal(looks, 3)
+  const refusals = logged.filter((entry) => (entry as { event: string }).event === 'network_cannot_sponsor')
+  assert.deepEqual(refusals, [{ event: 'network_cannot_sponsor', fields: { network: 'one', reason: 'it has no contracts' }, error: 'undefined' }]) // prettier-ignore
+  closeAll(chains)
+  await Promise.all([one.close(), two.close()])
 })

@@ -120,7 +120,8 @@ async function connectNetwork(
 }
 
 /**
- * Opens networks side by side into `chains`. One whose nodes are down keeps nobody from starting: it is tried again.
+ * Opens networks side by side into `chains`. One whose nodes are down keeps nobody from starting: it is tried again. One that cannot be
+ * served as its settings say is not, until the next start.
  * @returns what begins to try again, and itself returns the way to stop
  * @throws Error when a network is another chain than the one said
  */
@@ -128,7 +129,14 @@ export async function openNetworks(
   place: NetworkContext,
   wanted: readonly NetworkToOpen[],
   chains: Map<number, Chain>,
-  { retryEveryMs = RETRY_EVERY_MS } = {},
+  {
+    retryEveryMs = RETRY_EVERY_MS,
+    explain = async () => null,
+  }: {
+    retryEveryMs?: number
+    /** Why a network cannot be served as its settings say. @throws RpcUnavailable */
+    explain?: (chain: Chain) => Promise<string | null>
+  } = {},
 ): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
   const waiting = new Set<NetworkToOpen>()
   const ends = await Promise.allSettled(wanted.map(async (network) => open(network)))
@@ -138,8 +146,17 @@ export async function openNetworks(
   async function open(network: NetworkToOpen): Promise<Chain | null> {
     try {
       const chain = await openNetwork(place, network)
-      chains.set(chain.chainId, chain)
+      const why = await explain(chain).catch((error: unknown) => {
+        closeChain(chain)
+        throw error
+      })
       waiting.delete(network)
+      if (why !== null) {
+        closeChain(chain)
+        place.telemetry.log.error('network_cannot_sponsor', { network: network.name, reason: why })
+        return null
+      }
+      chains.set(chain.chainId, chain)
       return chain
     } catch (error) {
       if (!(error instanceof RpcUnavailable || error instanceof RpcError)) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
-import { RpcError } from '../chain/rpc/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { explainSponsoring } from './probe-sponsor.ts'
 
 let world: Sponsored
@@ -34,4 +34,20 @@ test('a network that can is told from one that lacks a part, which is named', as
   // One that passes authorizations over lets an account without code succeed at anything.
   const delegates = (params: unknown[]) => 'authorizationList' in (params[0] as object)
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && delegates(params) ? '0x' : next())))!, /nobody signed succeeds/) // prettier-ignore
+})
+
+test('a node that is away has said nothing, at whichever question', async () => {
+  const { chain } = world.first
+  const asking = async (silent: number) => {
+    let asked = 0
+    const call: typeof chain.rpc.call = (method, params) =>
+      asked++ === silent
+        ? Promise.reject(new RpcUnavailable('away', { timedOut: false }))
+        : chain.rpc.call(method, params)
+    return [await explainSponsoring({ ...chain, rpc: { call } }).catch((error: unknown) => error), asked] as const
+  }
+  const [fine, count] = await asking(-1)
+  assert.equal(fine, null)
+  assert.ok(count >= 7, String(count))
+  for (let silent = 0; silent < count; silent++) assert.ok((await asking(silent))[0] instanceof RpcUnavailable, String(silent)) // prettier-ignore
 })

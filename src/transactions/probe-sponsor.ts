@@ -1,5 +1,5 @@
 import { readBytes } from '../chain/rpc/answers.ts'
-import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
+import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
 import { rehearseDelegation, DeployRefusal } from '../gas/deploy.ts'
 import { rehearsalCode } from '../gas/rehearse.ts'
 import type { Hex } from '../ids.ts'
@@ -31,6 +31,13 @@ export async function explainSponsoring({
   if (typeof gasSpace !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
     return 'it has no gas space, which is the address of the key that `chatelaine network deploy-gas` was given'
   const { dispatcher, delegate, dispatcherCode, delegateCode } = GAS_CONTRACTS
+  let outage: RpcUnavailable | null = null
+  // A rehearsal takes what a node refuses as an answer; one that is away has given none.
+  const ask = <T>(method: string, params: unknown[]): Promise<T> =>
+    rpc.call<T>(method, params).catch((error: unknown) => {
+      if (error instanceof RpcUnavailable) outage = error
+      throw error
+    })
   try {
     const codes = await Promise.all(
       [dispatcher, delegate].map((address) => rpc.call('eth_getCode', [address, 'latest'])),
@@ -52,9 +59,11 @@ export async function explainSponsoring({
       { [SOMEONE]: { code: PROBE } },
     ])
     if (readBytes(ran, 'answer of a rehearsal').length !== 66) return 'its node does not take state overrides'
-    await rehearseDelegation({ chainId, ask: (method, params) => rpc.call(method, params) }, GAS_CONTRACTS)
+    await rehearseDelegation({ chainId, ask }, GAS_CONTRACTS)
+    if (outage !== null) throw outage
     return null
   } catch (error) {
+    if (outage !== null) throw outage
     if (error instanceof DeployRefusal) return error.message
     if (error instanceof RpcError) return `its node refuses a rehearsal: ${error.message}`
     throw error
