@@ -8,6 +8,7 @@ import { userIdOf } from '../ids.ts'
 import { linesOf } from '../lines.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
+import { MAX_OPEN_EXPORTS } from '../signer/wire.ts'
 import { recorded } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import { openState } from '../state.ts'
@@ -104,12 +105,19 @@ export function account(): Command {
 }
 
 async function listRequested(given: JsonOption): Promise<void> {
-  const requested = await withSignerOrServer(
+  const { exports: requested, total } = await withSignerOrServer(
     (signer) => listExports({ signer }),
-    (ask) => ask<ExportState[]>('GET', '/accounts/exports'),
+    async (ask) => ({ exports: await ask<ExportState[]>('GET', '/accounts/exports'), total: null }),
   )
   const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt ?? '', readyAt ?? ''])
   print(given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
+  process.stderr.write(missingOf(requested.length, total))
+}
+
+/** @param total  null: whoever answered does not say */
+export function missingOf(listed: number, total: number | null): string {
+  if (total === null ? listed < MAX_OPEN_EXPORTS : listed >= total) return ''
+  return `These are the newest ${listed}${total === null ? '; there may be more' : ` of ${total}`}.\n`
 }
 
 async function cancelRequested(user: string, given: JsonOption): Promise<void> {

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { sends } from '../http/openapi-headers.ts'
 import { answers, NoQuery } from '../http/wire.ts'
 import { SignedOut } from '../oauth/wire.ts'
 import { StoppedLane } from '../transactions/lane-wire.ts'
@@ -87,8 +88,10 @@ export const listExports = {
   ...shared,
   operationId: 'listKeyExports',
   summary: 'Keys that people have requested',
-  description: 'Requests under way, the oldest first, at most 500: docs/guides/leaving.md.',
+  description:
+    'Requests under way: the newest 500, the oldest first; `X-Total-Count` is how many there are (docs/guides/leaving.md).',
   querystring: NoQuery,
+  ...sends('X-Total-Count'),
   ...answers(Type.Array(ExportState), 503),
 }
 export const cancelExport = {

@@ -21,14 +21,17 @@ const operate = (method: string, path: string) =>
 
 test('the operator sees a key that was requested past the server, and ends it', async () => {
   const { alice } = here
-  assert.deepEqual((await operate('GET', 'exports')).body, [])
+  const none = await operate('GET', 'exports')
+  assert.deepEqual([none.body, none.headers.get('x-total-count')], [[], '0'])
   const { keys } = JSON.parse(await readFile(join(here.dataDir, 'auth-keys.json'), 'utf8')) as PrivateKeys
   const jwk = keys.find(({ alg }) => alg === 'ES256')!
   const token = exportTokens({ key: (await importJWK(jwk, 'ES256')) as CryptoKey, issuer: here.facts.issuer })
   const signer = connectSigner({ path: here.app.config.SIGNER_SOCKET ?? join(here.dataDir, 'signer.sock') })
   await signer.askKey({ token: await token(alice.userId, 'ask', { header: { kid: jwk.kid } }) })
   signer.close()
-  const [requested, ...others] = (await operate('GET', 'exports')).body
+  const listed = await operate('GET', 'exports')
+  assert.equal(listed.headers.get('x-total-count'), '1')
+  const [requested, ...others] = listed.body
   assert.deepEqual(
     [requested.userId, requested.state, requested.exportedAt, others.length],
     [alice.userId, 'waiting', null, 0],

@@ -191,7 +191,11 @@ export async function operatorApi(
     )
 
     /** GET /operator/v1/accounts/exports. Errors: signer_unavailable. */
-    scope.get('/operator/v1/accounts/exports', { schema: accountWire.listExports }, () => listExports(app))
+    scope.get('/operator/v1/accounts/exports', { schema: accountWire.listExports }, async (_request, reply) => {
+      const { exports, total } = await listExports(app)
+      if (total !== null) void reply.header('x-total-count', total)
+      return exports
+    })
 
     /** POST /operator/v1/accounts/:userId/cancel-export. Errors: not_found, signer_unavailable. */
     scope.post<{ Params: { userId: string } }>(

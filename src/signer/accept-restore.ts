@@ -148,7 +148,7 @@ export async function acceptRestore(
 
 /** Lapsed ones too: a clock that is set back would bring them back. */
 function cancelRequests(records: ExportRecords, ledger: Ledger): number {
-  const users = records.open(Number.MAX_SAFE_INTEGER)
+  const users = records.open()
   for (const userId of users) {
     const { address, request } = records.newest(userId)!
     const evidence = JSON.stringify({ request })

@@ -28,8 +28,8 @@ export type ExportRecords = {
   isUsed: (userId: string, jti: string) => boolean
   /** keys that left, or were brought, by some records after one, oldest first; `head`: there was no record above that */
   since: (seq: number, some: { within: number; most: number }) => { left: LeftKey[]; head: number }
-  /** people whose newest record is a request, the oldest first */
-  open: (most: number) => string[]
+  /** people whose newest record is a request, lapsed or not, the oldest first */
+  open: () => string[]
 }
 
 type LeftKey = { seq: number; userId: string; at: number; address: Buffer; isBrought: boolean }
@@ -57,7 +57,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   const open = db.prepare(`SELECT user_id FROM ledger AS asked WHERE kind = 'export-request' AND kind IN ${KINDS}
     AND NOT EXISTS (SELECT 1 FROM ledger
       WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq AND NOT ${IS_TOLD})
-    ORDER BY seq LIMIT ?`)
+    ORDER BY seq`)
   // Over the numbers of the records: those of one call are few, and no index has exports by number.
   const since = db.prepare(`SELECT * FROM ledger WHERE seq > ? AND seq <= ?
     AND (kind = 'export' OR (kind = 'account' AND rule = '${IMPORTED}')) ORDER BY seq LIMIT ?`)
@@ -77,7 +77,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
       }),
       head: (head.get() as { head: number | null }).head ?? 0,
     }),
-    open: (most) => (open.all(most) as { user_id: string }[]).map((row) => row.user_id),
+    open: () => (open.all() as { user_id: string }[]).map((row) => row.user_id),
   }
 
   function read(found: unknown): ExportRecord | null {

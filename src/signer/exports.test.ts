@@ -494,3 +494,27 @@ test('the program: off unless it is switched on, a delay below half a day is ref
     /SIGNER_EXPORT_DELAY_SECONDS must be at least 43200/,
   )
 })
+
+test('the list has requests under way, the newest where there are too many, and says how many there are; what lapsed takes no place', async (t) => {
+  for (const lapse of [0, 9 * DAY]) {
+    const { ask, take, clock, db, exports, ledger } = await world(t)
+    db.exec('BEGIN')
+    for (let n = 0; n < 500; n++) {
+      const evidence = JSON.stringify({ request: `r${n}`, ready_at: clock.at + DAY })
+      const one = { at: clock.at, kind: 'export-request', rule: 'export-asked', tokenId: null } as const
+      ledger.append({ ...one, userId: `M-${n}`, address: Buffer.alloc(20, 7), evidence })
+    }
+    db.exec('COMMIT')
+    assert.deepEqual([exports.open().exports.length, exports.open().total], [500, 500])
+    clock.at += lapse
+    const { id } = await ask()
+    const { exports: listed, total } = exports.open()
+    assert.deepEqual(
+      [listed.at(-1)!.userId, listed[0]!.userId, listed.length, total],
+      lapse === 0 ? [ALICE, 'M-1', 500, 501] : [ALICE, ALICE, 1, 1],
+    )
+    clock.at += DAY
+    await take(id!)
+    assert.equal(exports.open().total, lapse === 0 ? 500 : 0)
+  }
+})

@@ -23,6 +23,7 @@ import { hex } from './sign.ts'
 import { isSqliteError } from './store.ts'
 import {
   MAX_HELD,
+  MAX_OPEN_EXPORTS,
   type ExportedPage,
   type HeldElsewhere,
   type KeyExport,
@@ -47,8 +48,8 @@ export type Exports = {
   since: (request: unknown) => ExportedPage
   /** Verb `heldElsewhere`. Errors: bad_request. */
   told: (request: unknown) => Promise<Verbs['heldElsewhere']['answer']>
-  /** requests under way, the oldest first, and whose record was altered */
-  open: () => { exports: OpenExport[] }
+  /** requests under way and those whose record was altered: the newest 500 of them, the oldest first, and how many there are */
+  open: () => { exports: OpenExport[]; total: number }
   /** something was frozen: what it concerns is cancelled, whatever one record of it is like; inside a transaction */
   frozen: (subject: string) => void
   /** An operator takes a key along: the request of its person ends; inside a transaction. */
@@ -169,18 +170,25 @@ export function openExports({
         return { taken: missing.length, refused }
       })
     },
-    open: () => ({
-      exports: records.open(MAX_LISTED).flatMap((userId): OpenExport[] => {
+    open() {
+      // Before the cut: one that lapsed has no record of its end, and takes no place.
+      const open = records.open().filter((userId) => {
+        const last = readable(() => records.newest(userId))
+        return last === 'damaged' || isUnderWay(last)
+      })
+      const exports = open.slice(-MAX_OPEN_EXPORTS).map((userId): OpenExport => {
         const state = readable(() => stateNow(userId))
-        if (state === 'damaged') return [{ ...NOTHING_ASKED, state, exportedAt: null, delaySeconds, userId }]
-        return state.state === 'none' ? [] : [{ ...state, userId }]
-      }),
-    }),
+        return state === 'damaged'
+          ? { ...NOTHING_ASKED, state, exportedAt: null, delaySeconds, userId }
+          : { ...state, userId }
+      })
+      return { exports, total: open.length }
+    },
     frozen(subject) {
       const [kind, userId] = [subject.split(' ', 1)[0]!, subject.slice('user '.length)]
       if (kind === 'user') cancelOpen(userId, 'freeze')
       if (kind !== 'everything' && kind !== 'network') return
-      for (const one of records.open(Number.MAX_SAFE_INTEGER)) cancelOpen(one, 'freeze')
+      for (const one of records.open()) cancelOpen(one, 'freeze')
     },
     takenAlong: (userId) => cancelOpen(userId, 'export-all'),
   }
@@ -251,8 +259,6 @@ export function openExports({
 
 /** Records that one question looks at: a few milliseconds that a signature may wait for. */
 const MAX_RECORDS = 4_000
-/** in an answer, which a frame has to hold */
-const MAX_LISTED = 500
 
 const used = (): Refusal => new Refusal('invalid_token', 'The token is for another export, or was used before.')
 

@@ -135,8 +135,8 @@ export type Verbs = {
   exported: { request: { after: number }; answer: ExportedPage }
   /** What a server has kept of `exported`: a ledger from before learns of it. `refused`: what this signer has not signed. */
   heldElsewhere: { request: { accounts: HeldElsewhere[] }; answer: { taken: number; refused: number } }
-  /** Requests for keys that are under way, the oldest first, at most 500. */
-  keyExports: { request: Record<string, never>; answer: { exports: OpenExport[] } }
+  /** Requests for keys that are under way: the newest 500, the oldest first. `total`: how many there are; absent from a signer of an earlier version. */
+  keyExports: { request: Record<string, never>; answer: { exports: OpenExport[]; total?: number } }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -188,6 +188,8 @@ export type ExportedPage = {
 /** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
 export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
 export const MAX_HELD = 100
+/** of requests for keys in an answer, which a frame has to hold */
+export const MAX_OPEN_EXPORTS = 500
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */

@@ -113,9 +113,15 @@ export async function readExported(db: Db, accountId: string): Promise<Date | nu
   return row?.exported_at ?? null
 }
 
-/** Requests for keys that are under way, the oldest first. Of the signer, which counts their delay. */
-export async function listExports({ signer }: Pick<App, 'signer'>): Promise<ExportState[]> {
-  return (await signer.keyExports()).exports.map(exportWire)
+/**
+ * Requests for keys that are under way, the newest 500 of them, the oldest first. Of the signer, which counts their delay.
+ * @returns `total`: how many there are; null: a signer of an earlier version does not say
+ */
+export async function listExports({
+  signer,
+}: Pick<App, 'signer'>): Promise<{ exports: ExportState[]; total: number | null }> {
+  const { exports, total = null } = await signer.keyExports()
+  return { exports: exports.map(exportWire), total }
 }
 
 /**
