@@ -147,7 +147,9 @@ suite('the OpenAPI document', () => {
       assert.deepEqual(
         unseen,
         // An account that was made a moment ago does not tell yet from where on it is indexed.
-        ['X-Unanswered-Tokens', 'X-Indexed-From-Block', 'X-Total-Count', 'Location'].filter((name) => unseen.includes(name)),
+        ['X-Unanswered-Tokens', 'X-Indexed-From-Block', 'X-Total-Count', 'Location'].filter((name) =>
+          unseen.includes(name),
+        ),
       )
     } finally {
       await limited.close()

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { DatabaseSync } from 'node:sqlite'
 import { BoundedMap } from '../bounded-map.ts'
-import { isExportStep, type ExportRecord } from './export-records.ts'
+import { endsRequest, type ExportRecord } from './export-records.ts'
 import { follow, type Ledger } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
 import type { LedgerRow } from './record.ts'
@@ -65,7 +65,7 @@ export function openExportChain({
     for (const row of rows) {
       through = follow(through, row)
       assertMac(macs, row)
-      if (row.user_id === asked.userId && isExportStep(row))
+      if (endsRequest(row, asked.userId))
         throw new LedgerDamaged(`Record ${row.seq} of the ledger ended a request that counted as open.`)
     }
     looked.set(asked.seq, through)

@@ -39,10 +39,17 @@ const KINDS = `('export-request', 'export-cancel', 'export')`
 const IS_TOLD = `(rule IN ('${TOLD.exported}', '${TOLD.imported}'))`
 
 /** Of a person's request: it begins one or ends it. */
-export const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean =>
+const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean =>
   (kind === 'export-request' || kind === 'export-cancel' || kind === 'export') &&
   rule !== TOLD.exported &&
   rule !== TOLD.imported
+
+/** Whose record a freeze of a network or of everything is: it ends the requests of all. No user has this id. */
+export const EVERYONE = ''
+
+/** Whether a record ends a request that someone made before it. A restore ends all: a copy does not know which were cancelled. */
+export const endsRequest = (row: Pick<LedgerRow, 'kind' | 'rule' | 'user_id'>, userId: string): boolean =>
+  row.kind === 'restore' || (isExportStep(row) && (row.user_id === userId || row.user_id === EVERYONE))
 
 export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   // What a ledger was told of is no step of a request.

@@ -206,7 +206,8 @@ test('cancelled, nothing leaves: by its person, by the operator, by a freeze of 
   assert.deepEqual(kinds().filter((kind) => kind.startsWith('export-cancel')), [
     'export-cancel export-cancelled-by-person',
     'export-cancel export-cancelled-by-operator',
-    ...Array.from({ length: 3 }, () => 'export-cancel export-cancelled-by-freeze'),
+    // Everything, and a network: of who asked, and of all.
+    ...Array.from({ length: 1 + 2 + 2 }, () => 'export-cancel export-cancelled-by-freeze'),
   ]) // prettier-ignore
   // Of somebody else: nothing ends.
   const { id } = await ask()
@@ -359,6 +360,63 @@ test('a key that left leaves no second time to another browser when the record o
   await assert.rejects(take(id!, { recipient: newKeyPair().getPublicKey('base64url') }), LedgerDamaged)
 })
 
+test('a request that was hidden while it was cancelled or frozen, and put back, gives nothing', async (t) => {
+  type Here = Awaited<ReturnType<typeof world>>
+  const ends: [string, (here: Here) => Promise<unknown>][] = [
+    ['its person', ({ exports }) => exports.cancel({ userId: ALICE, by: 'person' })],
+    ['the operator', ({ exports }) => exports.cancel({ userId: ALICE, by: 'operator' })],
+    ...[revoked.user(ALICE), 'everything', 'network 1'].map((subject): (typeof ends)[number] => [
+      subject,
+      ({ freezes }) => freezes.freeze(subject).then(() => freezes.unfreeze(subject)),
+    ]),
+    [
+      'a list',
+      async ({ freezes, clock }) => {
+        await freezes.takeList([frozenEntry(revoked.user(ALICE), { isFrozen: true, at: clock.at })], clock.at / 1_000)
+        await freezes.unfreeze('lists')
+      },
+    ],
+  ]
+  // The request alone; with the account, so that the signer knows of nobody whom to cancel it for; as a record of another kind.
+  const ways: [hide: string, show: string, isAccountHidden: boolean][] = [
+    [
+      `UPDATE ledger SET user_id = 'nobody' WHERE seq = ?`,
+      `UPDATE ledger SET user_id = '${ALICE}' WHERE seq = ?`,
+      false,
+    ],
+    [
+      `UPDATE ledger SET user_id = 'nobody' WHERE seq = ?`,
+      `UPDATE ledger SET user_id = '${ALICE}' WHERE seq = ?`,
+      true,
+    ],
+    [`UPDATE ledger SET kind = 'account', user_id = 'nobody' WHERE seq = ?`, `UPDATE ledger SET kind = 'export-request', user_id = '${ALICE}' WHERE seq = ?`, false], // prettier-ignore
+  ]
+  for (const [by, end] of ends)
+    for (const [hide, show, isAccountHidden] of ways) {
+      const here = await world(t)
+      const { id } = await here.ask()
+      const { seq } = here.records.newest(ALICE)!
+      here.writeMany(1_001)
+      here.db.prepare(hide).run(seq)
+      if (isAccountHidden) here.db.exec(`UPDATE accounts SET user_id = 'hidden' WHERE user_id = '${ALICE}'`)
+      await here.restart()
+      await end(here)
+      here.db.prepare(show).run(seq)
+      if (isAccountHidden) here.db.exec(`UPDATE accounts SET user_id = '${ALICE}' WHERE user_id = 'hidden'`)
+      await here.restart()
+      here.clock.at += DAY
+      const why = `${by}, ${hide}, ${isAccountHidden}`
+      await assert.rejects(here.take(id!), (error) => error instanceof LedgerDamaged || refused('invalid_token')(error), why) // prettier-ignore
+      // Who did not ask is asked nothing: what ended everything concerns nobody who asks later.
+      await here.exports.cancel({ userId: ALICE, by: 'person' })
+      const again = await here.ask()
+      here.clock.at += DAY
+      await here.take(again.id!)
+      if (!isAccountHidden) continue
+      assert.deepEqual((await verifyStoreWith(here.folder, { kek: here.kek, kekNext: undefined })).problems, [], why)
+    }
+})
+
 test('an end of the ledger that was cut off while the signer runs gives nothing either', async (t) => {
   const { ask, take, db, clock, exports } = await world(t)
   const { id } = await ask()
@@ -398,6 +456,32 @@ test('what ended a request is found among the records that followed it, whatever
   await assert.rejects(chain.look(asked), LedgerDamaged)
 })
 
+test('a restore ends every request before it, found or not when it was accepted', async (t) => {
+  const { ask, take, clock, chain, records, ledger, db } = await world(t)
+  const { id } = await ask()
+  const who = { userId: '', address: Buffer.alloc(0), rule: 'accept-restore' }
+  ledger.append({ ...who, at: clock.at, kind: 'restore', restored: { witness: null, floors: [] } })
+  await assert.rejects(chain.look(records.newest(ALICE)!), /ended a request/)
+  clock.at += DAY
+  await assert.rejects(take(id!), LedgerDamaged)
+  assert.equal(db.prepare(`SELECT 1 FROM ledger WHERE kind = 'export-cancel'`).get(), undefined)
+})
+
+test('a freeze that the operator sets where the store has it already ends requests, too: someone may have put it there', async (t) => {
+  for (const subject of [revoked.user(ALICE), 'everything']) {
+    const { ask, take, clock, freezes, exports } = await world(t)
+    const { id } = await ask()
+    const end = exports.frozen
+    exports.frozen = () => {}
+    await freezes.freeze(subject)
+    exports.frozen = end
+    await freezes.freeze(subject)
+    await freezes.unfreeze(subject)
+    clock.at += DAY
+    await assert.rejects(take(id!), refused('invalid_token'))
+  }
+})
+
 test('one altered record stops no freeze: it reaches everyone it names, and that request ends with the others', async (t) => {
   const errors: string[] = []
   const { ask, take, clock, db, exports, freezes, kinds, state } = await world(t, { log: { ...log, error: (event: string) => void errors.push(event) } }) // prettier-ignore
@@ -432,7 +516,8 @@ test('one altered record stops no freeze: it reaches everyone it names, and that
     await assert.rejects(take(alices.id!), refused('invalid_token'))
     await assert.rejects(take(bobs.id!, {}, BOB), refused('invalid_token'))
   }
-  assert.equal(kinds().filter((kind) => kind.startsWith('export-cancel')).length, 6)
+  // Of each way two, and that of everything.
+  assert.equal(kinds().filter((kind) => kind.startsWith('export-cancel')).length, 7)
   // Nor does one of a key that left.
   const { id } = await ask()
   clock.at += DAY

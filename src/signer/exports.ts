@@ -3,7 +3,7 @@ import type { Logger } from '../log.ts'
 import { canonical } from './canonical.ts'
 import { isStatedElsewhere, recordElsewhere, stateElsewhere } from './elsewhere.ts'
 import type { ExportChain } from './export-chain.ts'
-import type { ExportRecord, ExportRecords } from './export-records.ts'
+import { EVERYONE, type ExportRecord, type ExportRecords } from './export-records.ts'
 import type { ExportTokens } from './export-tokens.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
@@ -58,6 +58,8 @@ export type Exports = {
 
 /** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
 const LAPSES_AFTER_MS = 7 * 86_400_000
+type Ender = 'person' | 'operator' | 'freeze' | 'export-all'
+
 /** Before signatures, as new accounts are. */
 const FIRST = -1
 
@@ -109,7 +111,7 @@ export function openExports({
     async cancel(request) {
       const { userId, by } = readCancelExportRequest(request)
       return group(FIRST, () => {
-        cancelOpen(userId, by)
+        cancel(userId, by)
         return stateNow(userId)
       })
     },
@@ -186,9 +188,10 @@ export function openExports({
     },
     frozen(subject) {
       const [kind, userId] = [subject.split(' ', 1)[0]!, subject.slice('user '.length)]
-      if (kind === 'user') cancelOpen(userId, 'freeze')
+      if (kind === 'user') cancel(userId, 'freeze')
       if (kind !== 'everything' && kind !== 'network') return
       for (const one of records.open()) cancelOpen(one, 'freeze')
+      cancel(EVERYONE, 'freeze')
     },
     takenAlong: (userId) => cancelOpen(userId, 'export-all'),
   }
@@ -232,18 +235,25 @@ export function openExports({
   }
 
   /** One that cannot be read is ended, too: put back as it was it would be under way again. */
-  function cancelOpen(userId: string, by: 'person' | 'operator' | 'freeze' | 'export-all'): void {
+  function cancelOpen(userId: string, by: Ender): void {
     const last = readable(() => records.newest(userId))
-    const account = keys.ofUser(userId)
-    if (account === null || (last !== 'damaged' && !isUnderWay(last))) return
-    const evidence = { request: last === 'damaged' ? null : last.request }
-    append('export-cancel', `export-cancelled-by-${by}`, account, { at: now(), tokenId: null, evidence })
+    if (last === 'damaged' || isUnderWay(last)) cancel(userId, by, last)
+  }
+
+  /**
+   * Whether a request is found or not, and an account: either may be hidden by who can write the store, and put back afterwards. What is
+   * recorded here ends it nevertheless (export-chain.ts).
+   */
+  function cancel(userId: string, by: Ender, last = readable(() => records.newest(userId))): void {
+    const { address } = keys.ofUser(userId) ?? { address: Buffer.alloc(0) }
+    const evidence = { request: last !== 'damaged' && isUnderWay(last) ? last.request : null }
+    append('export-cancel', `export-cancelled-by-${by}`, { userId, address }, { at: now(), tokenId: null, evidence })
   }
 
   function append(
     kind: 'export-request' | 'export-cancel' | 'export',
     rule: string,
-    { userId, address }: KeptAccount,
+    { userId, address }: Pick<KeptAccount, 'userId' | 'address'>,
     { at, tokenId, evidence }: { at: number; tokenId: string | null; evidence: object },
   ): void {
     ledger.append({ at, kind, userId, address, rule, tokenId, evidence: JSON.stringify(evidence) })

@@ -68,7 +68,7 @@ export function openFreezes({
   group: RunGrouped
   log: Logger
   now: () => number
-  /** what a new freeze ends besides; inside the transaction that keeps it */
+  /** what a freeze ends besides, also one that is there already: someone may have put it into the store; inside the transaction that keeps it */
   onFreeze?: (subject: string) => void
 }): Freezes {
   const put = db.prepare('INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, ?, ?)')
@@ -144,7 +144,7 @@ export function openFreezes({
     } else {
       frozen.set(subject, to)
       put.run(subject, to.by, to.at)
-      if (isChange) onFreeze(subject)
+      onFreeze(subject)
     }
     // Which person or application it is stays in the store; the log says that there was a change.
     if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
