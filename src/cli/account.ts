@@ -114,7 +114,7 @@ async function listRequested(given: JsonOption): Promise<void> {
   process.stderr.write(missingOf(requested.length, total))
 }
 
-/** @param total  null: whoever answered does not say */
+/** @param total  null: the one who answered does not say */
 export function missingOf(listed: number, total: number | null): string {
   if (total === null ? listed < MAX_OPEN_EXPORTS : listed >= total) return ''
   return `These are the newest ${listed}${total === null ? '; there may be more' : ` of ${total}`}.\n`
