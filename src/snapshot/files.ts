@@ -21,7 +21,8 @@ type FileSetting = keyof typeof FILES
 
 /** Other places that settings of the server name, and why what lies there is in no backup. */
 export const NOT_FILES: Readonly<Record<string, string>> = {
-  DATA_DIR: 'of production networks.json alone lies there, which is NETWORKS_FILE; in development the database, and copies of it',
+  DATA_DIR:
+    'of production networks.json alone lies there, which is NETWORKS_FILE; in development the database, and copies of it',
   SIGNER_SOCKET: 'the signer makes it',
   SIGNER_AUTH_SOCKET: 'the signer makes it',
   AUTH_SOCKET: 'the authorization server makes it',
