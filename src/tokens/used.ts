@@ -16,7 +16,7 @@ const SIGNED = 100
 const NOT_YET = Number.MAX_SAFE_INTEGER
 
 /**
- * That a row of `transactions` or `operations` did what it says, or is on its way to. What was cancelled, replaced, reverted, given up or
+ * That a row of `transactions` or `operations` did what it says, or is on its way to. What was cancelled, replaced, reverted, has failed or was
  * never signed moved nothing, whatever block it names.
  */
 const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBMITTED', 'MINED', 'FINALIZED')`
@@ -63,7 +63,7 @@ export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
 
 /**
  * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send; not
- * what came to nothing (`isDone`).
+ * what moved nothing (`isDone`).
  * Indexes: transactions_target, operations_account.
  */
 const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
