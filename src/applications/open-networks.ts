@@ -32,6 +32,8 @@ export const NETWORK_KEYS = [
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
+/** What a node says in its first minutes is not always the last word of the network. */
+const LOOK_AGAIN_EVERY_MS = 60_000
 
 /** The networks that this database knows and NETWORKS_FILE has nodes for. */
 export async function storedNetworks(
@@ -121,7 +123,7 @@ async function connectNetwork(
 
 /**
  * Opens networks side by side into `chains`. One whose nodes are down keeps nobody from starting: it is tried again. One that cannot be
- * served as its settings say is not, until the next start.
+ * served as its settings say is not, and looked at again each minute.
  * @returns what begins to try again, and itself returns the way to stop
  * @throws Error when a network is another chain than the one said
  */
@@ -131,14 +133,17 @@ export async function openNetworks(
   chains: Map<number, Chain>,
   {
     retryEveryMs = RETRY_EVERY_MS,
+    lookAgainEveryMs = LOOK_AGAIN_EVERY_MS,
     explain = async () => null,
   }: {
     retryEveryMs?: number
+    lookAgainEveryMs?: number
     /** Why a network cannot be served as its settings say. @throws RpcUnavailable */
     explain?: (chain: Chain) => Promise<string | null>
   } = {},
 ): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
   const waiting = new Set<NetworkToOpen>()
+  const refused = new Map<NetworkToOpen, { why: string; until: number }>()
   const ends = await Promise.allSettled(wanted.map(async (network) => open(network)))
   const failure = ends.find((end) => end.status === 'rejected')
   if (failure !== undefined) throw failure.reason
@@ -150,12 +155,16 @@ export async function openNetworks(
         closeChain(chain)
         throw error
       })
-      waiting.delete(network)
       if (why !== null) {
         closeChain(chain)
-        place.telemetry.log.error('network_cannot_sponsor', { network: network.name, reason: why })
+        if (refused.get(network)?.why !== why)
+          place.telemetry.log.error('network_cannot_sponsor', { network: network.name, reason: why })
+        refused.set(network, { why, until: performance.now() + lookAgainEveryMs })
+        waiting.add(network)
         return null
       }
+      refused.delete(network)
+      waiting.delete(network)
       chains.set(chain.chainId, chain)
       return chain
     } catch (error) {
@@ -178,7 +187,8 @@ export async function openNetworks(
     const timer = setInterval(() => {
       if (isBusy || waiting.size === 0) return
       isBusy = true
-      trying = Promise.all([...waiting].map(tryAgain)).then(() => void (isBusy = false))
+      const due = [...waiting].filter((network) => (refused.get(network)?.until ?? 0) <= performance.now())
+      trying = Promise.all(due.map(tryAgain)).then(() => void (isBusy = false))
     }, retryEveryMs)
     timer.unref()
 

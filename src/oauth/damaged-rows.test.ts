@@ -23,7 +23,7 @@ before(async () => {
 after(() => world.close())
 
 /** What stands where something else is expected. */
-const WRONG = [null, 'x', 1e300, [null], { x: null }]
+const WRONG = [null, 'x', 1e300, 1.5, 1_999_999_999.5, [null], { x: null }]
 const KEPT = ['oauth_records', 'consents', 'sign_ins', 'applications', 'accounts', 'identities'] as const
 
 const run = (statement: string) => sql.raw(statement).execute(world.app.db)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
+import { sql } from 'kysely'
 import { watchStatements } from '../../test/watch-statements.ts'
 import { revokeAllowed } from './account/allowed.ts'
 import {
@@ -144,4 +145,19 @@ test('that somebody uses an application is noted also where nothing is asked', a
     .where('account_id', '=', accountId)
     .execute()
   assert.deepEqual(uses, [{ client_id: 'demo' }])
+})
+
+test('a revocation is remembered as long as a token lives now, whatever its row says', async () => {
+  for (const [index, until] of ['2020-01-01', '-infinity', 'infinity', '294276-12-31 23:59:59+00'].entries()) {
+    const { exchange } = await obtainCode(world, { username: `altered-${index}` })
+    const token = (await exchange()).body.access_token!
+    const grantId = decodeJwt(token).gid as string
+    await sql`update oauth_records set access_until = ${until}::timestamptz where grant_id = ${grantId}`.execute(world.app.db) // prettier-ignore
+    const answer = await post(world.origin, '/oauth/token/revocation', { token, client_id: 'demo' })
+    assert.equal(answer.status, 200, until)
+    const left = (await forgetAt(grantId)) - Date.now()
+    assert.ok(left > world.app.config.ACCESS_TOKEN_SECONDS * 1_000, until)
+    assert.ok(left <= (86_400 + 90) * 1_000, `${until}: ${left}`)
+    assert.equal((await askMe(world.origin, token)).status, 401)
+  }
 })

@@ -130,7 +130,7 @@ export async function redeem(
       with used as (${using}), held as (
         update oauth_records set
           expires_at = greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz),
-          payload = jsonb_set(payload, '{exp}', to_jsonb(greatest((payload->>'exp')::bigint, ${exp}::bigint))),
+          payload = jsonb_set(payload, '{exp}', to_jsonb(greatest(floor((payload->>'exp')::numeric)::bigint, ${exp}::bigint))),
           access_until = greatest(coalesce(access_until, expires_at), ${inSeconds(config.ACCESS_TOKEN_SECONDS)}::timestamptz)
         where kind = 'Grant' and id_hash = ${sha256(grantId)} and exists (select from used)
         returning kind

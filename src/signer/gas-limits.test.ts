@@ -189,7 +189,7 @@ test('after a restore no operation is signed for the hour that a lost one may li
   const next = await again({ SIGNER_POLICY_FILE: file })
   const { operations } = await next.health()
   const floor = BigInt(operations!.sequenceFloor)
-  assert.ok(floor >= BigInt(acceptedAt) << 40n && floor < 2n ** 96n)
+  assert.ok(floor >= BigInt(acceptedAt) << 12n && floor < BigInt(Number.MAX_SAFE_INTEGER))
   assert.ok(operations!.from! >= acceptedAt + 3_600_000)
   for (const sequence of ['2', '3', String(floor - 1n)])
     await assert.rejects(next.signOperation(ofAlice({ sequence, intentId: 'op_lost' })), refusal('sequence_conflict'))
@@ -230,7 +230,7 @@ test('an hour after a restore operations are signed again, above the floor', asy
   try {
     const [alice, by] = [await signer.account(ALICE), { userId: ALICE, clientId: 'shop' }]
     signer.acceptRestore()
-    const floor = BigInt(clock) << 40n
+    const floor = BigInt(clock) << 12n
     const request = (sequence: bigint) =>
       askOperation(alice, '', { sequence: String(sequence), deadline: Math.floor(clock / 1_000) + 600 })
     clock += 3_600_000 - 1

@@ -50,8 +50,11 @@ export type OperationLedger = {
   sequenceFloor: bigint
 }
 
-/** Sequences of one millisecond: above all that were counted up before it, of whatever many operations. */
-const FLOOR_SHIFT = 40n
+/**
+ * Sequences of one millisecond are 4,096, far more than anyone counts up in it, so a floor is above all that came before; and a server can hold
+ * them in a number until the year 2039.
+ */
+const FLOOR_SHIFT = 12n
 
 export function openOperations(db: DatabaseSync): OperationLedger {
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq')

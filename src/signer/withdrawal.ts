@@ -25,7 +25,7 @@ async function main([verb = '', ...words]: string[]): Promise<void> {
 }
 
 const lineOf = ({ grant, sponsor, chainId, to, most, expiresAt, isUsed }: ShownGrant): string =>
-  `${grant}  ${sponsor} on chain ${chainId} to ${to}, up to ${most} wei with the fee, until ${new Date(expiresAt).toISOString()}${isUsed ? ', used' : ''}`
+  `${grant}  ${sponsor} on chain ${chainId} to ${to}, up to ${most} wei with its first fee, until ${new Date(expiresAt).toISOString()}${isUsed ? ', used' : ''}`
 
 main(process.argv.slice(2)).catch((error: unknown) => {
   process.stderr.write(`${(error as Error).message}\n`)

@@ -7,6 +7,7 @@ import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/column-values.ts'
 import type { Bound } from './intent.ts'
+import { MAX_SEQUENCE } from './operation-gas.ts'
 
 type Linking = { id: string; chainId: number; space: Buffer; sequences: number[]; transition: Transition[] }
 
@@ -17,7 +18,7 @@ export function linkingOf(
   hash: Hex,
 ): Linking | null {
   const carried = readDispatch(fromHex(data))
-  if (carried === null) return null
+  if (carried === null || carried.operations.some(({ sequence }) => sequence > MAX_SEQUENCE)) return null
   return {
     ...{ id, chainId, space: carried.space, sequences: carried.operations.map(({ sequence }) => Number(sequence)) },
     transition: [{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }],

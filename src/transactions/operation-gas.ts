@@ -17,6 +17,8 @@ const BYTE = 40n
 const AUTHORIZATION = 25_000n
 /** ids in a word of the bitmap */
 export const WORD_IDS = 256
+/** The largest sequence of an operation of ours. The dispatcher has 96 bits for those of others. */
+export const MAX_SEQUENCE = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** bytes of an operation before its calls, and of each call: recipient, lengths of value and data, value */
 const HEADER_BYTES = 108

@@ -26,6 +26,8 @@ test('a network that can is told from one that lacks a part, which is named', as
   assert.match((await explainSponsoring({ ...chain, gasSpace: '0x12' }))!, /no gas space/)
   assert.match((await why(async (method, _, next) => (method === 'eth_getCode' ? '0x' : next())))!, /deploy-gas/)
   assert.match((await why(async (method, _, next) => (method === 'eth_getBlockByNumber' ? { number: '0x1' } : next())))!, /base fee/) // prettier-ignore
+  // What its data costs no budget would count.
+  assert.match((await why(async (method, params, next) => (method === 'eth_getCode' && /^0x42(00){18}0f$/.test(String(params[0])) ? '0x60' : next())))!, /OP Stack/) // prettier-ignore
   // A node that passes overrides over finds an account without code.
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && params.length === 3 ? '0x' : next())))!, /state overrides/) // prettier-ignore
   // One that does so only when it estimates says what a transfer takes.

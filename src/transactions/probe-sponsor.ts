@@ -10,6 +10,8 @@ import { readGas } from './limits.ts'
 
 /** Gas units: a transaction, and a call of an address that was not touched before. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n
+/** The contract that says what data costs on a roll-up of the OP Stack. Source: its predeploys */
+const OP_GAS_ORACLE: Hex = '0x420000000000000000000000000000000000000f'
 /** Addresses that nobody has. */
 const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
 
@@ -39,21 +41,21 @@ export async function explainSponsoring({
       throw error
     })
   try {
-    const codes = await Promise.all(
-      [dispatcher, delegate].map((address) => rpc.call('eth_getCode', [address, 'latest'])),
-    )
+    const codes = await Promise.all([dispatcher, delegate].map((address) => ask('eth_getCode', [address, 'latest'])))
     if (codes[0] !== dispatcherCode || codes[1] !== delegateCode)
       return 'the contracts of sponsored gas are not there: put them there with `chatelaine network deploy-gas`'
-    const latest = await rpc.call<{ baseFeePerGas?: string } | null>('eth_getBlockByNumber', ['latest', false])
+    if ((await ask<string>('eth_getCode', [OP_GAS_ORACLE, 'latest'])) !== '0x')
+      return 'it bills a fee for data beside gas (OP Stack), which neither the budgets nor the limits of the signer would hold'
+    const latest = await ask<{ baseFeePerGas?: string } | null>('eth_getBlockByNumber', ['latest', false])
     if (typeof latest?.baseFeePerGas !== 'string') return 'its blocks have no base fee (EIP-1559)'
-    const estimated = await rpc.call('eth_estimateGas', [
+    const estimated = await ask('eth_estimateGas', [
       { from: OTHER, to: SOMEONE, data: '0x' },
       'latest',
       { [SOMEONE]: { code: PROBE } },
     ])
     // The code of the override ran, or it would take what a transfer does, and its answer would be empty.
     if (readGas(estimated) < WITH_CALL) return 'its node does not take state overrides of estimates'
-    const ran = await rpc.call('eth_call', [
+    const ran = await ask('eth_call', [
       { from: OTHER, to: SOMEONE, data: '0x' },
       'latest',
       { [SOMEONE]: { code: PROBE } },

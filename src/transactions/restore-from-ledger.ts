@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readRaw } from '../follower/transaction.ts'
-import { newTransactionId, parseUserId, type Hex, type UserId } from '../ids.ts'
+import { newTransactionId, parseUserId, SPONSOR_PROVIDER, type Hex, type UserId } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
@@ -207,8 +207,9 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .execute()
 }
 
-/** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none. */
-function authorizationsOf({ raw, kind }: Recalled): string | null {
+/** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none, as a person's own never does. */
+function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
+  if (parseUserId(userId)?.provider !== SPONSOR_PROVIDER) return null
   const { to, data } = readRaw(fromHex(raw))
   if (kind === 'cancel' || to !== GAS_CONTRACTS.dispatcher || readDispatch(data) === null) return null
   return JSON.stringify(readAuthorizations(fromHex(raw)))

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -5,7 +6,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { oncePer } from './group-commit.ts'
-import { WORD_IDS } from './operation-gas.ts'
+import { MAX_SEQUENCE, WORD_IDS } from './operation-gas.ts'
 
 /**
  * Numbers of operations in the space of a network. A process takes as many as share a word of the dispatcher's bitmap, and counts them
@@ -23,8 +24,9 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
   let leasing: Promise<void> | null = null
 
   async function lease(): Promise<void> {
-    const floor = Number((await app.signer.health()).operations?.sequenceFloor ?? 0)
-    const first = await leaseBlock(app, chain, floor)
+    const floor = BigInt((await app.signer.health()).operations?.sequenceFloor ?? 0)
+    assert(floor < MAX_SEQUENCE, 'the signer signs only numbers of operations that are none here')
+    const first = await leaseBlock(app, chain, Number(floor))
     ;[next, end] = [first, first + WORD_IDS]
   }
 

@@ -11,6 +11,7 @@ import { prepared } from '../store/prepared.ts'
 import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
 import { forgetDelegated, GAS_CONTRACTS } from './delegation.ts'
+import { MAX_SEQUENCE } from './operation-gas.ts'
 
 type MinedBlock = { number: number; hash: Hex }
 /** A transaction in a block, and what it logged, as far as that is proven. */
@@ -31,7 +32,7 @@ export async function settleOperations(
   const said = mined.flatMap(({ hash, status, logs }) =>
     // Of one that was skipped another event speaks.
     (status ? placedEvents(logs) : []).flatMap(({ event, ...logged }) =>
-      event.kind === 'Skipped' ? [] : [{ hash, event, state: stateOf(event), ...logged }],
+      event.kind === 'Skipped' || !isNumbered(event) ? [] : [{ hash, event, state: stateOf(event), ...logged }],
     ),
   )
   const at = new Date(app.now()).toISOString()
@@ -86,6 +87,9 @@ function placedEvents(logs: readonly Log[]): PlacedEvent[] {
     }),
   )
 }
+
+/** Spaces are anyone's, and so are all 96 bits of a number there: ours are those that a number here can hold. */
+const isNumbered = ({ sequence }: OperationEvent): boolean => sequence <= MAX_SEQUENCE
 
 const skippedIn = (logs: readonly Log[]): boolean =>
   readEvents(GAS_CONTRACTS.dispatcher, logs).some(({ kind }) => kind === 'Skipped')

@@ -25,6 +25,7 @@ import {
 } from './exported.ts'
 import { pregenerate } from './pregenerate.ts'
 import { insertAccount } from './sign-in.ts'
+import { exportWrappedKeys } from './wrapped-keys.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -200,7 +201,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   assert.deepEqual(await tellHeldElsewhere({ db, signer }, where), { taken: 0, refused: 0 }, 'it knows')
   const kept = async (userId: string) =>
     (await db.selectFrom('accounts').select('elsewhere').where('user_id', '=', userId).executeTakeFirstOrThrow()).elsewhere // prettier-ignore
-  const said = readKeptStatement((await kept(left))!)
+  const said = readKeptStatement((await kept(left))!)!
   assert.deepEqual([said.at, said.isBrought], [(await signer.keyExport({ userId: left })).exportedAt, false])
   assert.equal(await kept(stays), null)
 
@@ -228,7 +229,23 @@ test('what the signer says of keys that left is kept, and a signer that was rest
     isTold: true,
   }
   await markExported({ db, signer }, passed)
-  assert.deepEqual([readKeptStatement((await kept(left))!).at, passed.isTold], [said.at, false])
+  assert.deepEqual([readKeptStatement((await kept(left))!)!.at, passed.isTold], [said.at, false])
+
+  // A row that cannot be read holds up nobody else's.
+  for (const wrong of [
+    'x',
+    'null',
+    '[]',
+    '{}',
+    JSON.stringify({ ...said, at: 'x' }),
+    JSON.stringify({ ...said, statement: '0x' }),
+  ]) {
+    await db.updateTable('accounts').set({ elsewhere: wrong }).where('user_id', '=', stays).execute()
+    assert.deepEqual(await tellHeldElsewhere({ db, signer }, { ...where, isTold: false }), { taken: 0, refused: 1 })
+    const lines: string[] = []
+    for await (const line of exportWrappedKeys(db)) lines.push(line)
+    assert.ok(JSON.parse(lines.at(-1)!).end, wrong)
+  }
 
   // A database that someone wrote into: what the signer never signed it does not believe.
   await db
@@ -241,5 +258,5 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', 'in', [left, stays]).execute()
   const worker = startMarkingExports({ db, signer, telemetry: world.app.telemetry })
   await worker.stop()
-  assert.equal(readKeptStatement((await kept(left))!).at, said.at)
+  assert.equal(readKeptStatement((await kept(left))!)!.at, said.at)
 })

@@ -89,10 +89,13 @@ export async function tellHeldElsewhere(
       db.selectFrom('accounts').select(['account_id', 'user_id', 'elsewhere']).where('elsewhere', 'is not', null).where('account_id', '>', after).orderBy('account_id').limit(MAX_HELD).execute(), // prettier-ignore
     )
     if (rows.length > 0) {
-      const accounts = rows.map(({ user_id: userId, elsewhere }) => ({ userId, ...readKeptStatement(elsewhere!) }))
+      const accounts = rows.flatMap(({ user_id: userId, elsewhere }) => {
+        const kept = readKeptStatement(elsewhere!)
+        return kept === null ? [] : [{ userId, ...kept }]
+      })
       const { taken, refused } = await signer.heldElsewhere({ accounts })
       told.taken += taken
-      told.refused += refused
+      told.refused += refused + rows.length - accounts.length
     }
     if (rows.length < MAX_HELD) break
     after = rows.at(-1)!.account_id
@@ -101,9 +104,25 @@ export async function tellHeldElsewhere(
   return told
 }
 
-/** The reverse of what `keepStatement` stores. */
-export const readKeptStatement = (text: string): Omit<HeldElsewhere, 'userId'> =>
-  JSON.parse(text) as Omit<HeldElsewhere, 'userId'>
+/** The reverse of what `keepStatement` stores; null where it cannot be that: one row holds up nobody else's. */
+export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> | null {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return null
+  }
+  if (typeof value !== 'object' || value === null) return null
+  const { at, isBrought, statement, ...more } = value as Partial<Record<keyof HeldElsewhere, unknown>>
+  const isStatement =
+    Number.isSafeInteger(at) &&
+    (at as number) >= 0 &&
+    (isBrought === undefined || typeof isBrought === 'boolean') &&
+    typeof statement === 'string' &&
+    /^0x[0-9a-f]{128}$/.test(statement) &&
+    Object.keys(more).length === 0
+  return isStatement ? (value as Omit<HeldElsewhere, 'userId'>) : null
+}
 
 /** When the key of an account left; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
