@@ -132,8 +132,15 @@ async function drill(file: string, { identity, in: within }: { identity: string[
   const { SIGNER_KEY: verifier } = readSome(process.env, ['SIGNER_KEY'])
   const found = await drillBackup({ file, identities, within, verifier })
   for (const line of linesOf(found)) console.log(line)
-  if (found.false.length === 0 && found.dangling.length === 0)
-    return console.log('This backup brings back everything that it names.')
+  const isWhole = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
+  const unchecked = found.attested === null ? found.accounts : found.notAttested
+  // Who says whose addresses they must be wants to know it of all of them.
+  if (isWhole && (verifier === undefined || unchecked === 0))
+    return console.log(
+      unchecked === 0
+        ? 'This backup brings back everything that it names.'
+        : `This backup brings back everything that it names; nothing says that ${unchecked} of its addresses are the signer’s.`,
+    )
   console.log('This backup does NOT bring back everything that an installation needs.')
   process.exitCode = 1
 }
@@ -143,12 +150,17 @@ function linesOf(found: SnapshotDrill): string[] {
   const all = Object.values(rows).reduce((sum, one) => sum + one, 0)
   return [
     ...found.false.slice(0, MAX_SHOWN).map((userId) => `not the signer’s address  ${userId}`),
+    ...withoutKey.slice(0, MAX_SHOWN).map((userId) => `no copy of its key  ${userId}`),
     ...dangling.map(({ place, rows }) => `${place}: ${rows} rows refer to nothing`),
     `Backup as of ${manifest.at}, version ${manifest.program}: ${all} rows of ${manifest.tables.length} tables, ${files.length} files.`,
     attested === null
       ? `${accounts} accounts; addresses were not checked: no key of the signer’s log is known.`
-      : `${attested} of ${accounts} addresses are attested by the signer; ${notAttested} were not yet, ${found.false.length} are false.`,
-    ...(withoutKey === 0 ? [] : [`${withoutKey} accounts have no copy of their key here.`]),
+      : `${attested} of ${accounts} addresses are attested by the signer; ${notAttested} are not, ${found.false.length} are false.`,
+    ...(withoutKey.length === 0
+      ? []
+      : [
+          `${withoutKey.length} accounts have no copy of their key here: those that the signer’s backup lacks too would be lost. Keys come within a minute of their account, or the log says wrapped_keys_not_copied.`,
+        ]),
     `Restored and checked in ${seconds.toFixed(1)} s.`,
   ]
 }

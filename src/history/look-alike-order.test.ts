@@ -5,7 +5,9 @@ import { addressOf } from '../../test/scripted-chain.ts'
 import type { Chain } from '../chain/network.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
+import type { TransactionState } from '../store/column-values.ts'
 import { knownTokens } from '../tokens/suspicion.ts'
+import { selectUsed } from '../tokens/used.ts'
 import { insertTransfers } from './columns.ts'
 import { NOBODY } from './native.ts'
 import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
@@ -72,8 +74,12 @@ async function hidden(...story: Moved[]): Promise<boolean[]> {
   return verdicts.map((spam) => spam?.reasons.includes('look_alike_address') ?? false)
 }
 
-/** A write of the person's own to an address, in a block, or not mined yet. */
-async function pay(target: Hex, block: number | null): Promise<void> {
+/** A write of the person's own to an address, in a block, or in none. */
+async function pay(
+  target: Hex,
+  block: number | null,
+  state: TransactionState = block === null ? 'SUBMITTED' : 'FINALIZED',
+): Promise<void> {
   await database.db
     .insertInto('transactions')
     .values({
@@ -93,9 +99,29 @@ async function pay(target: Hex, block: number | null): Promise<void> {
         max_fee: toWord(1n),
         max_priority_fee: null,
       },
-      ...{ abi: '', state: 'FINALIZED', block_number: block, transitions: '[]' },
+      ...{ abi: '', state, block_number: block, transitions: '[]' },
     })
     .execute()
+}
+
+/** The same, signed by the person for a sponsor to send. */
+async function sign(
+  target: Hex,
+  block: number | null,
+  state: TransactionState = block === null ? 'SUBMITTED' : 'FINALIZED',
+): Promise<void> {
+  await database.db
+    .insertInto('operations')
+    .values({
+      ...{ id: `op_${block}`, account_id: ALICE_ID, client_id: 'demo', chain_id: 31_337, sender: fromHex(ALICE) },
+      ...{ space: Buffer.alloc(20), sequence: block ?? 0, calls: fromHex(target), gas_limit: 1, deadline: 1, abi: '' },
+      ...{ state, outer_id: null, block_number: block, charged: '0', hour: new Date(0), transitions: '[]' },
+    })
+    .execute()
+}
+const clear = async () => {
+  for (const table of ['transfers', 'operations', 'transactions'] as const)
+    await database.db.deleteFrom(table).execute()
 }
 
 for (const isNative of [false, true]) {
@@ -162,12 +188,63 @@ for (const isNative of [false, true]) {
   })
 }
 
-test('a payment that is on its way counts, and one to the look-alike itself ends it', async () => {
-  await pay(PAYER, null)
-  assert.deepEqual(await hidden({ block: 2, other: LOOK_ALIKE, value: 1n }), [true])
-  await pay(LOOK_ALIKE, 9)
-  assert.deepEqual(await hidden({ block: 3, other: LOOK_ALIKE, value: 1n }), [false])
-})
+for (const [what, write] of [
+  ['a write', pay],
+  ['what was signed for a sponsor', sign],
+] as const) {
+  const of = { accountId: ALICE_ID, chainId: 31_337 }
+  const unknown = (block: number, other: Hex): Moved => ({ block, other, value: 1n, token: addressOf(0x99) })
+  /** Both have sent something: of two strangers neither imitates the other. */
+  const met = [unknown(1, PAYER), unknown(2, LOOK_ALIKE)]
+  const hiddenThen = async (...then: Moved[]) => (await hidden(...met, ...then)).map(Number).join('')
+
+  test(`${what} that paid nothing makes nobody paid, and no token used`, async () => {
+    for (const [state, block] of [
+      ['REVERTED', 3],
+      ['CANCELLED', 3],
+      ['REPLACED', 3],
+      ['FAILED', 3],
+      ['FAILED', null],
+      ['VACANT', null],
+      ['BOUND', null],
+    ] as const) {
+      await pay(PAYER, 2)
+      await write(LOOK_ALIKE, block, state)
+      assert.equal(await hiddenThen(unknown(4, LOOK_ALIKE)), '011', `${state}: the look-alike was not paid`)
+      await clear()
+      await write(PAYER, block, state)
+      assert.equal(await hiddenThen(unknown(4, LOOK_ALIKE)), '000', `${state}: nor was the other`)
+      await clear()
+      await write(USDC, block, state)
+      assert.deepEqual(await selectUsed(database.db, of, [USDC]), new Set(), `${state}: nor was the token used`)
+      await clear()
+    }
+  })
+
+  test(`${what} that is mined, final or on its way to the look-alike ends it`, async () => {
+    for (const [state, block] of [
+      ['MINED', 9],
+      ['FINALIZED', 9],
+      ['SUBMITTED', null],
+    ] as const) {
+      await pay(PAYER, 2)
+      await write(LOOK_ALIKE, block, state)
+      assert.equal(await hiddenThen(unknown(4, LOOK_ALIKE)), '000', state)
+      await clear()
+      await write(USDC, block, state)
+      assert.deepEqual(await selectUsed(database.db, of, [USDC]), new Set([USDC]), state)
+      await clear()
+    }
+  })
+
+  test(`${what} that is on its way to a look-alike hides nothing, and once it is mined what comes from its block on`, async () => {
+    await write(LOOK_ALIKE, null)
+    assert.equal(await hiddenThen(unknown(4, PAYER), unknown(6, PAYER)), '0000')
+    await clear()
+    await write(LOOK_ALIKE, 5, 'MINED')
+    assert.equal(await hiddenThen(unknown(4, PAYER), unknown(5, PAYER), unknown(6, PAYER)), '00011')
+  })
+}
 
 test('an unknown token of a look-alike is hidden only after the other was paid', async () => {
   await pay(PAYER, 5)

@@ -17,8 +17,8 @@ export type SnapshotDrill = RestoredSnapshot & {
   false: string[]
   /** accounts whose address was not signed yet */
   notAttested: number
-  /** accounts without a copy of their key, which a signer that lost its disk would not get back from here */
-  withoutKey: number
+  /** users without a copy of the key of their address, which a signer that lost its disk would not get back from here */
+  withoutKey: string[]
   dangling: { place: string; rows: number }[]
   seconds: number
 }
@@ -49,7 +49,7 @@ export async function drillBackup({
     const place = { dir: join(folder, 'db') }
     const { seen, ...restored } = await restoreDatabase(place, { file, identities, folder: null }, async (session) => ({
       ...(await lookAtAddresses(session, verifier)),
-      withoutKey: await countWithoutKey(session),
+      withoutKey: await findWithoutKey(session),
       dangling: await findDangling(session),
     }))
     return { ...restored, ...seen, seconds: (performance.now() - began) / 1_000 }
@@ -99,9 +99,10 @@ function identityOf(text: string | null): AttestingIdentity | null {
   return { origin: read.origin, publicKey }
 }
 
-async function countWithoutKey({ query }: CopySession): Promise<number> {
-  const [row] = await query<{ rows: number }>(
-    'select count(*)::int as rows from accounts a where not exists (select from wrapped_keys k where k.user_id = a.user_id)',
+async function findWithoutKey({ query }: CopySession): Promise<string[]> {
+  const rows = await query<{ user_id: string }>(
+    `select user_id from accounts a where not exists (select from wrapped_keys k where k.user_id = a.user_id and k.address = a.address)
+     order by user_id`,
   )
-  return row!.rows
+  return rows.map(({ user_id: userId }) => userId)
 }

@@ -8,20 +8,31 @@ import { BackupError } from './fault.ts'
 export type SnapshotFile = { name: string; content: Buffer }
 
 /** Files of the settings that nothing else has, and their names in a backup. */
-const FILES = {
+export const FILES = {
   AUTH_KEYS_FILE: 'auth-keys.json',
   AUTH_JWKS_FILE: 'auth-keys.public.json',
   PROVIDERS_FILE: 'providers.json',
   NETWORKS_FILE: 'networks.json',
   OPERATOR_TOKEN_FILE: 'operators',
   BRAND_LOGO_FILE: 'brand-logo',
+  KNOWN_TOKENS_FILE: 'known-tokens.json',
 } as const
 type FileSetting = keyof typeof FILES
+
+/** Other places that settings of the server name, and why what lies there is in no backup. */
+export const NOT_FILES: Readonly<Record<string, string>> = {
+  DATA_DIR:
+    'of production networks.json alone lies there, which is NETWORKS_FILE; in development the database, and copies of it',
+  SIGNER_SOCKET: 'the signer makes it',
+  SIGNER_AUTH_SOCKET: 'the signer makes it',
+  AUTH_SOCKET: 'the authorization server makes it',
+}
 
 const SETTINGS_NAME = 'settings.env'
 /** Files that an entry of PROVIDERS_FILE names, as `provider-1-NAME`. */
 const OF_PROVIDER = /^provider-\d{1,3}-[\w.-]{1,60}$/
-const MAX_FILE_BYTES = 1_048_576
+/** As much as a restore takes; a list of tokens has 150 bytes for each. */
+const MAX_FILE_BYTES = 4_194_304
 /** 32 random bytes: what a master key (KEK) in a file is. */
 const KEK_BYTES = 32
 /** Without them a server of production does not start. */
@@ -62,7 +73,7 @@ export function collectFiles(env: Record<string, string | undefined>, dataDir: s
 function readContent(path: string, setting: string, mayLack: boolean): Buffer | null {
   let content: Buffer
   try {
-    if (statSync(path).size > MAX_FILE_BYTES) throw new BackupError(`${setting} names a file of more than 1 MiB.`)
+    if (statSync(path).size > MAX_FILE_BYTES) throw new BackupError(`${setting} names a file of more than 4 MiB.`)
     content = readFileSync(path)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException

@@ -49,7 +49,7 @@ export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { nam
 
 /**
  * What an account, a write or an attempt cannot be without: [table, column, table it refers to, column there]. Most of it no
- * constraint of the database holds.
+ * constraint of the database holds. A null refers to nothing: an operation that nothing carries yet.
  */
 const REFERENCES = [
   ['identities', 'account_id', 'accounts', 'account_id'],
@@ -59,6 +59,9 @@ const REFERENCES = [
   ['wrapped_keys', 'data_key_id', 'wrapped_data_keys', 'id'],
   ['sponsors', 'account_id', 'accounts', 'account_id'],
   ['top_ups', 'sponsor_id', 'accounts', 'account_id'],
+  ['operations', 'outer_id', 'transactions', 'id'],
+  ['carried', 'operation_id', 'operations', 'id'],
+  ['carried', 'transaction_id', 'transactions', 'id'],
 ] as const
 
 /** Rows that refer to one that is not there, by table and column; those without any are not named. */
@@ -66,7 +69,7 @@ export async function findDangling({ query }: Pick<CopySession, 'query'>): Promi
   const found: { place: string; rows: number }[] = []
   for (const [table, column, to, key] of REFERENCES) {
     const [row] = await query<{ rows: number }>(
-      `select count(*)::int as rows from ${table} a where not exists (select from ${to} b where b.${key} = a.${column})`,
+      `select count(*)::int as rows from ${table} a where a.${column} is not null and not exists (select from ${to} b where b.${key} = a.${column})`,
     )
     if (row!.rows > 0) found.push({ place: `${table}.${column}`, rows: row!.rows })
   }

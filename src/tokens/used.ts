@@ -12,6 +12,14 @@ const LOOKED_AT = 20
 const MAX_TARGETED = 1_000
 /** operations of the person whose calls are looked at for an address */
 const SIGNED = 100
+/** the block of what is in none yet: behind every other */
+const NOT_YET = Number.MAX_SAFE_INTEGER
+
+/**
+ * That a row of `transactions` or `operations` did what it says, or is on its way to. What was cancelled, replaced, reverted, has failed or was
+ * never signed moved nothing, whatever block it names.
+ */
+const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBMITTED', 'MINED', 'FINALIZED')`
 
 /**
  * Whether there is a row. As a value and not as `exists`: the planner turns that into one scan of all that the person has, for
@@ -54,37 +62,41 @@ export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and own.authorizations is not null`)
 
 /**
- * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send.
+ * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send; not
+ * what moved nothing (`isDone`).
  * Indexes: transactions_target, operations_account.
  */
 const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
   sql<boolean>`(${isThere(sql`
     from transactions as own
-    where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}`)} or ${isThere(sql`
+    where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}
+      and ${isDone(sql`own`)}`)} or ${isThere(sql`
     from (
-      select calls from operations
+      select calls, state from operations
       where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint
       order by created_at desc, id desc
       limit ${sql.lit(SIGNED)}
     ) as signed
-    where position(${address} in signed.calls) > 0`)})`
+    where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)}`)})`
 
 /**
- * The blocks in which what `isTarget` finds was mined, as rows of `block_number`: 0 of what is in none, which is on its way.
+ * The blocks in which what `isTarget` finds was mined, as rows of `block_number`: NOT_YET of what is in none, since it is on its way
+ * and was before nothing that is in a block.
  * Indexes: transactions_target, operations_account.
  */
 export const blocksOfTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) => sql`
-  (select coalesce(own.block_number, 0) as block_number from transactions as own
+  (select coalesce(own.block_number, ${sql.lit(NOT_YET)}) as block_number from transactions as own
    where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}
+     and ${isDone(sql`own`)}
    limit ${sql.lit(MAX_TARGETED)})
   union all
-  (select coalesce(signed.block_number, 0) from (
-     select calls, block_number from operations
+  (select coalesce(signed.block_number, ${sql.lit(NOT_YET)}) from (
+     select calls, state, block_number from operations
      where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint
      order by created_at desc, id desc
      limit ${sql.lit(SIGNED)}
    ) as signed
-   where position(${address} in signed.calls) > 0)`
+   where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)})`
 
 /**
  * That the person has used a token: called it, or moved it with whatever they called, as with a router: the newest transfers tell.
