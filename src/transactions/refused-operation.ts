@@ -16,7 +16,8 @@ export function explainLeftOut(error: SignerRefused, now: () => number): AppErro
       retryAfter: secondsUntil(resetsAt, now),
     })
   }
-  if (/fr(?:oze|ozen|eezes) this account/.test(message)) return new AppError('account_frozen', message, { cause: error })
+  if (/fr(?:oze|ozen|eezes) this account/.test(message))
+    return new AppError('account_frozen', message, { cause: error })
   if (message.includes('suspended this application'))
     return new AppError('application_suspended', message, { cause: error })
   if (message.includes('The rule ')) return new AppError('policy_denied', message, { cause: error })
