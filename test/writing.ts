@@ -69,7 +69,7 @@ export type Writing = {
 const BLOCK_GAS = '0x1c9c380'
 
 /**
- * Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. With
+ * Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. Settings that begin with SIGNER_ are the signer's. With
  * TEST_WORLDS=shared the test files of one process share the worlds of equal settings, each with accounts of its own.
  */
 export const writing = (settings: Record<string, string> = {}): Promise<Writing> =>
@@ -92,13 +92,16 @@ async function shared(settings: Record<string, string>): Promise<Writing> {
   }
 }
 
-async function open(settings: Record<string, string>): Promise<Writing> {
+async function open(all: Record<string, string>): Promise<Writing> {
+  const isSigners = ([name]: [string, string]) => name.startsWith('SIGNER_')
+  const ofSigner = Object.fromEntries(Object.entries(all).filter(isSigners))
+  const settings = Object.fromEntries(Object.entries(all).filter((one) => !isSigners(one)))
   const place = await makePlace()
   const closers: (() => unknown)[] = [() => place.clear()]
   try {
     const [database, node] = await Promise.all([testDatabase(), startAnvil()])
     closers.unshift(database.close, node.stop)
-    const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
+    const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent', ...ofSigner } })
     closers.unshift(() => signer.end('SIGKILL'))
     return await assemble({ db: database.db, place, node, signer, settings, closers })
   } catch (error) {

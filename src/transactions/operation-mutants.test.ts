@@ -23,7 +23,11 @@ const MUTANTS: SourceMutant[] = [
   ['a network that takes more gas is not asked again', 'outer-gas.ts', 'belief.until = 0', 'belief.until = performance.now() + BELIEVED_MS', 'outer-gas', 'takes more'], // prettier-ignore
   ['what failed in a transaction is not run before the next', 'outer-gas.ts', 'delegating.length === 0 && !isRepacked', 'delegating.length === 0 || !isRepacked', 'outer-gas', 'run with that gas'], // prettier-ignore
   ['a sponsor with code carries operations', 'carriers.ts', 'return !hasCode && isAllowed', 'return isAllowed', 'operations', 'two sponsors carry|a sponsor that delegated'], // prettier-ignore
-  ['an operation whose time is over has failed without a look at its id', 'tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      await reach(app, 'before-expire')", "await reach(app, 'before-expire')", 'operation-packing', 'past it it has failed'], // prettier-ignore
+  ['an operation whose time is over has failed without a look at its id', 'tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      // With that", '// With that', 'operation-packing', 'past it it has failed'], // prettier-ignore
+  ['an id under which something is signed is given back', 'tend-operations.ts', 'row.outer_id === null && !isSigned', 'row.outer_id === null', 'signed-key', 'writes anew'], // prettier-ignore
+  ['what was over is in the way of what was signed', 'restore-operation.ts', "eb('state', '=', 'FAILED')", "eb('state', '=', 'VACANT')", 'signed-key', 'nobody’s way'], // prettier-ignore
+  ['the dispatcher is asked about a number that nothing has', 'tend-operations.ts', 'if (sequence < 0) return false', '', 'signed-key', 'nobody takes up'], // prettier-ignore
+  ['what the signer leaves out is a failure of ours', 'pack.ts', 'error: explainLeftOut(refused, app.now)', 'error: refused ?? explainLeftOut(refused, app.now)', 'signer-limits', 'until when'], // prettier-ignore
   ['a cancel leaves the id to who sends it later', 'cancel-operation.ts', '{ accessToken, usesUp: [row.sequence] }', '{}', 'operation-cancel', 'uses the id up'], // prettier-ignore
   ['a cancel takes delegations along', 'replace.ts', '(delegates ? [] : undefined)', 'undefined', 'operation-cancel', 'the signer raises no more'], // prettier-ignore
   ['a delegation of another sponsor is relied on before it is final', 'pack.ts', 'if (accounts.length === 0) return []', 'if (accounts.length >= 0) return []', 'operation-reorg', 'of another sponsor'], // prettier-ignore

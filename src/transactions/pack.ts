@@ -21,6 +21,7 @@ import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
 import type { Operation } from './operation.ts'
 import { addedGas, bytesOf } from './operation-gas.ts'
+import { explainLeftOut } from './refused-operation.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
@@ -145,16 +146,16 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
       return results
     } catch (error) {
       const refused = refusedIn(error)
-      if (refused === null || rest[refused] === undefined) throw explain(error)
-      results.set(rest[refused], { kind: 'failed', error })
-      rest = rest.filter((_, index) => index !== refused)
+      if (refused === null || rest[refused.operation ?? -1] === undefined) throw explain(error)
+      results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.now) })
+      rest = rest.filter((_, index) => index !== refused.operation)
     }
   }
   return results
 }
 
-const refusedIn = (error: unknown): number | null =>
-  error instanceof SignerRefused && error.code === 'operation_refused' ? error.operation : null
+const refusedIn = (error: unknown): SignerRefused | null =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? error : null
 
 async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]): Promise<Bound> {
   const operations = group.map(({ operation }) => operation)

@@ -14,7 +14,8 @@ import { outerGas } from './operation-gas.ts'
 import { wireOperation } from './operation-answer.ts'
 import type { Operation } from './operation.ts'
 import { callOperation } from './prepare-operation.ts'
-import { explainRefusal, preparePaid, rehearseBudget, requestOf } from './send-operation.ts'
+import { explainRefusal } from './refused-operation.ts'
+import { preparePaid, rehearseBudget, requestOf } from './send-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
 
 const LIFE_SECONDS = 600

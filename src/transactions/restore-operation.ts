@@ -62,7 +62,13 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         .where('space', '=', fromHex(space))
         .where('sequence', '=', number)
         .where('id', '<>', id)
-        .where('state', '=', 'BOUND')
+        .where((eb) =>
+          eb.or([
+            eb('state', '=', 'BOUND'),
+            // It was over, and nothing that is known said so but the time.
+            eb.and([eb('state', '=', 'FAILED'), eb('outer_id', 'is', null), eb('event_log', 'is', null)]),
+          ]),
+        )
         .execute()
       // In one order, and before what they carry, as who stores them does.
       for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))

@@ -10,7 +10,6 @@ import type { SignOperationRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
-import { notSigned } from './bind.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
@@ -26,6 +25,7 @@ import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
+import { explainRefusal } from './refused-operation.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { sequencesOf } from './sequences.ts'
 import { operation as step } from './operation-steps.ts'
@@ -44,8 +44,8 @@ const MAX_LOST = 64
  * @param intents  what is done, in this order, all or nothing
  * @returns the answer, and whether it is the one of an earlier request with the same key
  * @throws no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_budget_exhausted, sponsor_empty,
- *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout, signer_unavailable,
- *         database_unavailable, conflict, overloaded
+ *         idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
+ *         chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
@@ -218,10 +218,10 @@ async function finish(
       // The ledger has another operation for this intent: one that the database has lost.
       if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
       if (mayUnbind && isRefused(error)) await unbind(app, operation)
-      throw explain(error)
+      throw explainRefusal(error)
     }
     const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
-    if (carried.kind === 'failed') throw carried.error
+    if (carried.kind === 'failed') throw explainRefusal(carried.error)
     app.telemetry.writes.inc({ state: 'SUBMITTED' })
     return { kind: 'sent', answer: answerOfOperation(chain, operation, carried) }
   }
@@ -230,18 +230,6 @@ async function finish(
 
 /** Certainly not signed. */
 const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
-
-/** What no caller can cause is told as what they can do about it. */
-function explain(error: AppError | SignerRefused): unknown {
-  if (error.code === 'nonce_gap' || error.code === 'nonce_conflict') return notSigned(error)
-  if (error.code === 'operations_paused')
-    return new AppError('overloaded', 'The signer was restored, and signs no operations for a while. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
-  return error
-}
-
-/** A refusal to sign an operation, as what a caller can do about it. */
-export const explainRefusal = (error: unknown): unknown =>
-  error instanceof AppError || error instanceof SignerRefused ? explain(error) : error
 
 /** As the signer takes it. */
 export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({

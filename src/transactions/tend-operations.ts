@@ -120,7 +120,7 @@ async function missedByFollower(app: App, chain: Chain): Promise<void> {
 
 /**
  * Those whose last second is over at the newest block: whatever carries them, the dispatcher does not do them any more. What was never
- * carried gives its id back.
+ * carried gives its id back, unless its account has signed it: the signer signs nothing else under that id, and a key is at its next use.
  */
 async function expire(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -134,8 +134,10 @@ async function expire(app: App, chain: Chain): Promise<void> {
   for (const row of rows)
     await isolateRowErrors(app, row, async () => {
       if (await isUsedAt(chain, toOperation(row), head)) return
+      // With that the row is what was signed, and has what carried it: then it is another one than was looked at, and left to the next round.
+      const isSigned = row.outer_id === null && (await restoreOperation(app, chain, row.id))
       await reach(app, 'before-expire')
-      await fail(app, chain, row, head)
+      await fail(app, chain, row, head, { isIdFree: row.outer_id === null && !isSigned })
     })
 }
 
@@ -145,6 +147,7 @@ async function fail(
   { chainId }: Chain,
   row: OperationRow,
   head: Pick<Block, 'number' | 'hash'>,
+  { isIdFree }: { isIdFree: boolean } = { isIdFree: false },
 ): Promise<void> {
   const state = row.is_cancel ? 'CANCELLED' : 'FAILED'
   const transition: Transition = { state, at: new Date(app.now()).toISOString(), blockNumber: head.number }
@@ -156,13 +159,15 @@ async function fail(
       await db
         .updateTable('operations')
         .set({
-          ...(row.outer_id === null ? nobodys() : {}),
+          ...(isIdFree ? nobodys() : {}),
           ...{ state, block_number: head.number, block_hash: fromHex(head.hash) },
           ...{ transitions: append([transition]), updated_at: sql`now()` },
         })
         .where('id', '=', row.id)
         .where('state', '=', row.state)
         .where('outer_id', 'is not distinct from', row.outer_id)
+        .where('sequence', '=', row.sequence)
+        .where('deadline', '=', row.deadline)
         .execute()
     }),
   )
@@ -249,6 +254,8 @@ async function isUsedAt(
   { space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
+  // It had the number of another, and was signed for none (restore-operation.ts).
+  if (sequence < 0) return false
   const call = { to: GAS_CONTRACTS.dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])
   return isUsed(fromHex(readBytes(answer, 'word of used ids')), BigInt(sequence))

@@ -355,7 +355,7 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
 }
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
-const secondsUntil = (resetsAt: string | null, now: () => number): number =>
+export const secondsUntil = (resetsAt: string | null, now: () => number): number =>
   resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
 
 export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {

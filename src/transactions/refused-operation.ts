@@ -1,0 +1,45 @@
+import { AppError } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { notSigned } from './bind.ts'
+import { secondsUntil } from './top-up.ts'
+
+/**
+ * Why the signer leaves an operation out of a transaction, as what its person can do about it. It has only the words of the signer.
+ * @param now  milliseconds
+ */
+export function explainLeftOut(error: SignerRefused, now: () => number): AppError {
+  const { message } = error
+  if (message.includes('The rule sponsored-per-user ')) {
+    const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+    return new AppError('gas_budget_exhausted', message, {
+      ...{ resetsAt, cause: error },
+      retryAfter: secondsUntil(resetsAt, now),
+    })
+  }
+  if (/fr(?:oze|ozen|eezes) this account/.test(message))
+    return new AppError('account_frozen', message, { cause: error })
+  if (message.includes('suspended this application'))
+    return new AppError('application_suspended', message, { cause: error })
+  if (message.includes('The rule ')) return new AppError('policy_denied', message, { cause: error })
+  if (message.includes('deadline'))
+    return new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+  return new AppError('conflict', `The signer does not let a sponsor send this now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
+}
+
+/** What no caller can cause is told as what they can do about it. The log has what it was. */
+export function explainRefusal(error: unknown): unknown {
+  if (error instanceof AppError || !(error instanceof SignerRefused)) return error
+  switch (error.code) {
+    case 'nonce_gap':
+    case 'nonce_conflict':
+      return notSigned(error)
+    case 'operations_paused':
+      return new AppError('overloaded', 'The signer was restored, and signs no operations for a while. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
+    case 'intent_conflict':
+    case 'sequence_conflict':
+    case 'replacement_underpriced':
+      return new AppError('conflict', 'The signer holds another signature in its place. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+    default:
+      return new AppError('signer_unavailable', 'The signer cannot sign this at the moment.', { retryAfter: 60, cause: error }) // prettier-ignore
+  }
+}
