@@ -101,6 +101,8 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
   await inParallel(writes, 8, async (write) => {
     const name = `${write.account.name} ${write.marker}`
     for (const problem of write.problems) tell('unanswered', `${name} ${problem}`)
+    // Whatever is killed beside it: a server that lives has an answer.
+    for (const failure of new Set(write.failures)) tell('answers', `${name}: ${failure}`)
     if (write.hash === null) {
       if (!write.isAbandoned && write.problems.length === 0) tell('unanswered', `${name} after ${write.tries} tries`)
       return
