@@ -113,10 +113,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'what its person cancelled is packed again',
     scenario: 'cancelled',
     caughtBy: 'scenario',
-    patches: [
-      ['transactions/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", ''],
-      ['transactions/tend-operations.ts', '  await cancelled(app, chain)\n', ''],
-    ],
+    patches: [['transactions/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", '']],
   },
 ]
 
