@@ -12,8 +12,8 @@ let world: Sponsored
 /** seconds that the server is ahead of this machine, and of the signer, which signs nothing that ends over an hour ahead: some worlds, then */
 const START = -300
 let ahead = START
-const inWorld = (what: string, tests: () => void) =>
-  describe(what, () => {
+const inWorld = (what: string, tests: () => void): void =>
+  void describe(what, () => {
     before(async () => {
       ahead = START
       world = await sponsored()

@@ -49,7 +49,6 @@ const ROUND = 300
 export async function tendOperations(app: App, chain: Chain): Promise<void> {
   if (!(await hasOperations(app, chain))) return
   await missedByFollower(app, chain)
-  await cancelled(app, chain)
   await expire(app, chain)
   await packAgain(app, chain)
   while (await countOperations(app, chain)) continue
@@ -141,7 +140,10 @@ async function expire(app: App, chain: Chain): Promise<void> {
     })
 }
 
-/** It has failed at a block, or was cancelled as its person wished. */
+/**
+ * It has failed at a block, or was cancelled as its person wished: not before its time is over, though everything that carried it is given
+ * up. A database that went back from before the cancel would have it packed again.
+ */
 async function fail(
   app: App,
   { chainId }: Chain,
@@ -173,36 +175,6 @@ async function fail(
   )
   app.telemetry.writes.inc({ state })
 }
-
-/** Those that their person wanted cancelled, where the cancel of what carried them is in a block, and nothing else carries them. */
-async function cancelled(app: App, chain: Chain): Promise<void> {
-  const head = chain.head.current()
-  if (head === null) return
-  const rows = await open(app, chain)
-    .innerJoin('transactions as t', 't.id', 'o.outer_id')
-    .where('o.state', '=', 'SUBMITTED')
-    .where('o.is_cancel', '=', true)
-    .where('t.state', '=', 'CANCELLED')
-    .limit(ROUND)
-    .execute()
-  for (const row of rows)
-    await isolateRowErrors(app, row, async () => {
-      if (await isUsedAt(chain, toOperation(row), head)) return
-      // What was signed and not stored is on no row, and is sent when it is found.
-      await restoreOperation(app, chain, row.id)
-      if (!(await hasOpenCarrier(app, row.id))) await fail(app, chain, row, head)
-    })
-}
-
-const hasOpenCarrier = async ({ db }: App, id: string): Promise<boolean> =>
-  (await db
-    .selectFrom('carried as c')
-    .innerJoin('transactions as t', 't.id', 'c.transaction_id')
-    .select('t.id')
-    .where('c.operation_id', '=', id)
-    .where('t.state', 'in', ['BOUND', 'SUBMITTED'])
-    .limit(1)
-    .executeTakeFirst()) !== undefined
 
 /**
  * Those whose transaction is in no block and never will be, was reverted whole, or waits for a sponsor that cannot send. Not those that their person wants cancelled.

@@ -128,3 +128,13 @@ export function packedOf(
     .flatMap(({ data, from, nonce, hash, at }) => unpack(data).map((one) => ({ ...one, from, nonce, hash, at })))
   return Map.groupBy(all, ({ id }) => id)
 }
+
+/** Whether what carries an operation has lost its nonce to something else, for as long as the chain stands; nothing else was ever offered. */
+export function isGivenUp(
+  { outers }: Pick<OnChain, 'outers'>,
+  carriers: readonly { from: Hex; nonce: number; hash: Hex }[] = [],
+): boolean {
+  return carriers.every((carrier) =>
+    outers.some(({ from, nonce, hash }) => from === carrier.from && nonce === carrier.nonce && hash !== carrier.hash),
+  )
+}

@@ -5,7 +5,7 @@ import { inParallel } from './transactions-answers.ts'
 import { doesNothing, readBack, type Write } from './transactions-client.ts'
 import { slotOf, type Check, type Tell } from './transactions-evidence.ts'
 import { checkOf, highestOffered, untilFollowed, type Verdict } from './transactions-oracle.ts'
-import { effectsOf, packedOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
+import { effectsOf, isGivenUp, packedOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
 import { judgeReplays } from './sponsor-replays.ts'
 import { gatherSponsored, judgeKeptKeys, judgeSponsoredRows } from './sponsor-rows.ts'
 import { judgePurses } from './sponsor-purses.ts'
@@ -94,6 +94,7 @@ type Look = { done: number; failed: number; undelegated: number; cancels: number
 /** What must settle: what is done on the chain, what the node was offered, and what clients were told. */
 async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Promise<Look> {
   const said = await readOnChain(world, sponsors)
+  const packed = packedOf(world, sponsors)
   const seen: Look = { done: 0, failed: 0, undelegated: 0, cancels: 0, problems: [] }
   const tell: Tell = (check, text) => void seen.problems.push(`${check}: ${text}`)
   judgeEffects(world, writes, said, tell)
@@ -101,6 +102,8 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
   await inParallel(writes, 8, async (write) => {
     const name = `${write.account.name} ${write.marker}`
     for (const problem of write.problems) tell('unanswered', `${name} ${problem}`)
+    // Whatever is killed beside it: a server that lives has an answer.
+    for (const failure of new Set(write.failures)) tell('answers', `${name}: ${failure}`)
     if (write.hash === null) {
       if (!write.isAbandoned && write.problems.length === 0) tell('unanswered', `${name} after ${write.tries} tries`)
       return
@@ -110,12 +113,12 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
     const told = await readBack(world.servers[Number(write.marker % BigInt(world.servers.length))]!, write, id)
     const [settled] = said.settled.get(operation.id) ?? []
     const state = told?.body.state ?? told?.body.code ?? 'nothing'
-    const expected = expectedOf(write, settled)
+    const expected = expectedOf(write, settled, isGivenUp(said, packed.get(operation.id)))
     if (expected === null)
       return tell('lost', `${name} was told ${operation.id}, the chain says ${sayOf(settled)}, the service ${state}`)
     if (!expected.includes(state)) tell('wrong', `${name} is ${state}, the chain says ${sayOf(settled)}`)
     if (settled?.event.kind === 'Done') seen.done++
-    else if (state === 'CANCELLED') seen.cancels++
+    else if (state === 'CANCELLED' || state === 'SUBMITTED') seen.cancels++
     else seen.failed++
     if (settled !== undefined && isUndelegated(settled)) seen.undelegated++
   })
@@ -129,10 +132,11 @@ const isUndelegated = ({ event }: Settled): boolean => event.kind === 'Failed' &
 
 /**
  * What a told write may be, by what the dispatcher said of its id; null: it is lost. Without a word of the dispatcher it has to have failed
- * or been cancelled for good, which `sponsor-rows.ts` wants a proof for.
+ * or been cancelled for good, which `sponsor-rows.ts` wants a proof for; what was cancelled and is carried no more waits for its last second.
  */
-function expectedOf(write: Write, settled: Settled | undefined): string[] | null {
-  if (settled === undefined) return write.isCancelAsked ? ['CANCELLED', 'FAILED'] : ['FAILED']
+function expectedOf(write: Write, settled: Settled | undefined, isCarriedNoMore: boolean): string[] | null {
+  if (settled === undefined)
+    return write.isCancelAsked ? ['CANCELLED', 'FAILED', ...(isCarriedNoMore ? ['SUBMITTED'] : [])] : ['FAILED']
   const { event } = settled
   if (event.kind !== 'Failed') {
     if (event.kind === 'Done') return ['MINED', 'FINALIZED']

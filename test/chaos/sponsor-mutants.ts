@@ -104,13 +104,16 @@ export const sponsorMutants: SponsorMutant[] = [
     ],
   },
   {
+    name: 'most tries fail before anything is done, and a repeat is done',
+    scenario: 'plain',
+    caughtBy: 'answers',
+    patches: [['transactions/send-operation.ts', '  await untilReplayed(app)\n', "  await untilReplayed(app)\n  if (Math.random() < 0.9) throw new Error('planted')\n"]], // prettier-ignore
+  },
+  {
     name: 'what its person cancelled is packed again',
     scenario: 'cancelled',
     caughtBy: 'scenario',
-    patches: [
-      ['transactions/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", ''],
-      ['transactions/tend-operations.ts', '  await cancelled(app, chain)\n', ''],
-    ],
+    patches: [['transactions/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", '']],
   },
 ]
 

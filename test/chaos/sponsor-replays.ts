@@ -22,8 +22,8 @@ export async function judgeReplays(evidence: SponsoredEvidence, tell: Tell): Pro
   const { anvil } = world.node
   const packed = [...packedOf(world, sponsors).values()].map(([first]) => first!)
   if (packed.length === 0) return
-  // Cancelled is what the service has promised not to send any more: an id that is free may be used until its time is over.
-  const free = new Set(operations.filter((one) => one.state === 'CANCELLED' && !said.settled.has(one.dispatcherId)).map((one) => one.dispatcherId)) // prettier-ignore
+  // What was cancelled among others is not told as settled: its id is free, and may be used until its time is over.
+  const free = new Set(operations.filter((one) => one.state === 'SUBMITTED' && one.is_cancel && !said.settled.has(one.dispatcherId)).map((one) => one.dispatcherId)) // prettier-ignore
   const snapshot = await anvil.rpc<Hex>('evm_snapshot')
   try {
     await anvil.rpc('anvil_dropAllTransactions')

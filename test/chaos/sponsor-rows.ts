@@ -8,10 +8,10 @@ import { toHex } from '../../src/store/bytes.ts'
 import type { Database } from '../../src/store/rows.ts'
 import { ask, inParallel, patiently } from './transactions-answers.ts'
 import { anyServer, bodyOf, effectOf, readAt, repeat, routeOf, type Write } from './transactions-client.ts'
-import { gather, slotOf, type Evidence, type Tell } from './transactions-evidence.ts'
+import { gather, type Evidence, type Tell } from './transactions-evidence.ts'
 import { judgePrices } from './transactions-money.ts'
 import { judgeRows } from './transactions-rows.ts'
-import { packedOf, partsOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
+import { isGivenUp, packedOf, partsOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
 import type { Sponsors } from './sponsor-world.ts'
 import type { Account, ChaosWorld } from './transactions-world.ts'
 
@@ -115,7 +115,7 @@ function stateOf(event: Settled['event'], isFinal: boolean): string {
 
 /** What the dispatcher said nothing of: nobody was told of it, or it can never be done any more. */
 function judgeUnsettled(
-  { world, sponsors, said, chain, writes, bySlot }: SponsoredEvidence,
+  { world, sponsors, said, chain, writes }: SponsoredEvidence,
   row: OperationRow,
   tell: Tell,
 ): void {
@@ -124,17 +124,16 @@ function judgeUnsettled(
     if (writes.some(({ answer }) => answer?.id === row.id)) tell('late', `${name} was told, and nothing carries it`)
     return
   }
-  if (row.state === 'SUBMITTED') return tell('late', `${name} is SUBMITTED, and the dispatcher says nothing of it`)
+  const isOver = row.deadline < chain.head.timestamp
+  if (row.state === 'SUBMITTED') {
+    // What its person cancelled among others, and nothing carries any more, waits for its last second.
+    if (isOver || !row.is_cancel || !isGivenUp(said, packedOf(world, sponsors).get(row.dispatcherId)))
+      tell('late', `${name} is SUBMITTED, and the dispatcher says nothing of it`)
+    return
+  }
   if (row.state !== 'FAILED' && row.state !== 'CANCELLED')
     return tell('invented', `${name} is ${row.state}, and the dispatcher says nothing of it`)
-  const isOver = row.deadline < chain.head.timestamp
-  // What carried it has lost its nonce to something else, for as long as the chain stands; nothing else was ever offered.
-  const carriers = packedOf(world, sponsors).get(row.dispatcherId) ?? []
-  const isReplaced = carriers.every(({ from, nonce, hash }) => {
-    const mined = bySlot.get(slotOf(from, nonce))
-    return mined !== undefined && mined.hash !== hash
-  })
-  if (!isOver && !(row.state === 'CANCELLED' && isReplaced))
+  if (!isOver)
     tell('invented', `${name} is ${row.state}, and its last second is ${row.deadline - chain.head.timestamp} s away`)
   if (said.receipts.size === 0) tell('invented', `${name} is ${row.state} on a chain with nothing on it`)
 }

@@ -39,6 +39,8 @@ export type Write = {
   /** it may fail when it is mined: its state was another one when it was simulated */
   mayFail: boolean
   problems: string[]
+  /** what it was told with a status of 500, by a server that was not killed */
+  failures: string[]
 }
 
 export type Told = {
@@ -84,7 +86,7 @@ export function newWrite(account: Account, seed: number, want: Want = { kind: 'e
   const marker = nextMarker(seed)
   return {
     ...{ account, marker, want, key: `write ${marker}`, hash: null, answer: null, hashes: new Set() },
-    ...{ tries: 0, isAbandoned: false, isCancelAsked: false, mayFail: false, problems: [] },
+    ...{ tries: 0, isAbandoned: false, isCancelAsked: false, mayFail: false, problems: [], failures: [] },
   }
 }
 
@@ -142,6 +144,12 @@ export async function tryOnce(
     headers: { 'idempotency-key': write.key },
   })
   if (told?.status === 200 && told.body.hash !== undefined) write.hashes.add(told.body.hash)
+  return withFailure(write, 'the write', told)
+}
+
+/** Who repeats gets over a failure of the service: it is kept, too. */
+function withFailure(write: Write, asked: string, told: Told | null): Told | null {
+  if (told?.status === 500) write.failures.push(`${asked} was answered ${told.body.code ?? 500}`)
   return told
 }
 
@@ -224,12 +232,12 @@ export async function change(server: Server, write: Write, how: 'cancel' | 'spee
     method: 'POST',
   })
   if (told?.status === 200) for (const hash of told.body.hashes ?? []) write.hashes.add(hash)
-  return told
+  return withFailure(write, `the ${how}`, told)
 }
 
 /** @param by  the hash that was told, or the id */
-export const readBack = (server: Server, { account, hash }: Write, by: string | null = hash): Promise<Told | null> =>
-  readAt(server, account, `/v1/transactions/${by}`)
+export const readBack = async (server: Server, write: Write, by: string | null = write.hash): Promise<Told | null> =>
+  withFailure(write, 'a look', await readAt(server, write.account, `/v1/transactions/${by}`))
 
 /** A question as the account's own application asks it. */
 export const readAt = (server: Server, { token }: Account, path: string): Promise<Told | null> =>
