@@ -59,7 +59,7 @@ async function later(): Promise<void> {
 const rowsOf = ({ accountId }: Writer) =>
   world.db.selectFrom('operations').selectAll().where('account_id', '=', accountId).orderBy('created_at').execute()
 
-void inWorld('signed, and over', () => {
+inWorld('signed, and over', () => {
   test('a key whose operation was signed, never carried, and is over, writes anew, once', async () => {
     const writer = await world.poor('signed')
     await dies('after-sign-operation', () => write(writer, 'key'))
@@ -90,7 +90,7 @@ void inWorld('signed, and over', () => {
   })
 })
 
-void inWorld('not signed, or not known to be', () => {
+inWorld('not signed, or not known to be', () => {
   test('a key whose operation nobody signed has its id again', async () => {
     const writer = await world.poor('unsigned')
     await dies('after-bind-operation', () => write(writer, 'key'))
