@@ -28,6 +28,9 @@ const [USDC, CLAIMS, HONEST] = [addressOf(0x70), addressOf(0x71), addressOf(0x72
 const LAST_BLOCK = 100_000
 const ORDINARY = { tokenId: null, blockHash: `0x${'22'.repeat(32)}`, logIndex: 0, batchIndex: 0, omitted: 0 } as const
 
+/** of what the person did before all else */
+const IN_A_BLOCK = { state: 'FINALIZED' as const, block_number: 1, block_hash: Buffer.alloc(32, 1) }
+
 let accounts = 0
 const newAccount = () => `00000000-0000-8000-8000-${String(++accounts).padStart(12, '0')}`
 
@@ -82,7 +85,7 @@ suite('a page of a history without spam', () => {
       .insertInto('transactions')
       .values({
         ...{ id, account_id: accountId, client_id: 'demo', chain_id: CHAIN_ID, sender: fromHex(ME), nonce: nonce++ },
-        ...{ target: fromHex(target), value: toWord(0n), data: Buffer.alloc(0), ...terms, abi: '', state: 'FINALIZED' },
+        ...{ target: fromHex(target), value: toWord(0n), data: Buffer.alloc(0), ...terms, abi: '', ...IN_A_BLOCK },
         transitions: '[]',
       })
       .execute()
@@ -99,7 +102,7 @@ suite('a page of a history without spam', () => {
       .values({
         ...{ id: `op_${nonce}`, account_id: accountId, client_id: 'demo', chain_id: CHAIN_ID, sender: fromHex(ME) },
         ...{ space: Buffer.alloc(20), sequence: nonce++, calls: packCalls(calls), gas_limit: 1, deadline: 1, abi: '' },
-        ...{ state: 'FINALIZED', charged: '0', hour: new Date(0), transitions: '[]' },
+        ...{ ...IN_A_BLOCK, charged: '0', hour: new Date(0), transitions: '[]' },
       })
       .execute()
   }

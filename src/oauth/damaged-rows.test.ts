@@ -266,10 +266,15 @@ test('the end of a grant, which no MAC covers', async () => {
   try {
     const here = stage(guarded, 'end')
     const { refresh, grantId } = await here.arrive(here.thief)
-    for (const wrong of WRONG) {
-      await here.run(`update oauth_records set payload = jsonb_set(payload, '{exp}', ${quoted(wrong)}) where kind = 'Grant' and grant_id = '${grantId}'`) // prettier-ignore
+    const endAt = (exp: unknown) =>
+      here.run(`update oauth_records set payload = jsonb_set(payload, '{exp}', ${quoted(exp)}) where kind = 'Grant' and grant_id = '${grantId}'`) // prettier-ignore
+    for (const wrong of [null, 'x', 1e300, [null], { x: null }]) {
+      await endAt(wrong)
       assert.equal(await here.refresh(refresh), null)
     }
+    // A part of a second is no second.
+    await endAt(1_999_999_999.5)
+    assert.notEqual(await here.refresh(refresh), null)
     const events = guarded.logged.map((one) => (one as { event: string }).event)
     assert.ok(events.includes('row_damaged'))
     assert.ok(!events.includes('row_not_authentic'))
