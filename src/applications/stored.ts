@@ -1,3 +1,4 @@
+import { areTexts } from '../store/column-values.ts'
 import type { TrustedIssuer } from './application.ts'
 import type { StoredApplication } from './authentic.ts'
 
@@ -6,7 +7,6 @@ import type { StoredApplication } from './authentic.ts'
  */
 
 const isText = (value: unknown): value is string => typeof value === 'string'
-const areTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
 
 const isIssuer = (value: unknown): value is TrustedIssuer => {
   if (typeof value !== 'object' || value === null) return false

@@ -1,5 +1,5 @@
 import type { Hex } from '../ids.ts'
-import type { Head } from './head.ts'
+import { onReorganised, type Head } from './head.ts'
 import { readBytes } from './rpc/answers.ts'
 import type { Rpc } from './rpc/rpc.ts'
 
@@ -32,14 +32,10 @@ export async function hasCode(
 /** Whether `eth_getCode` showed code. @throws InvalidResponse */
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
-/** Begins anew where a head is not the block after the one before it: blocks may have been reorganised. */
+/** Begins anew where blocks may have been reorganised. */
 export function openKnownCode(head: Head): KnownCode {
   const known: KnownCode = { addresses: new Set() }
-  let last = head.current()
-  // Heard of each head as it comes: between two that ask there may be many blocks. What is under way is of the chain before.
-  head.onChange((block) => {
-    if (last !== null && block.parentHash !== last.hash) known.addresses = new Set()
-    last = block
-  })
+  // Another set: what is under way is of the chain before.
+  onReorganised(head, () => void (known.addresses = new Set()))
   return known
 }

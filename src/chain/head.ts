@@ -121,3 +121,15 @@ function openNodeView(now: () => number): NodeView {
     failure: () => failure,
   }
 }
+
+/**
+ * Calls back where a head is not the block after the one before it: blocks may have been reorganised. Heard of each head as it comes: between two
+ * that ask there may be many blocks.
+ */
+export function onReorganised(head: Head, forget: () => void): void {
+  let last = head.current()
+  head.onChange((block) => {
+    if (last !== null && block.parentHash !== last.hash) forget()
+    last = block
+  })
+}

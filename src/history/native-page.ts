@@ -106,7 +106,6 @@ export async function feesOf(
   { accountId, chainId }: NativeHolder,
   places: readonly MinedAt[],
 ): Promise<Map<Hex, bigint>> {
-  // prettier-ignore
   if (places.length === 0) return new Map()
   const { rows } = await retrying(() =>
     sql<{ hash: Uint8Array; value: Uint8Array }>`

@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
+import { areTexts } from '../store/column-values.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { macOf, type RowContent } from '../store/row-mac.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -92,9 +93,6 @@ const isKey = (key: unknown): key is ConsentRow['keys'][string] =>
 /** For who only lists them: what of the column can be read. */
 export const keysIn = (keys: unknown): [thumbprint: string, allowed: ConsentRow['keys'][string]][] =>
   Object.entries(isObject(keys) ? keys : {}).flatMap(([thumbprint, key]) => (isKey(key) ? [[thumbprint, key]] : []))
-
-const areTexts = (value: unknown): boolean =>
-  Array.isArray(value) && value.every((one: unknown) => typeof one === 'string')
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { hashAuthorization, hashTypedData, parseTransaction } from 'viem/utils'
 import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
-import { cancelData } from '../gas/dispatch.ts'
+import { cancelData, readCancel } from '../gas/dispatch.ts'
 import { readDispatch, type Dispatch } from '../gas/packed-operation.ts'
 import { signerOf } from './curve.ts'
 import { readDelegation, readHeldOperation } from './operation-ledger.ts'
@@ -115,10 +115,7 @@ export function outerFaults(db: DatabaseSync): string[] {
     const inIt = before === undefined ? '0x' : ((parseTransaction(hexOf(before.raw!)) as Outer).data ?? '0x')
     const dispatch = readDispatch(bytesOf(inIt))
     if (dispatch === null) return 'it cancels what carries no operations'
-    const used = bytesOf(data).subarray(CANCEL_BYTES)
-    const sequences = Array.from({ length: Math.floor(used.length / 32) }, (_, index) =>
-      BigInt(hexOf(used.subarray(index * 32, index * 32 + 32))),
-    )
+    const sequences = readCancel(bytesOf(data)) ?? []
     const isExact = bytesOf(data).equals(cancelData(dispatch.space, sequences))
     const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
     if (
@@ -148,9 +145,6 @@ export function outerFaults(db: DatabaseSync): string[] {
     return isSigned ? null : 'it carries an authorization that nobody signed before it'
   }
 }
-
-/** selector, space, where the list is, how many it has */
-const CANCEL_BYTES = 4 + 3 * 32
 
 type Outer = {
   to?: Hex

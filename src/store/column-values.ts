@@ -19,8 +19,12 @@ export type OuterAuthorization = { from: Hex; nonce: number }
 export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }
 
 /** Of a column of JSON that holds a list of texts, what is one: anything may have been written there. */
-export const textsIn = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string') : []
+export const textsIn = (value: unknown): string[] => (Array.isArray(value) ? value.filter(isText) : [])
+
+/** Whether it is that list, and nothing else is in it. */
+export const areTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
+
+const isText = (one: unknown): one is string => typeof one === 'string'
 
 /** Likewise of quotas. */
 export const quotasIn = (value: unknown): Quota[] =>

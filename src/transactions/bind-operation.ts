@@ -7,10 +7,10 @@ import { isUniqueViolation } from '../store/away.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import { EVERYONE, type SponsorBudget } from '../store/sponsor-budget.ts'
+import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import { readStanding, reserve, type BudgetCounts } from './budget-counts.ts'
 import { reach } from './crash-points.ts'
-import { countSpent, lockBudgets, type Exhausted } from './gas-budget.ts'
+import { countedIn, countSpent, lockBudgets, type Exhausted } from './gas-budget.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Operation } from './operation.ts'
 import { bytesOf } from './operation-gas.ts'
@@ -73,7 +73,6 @@ function judge(
   known: Set<string>,
   counted: BudgetCounts,
 ): BindResult {
-  // prettier-ignore
   if (known.has(id)) return 'key is taken'
   const exhausted = reserve(counted, { clientId, accountId, charged }, budget)
   if (exhausted !== null) return exhausted
@@ -98,17 +97,8 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
         abi, request_hash, 'BOUND', '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
       from asked order by place
       on conflict do nothing
-      returning id, account_id, client_id, charged, hour
-    ), reserved as (
-      insert into gas_spent (client_id, account_id, hour, wei)
-      select client_id, whose, hour, sum(charged) from bound cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
-      group by client_id, whose, hour order by client_id, whose
-      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
-    ), reserved_on_network as (
-      insert into gas_spent_on_network (chain_id, hour, wei)
-      select ${chainId}::int8, hour, sum(charged) from bound group by hour
-      on conflict (chain_id, hour) do update set wei = gas_spent_on_network.wei + excluded.wei
-    )
+      returning id, account_id, client_id, charged as wei, hour
+    ), ${countedIn(chainId, sql.ref('bound'))}
     select id from bound`.execute(db)
   return new Set(rows.map(({ id }) => id))
 }

@@ -8,6 +8,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { GAS_CONTRACTS } from './delegation.ts'
 import type { Bound } from './intent.ts'
 import { MAX_GAS, MIN_GAS, readGas } from './limits.ts'
+import { AUTHORIZATION } from './operation-gas.ts'
 
 /**
  * Of a cancel of what carries operations: the numbers of those that it uses up, so that nothing does them any more; none where it only frees the
@@ -15,10 +16,9 @@ import { MAX_GAS, MIN_GAS, readGas } from './limits.ts'
  */
 export type UsedUp = readonly number[]
 
-/** gas units: a transaction and its calldata, the sponsor's right, a word of the bitmap; of each number its event; of each authorization (EIP-7702) */
+/** gas units: a transaction and its calldata, the sponsor's right, a word of the bitmap; of each number its event */
 const CANCEL_OUTER = 60_000n
 const USED_NUMBER = 8_000n
-const AUTHORIZATION = 25_000n
 
 /**
  * What a cancel by the dispatcher takes at most by the rules of Ethereum, or more where the network says so.

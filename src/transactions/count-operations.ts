@@ -4,8 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import { fromWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import { EVERYONE } from '../store/sponsor-budget.ts'
-import { lockBudgets } from './gas-budget.ts'
+import { countedIn, lockBudgets } from './gas-budget.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type OperationRow } from './operation.ts'
 
@@ -84,16 +83,7 @@ async function setCharged(db: Db, chainId: number, rows: OperationRow[], costs: 
       select id, charged, more from json_to_recordset(${JSON.stringify(costing)}::json) as rows (id text, charged numeric, more numeric)
     ), counted as (
       update operations set charged = costing.charged, is_counted = true from costing where operations.id = costing.id
-      returning operations.client_id, operations.account_id, operations.hour, costing.more
-    ), spent as (
-      insert into gas_spent (client_id, account_id, hour, wei)
-      select client_id, whose, hour, sum(more) from counted cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
-      group by client_id, whose, hour order by client_id, whose
-      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
-    ), spent_on_network as (
-      insert into gas_spent_on_network (chain_id, hour, wei)
-      select ${chainId}::int8, hour, sum(more) from counted group by hour
-      on conflict (chain_id, hour) do update set wei = gas_spent_on_network.wei + excluded.wei
-    )
+      returning operations.client_id, operations.account_id, operations.hour, costing.more as wei
+    ), ${countedIn(chainId, sql.ref('counted'))}
     select count(*) from counted`.execute(db)
 }

@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import { readBytes, readNumber } from '../chain/rpc/answers.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
+import { onReorganised } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { readGasContracts } from '../gas/contracts.ts'
@@ -18,14 +19,10 @@ const MAX_REMEMBERED = 100_000
 /** milliseconds for which that is believed: who has the key may delegate otherwise, and no block says so where nobody reads it */
 const BELIEVED_MS = 300_000
 
-/** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised, as `openKnownCode` does. */
+/** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {
   const known = { accounts: new BoundedMap<Hex, number>(MAX_REMEMBERED) }
-  let last = chain.head.current()
-  chain.head.onChange((block) => {
-    if (last !== null && block.parentHash !== last.hash) known.accounts = new BoundedMap(MAX_REMEMBERED)
-    last = block
-  })
+  onReorganised(chain.head, () => void (known.accounts = new BoundedMap(MAX_REMEMBERED)))
   return known
 })
 

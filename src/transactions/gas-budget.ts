@@ -286,3 +286,19 @@ export async function countSpent(
     )
     .execute()
 }
+
+/**
+ * The same of many, as parts of a statement.
+ * @param rows  one of its parts: `client_id`, `account_id`, `hour`, and `wei`, which may be below 0
+ */
+export const countedIn = (chainId: number, rows: RawBuilder<unknown>) => sql`
+    spent as (
+      insert into gas_spent (client_id, account_id, hour, wei)
+      select client_id, whose, hour, sum(wei) from ${rows} cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
+      group by client_id, whose, hour order by client_id, whose
+      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
+    ), spent_on_network as (
+      insert into gas_spent_on_network (chain_id, hour, wei)
+      select ${chainId}::int8, hour, sum(wei) from ${rows} group by hour
+      on conflict (chain_id, hour) do update set wei = gas_spent_on_network.wei + excluded.wei
+    )`

@@ -14,7 +14,7 @@ const BITMAP_WORD = 22_100n
 /** EIP-7623: the floor of calldata */
 const BYTE = 40n
 /** EIP-7702, PER_EMPTY_ACCOUNT_COST */
-const AUTHORIZATION = 25_000n
+export const AUTHORIZATION = 25_000n
 /** ids in a word of the bitmap */
 export const WORD_IDS = 256
 /** The largest sequence of an operation of ours. The dispatcher has 96 bits for those of others. */

@@ -6,10 +6,8 @@ import type { OuterAuthorization } from '../store/column-values.ts'
 import { DELEGATED } from './delegation.ts'
 import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from './operation.ts'
-import { outerGas } from './operation-gas.ts'
+import { AUTHORIZATION, outerGas } from './operation-gas.ts'
 
-/** EIP-7702, PER_EMPTY_ACCOUNT_COST */
-const AUTHORIZATION_GAS = 25_000n
 /** milliseconds for which a network that takes no more gas than Ethereum does is believed to stay so */
 const BELIEVED_MS = 60_000
 
@@ -34,7 +32,7 @@ export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigin
     if (await runs(chain, outer, least)) return least
   }
   belief.until = 0
-  const wanted = ((await estimate(chain, outer)) * 11n) / 10n + AUTHORIZATION_GAS * BigInt(delegating.length)
+  const wanted = ((await estimate(chain, outer)) * 11n) / 10n + AUTHORIZATION * BigInt(delegating.length)
   if (wanted > least) return atMost(wanted)
   belief.until = performance.now() + BELIEVED_MS
   return least
@@ -76,5 +74,5 @@ const atMost = (gas: bigint): bigint => (gas > MAX_GAS ? MAX_GAS : gas)
 /** Authorizations of accounts that delegated already, by which they delegate again where that is reorganised away, are counted by nobody yet. */
 export function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
   const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))
-  return atMost(gas + AUTHORIZATION_GAS * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length))
+  return atMost(gas + AUTHORIZATION * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length))
 }

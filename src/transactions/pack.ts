@@ -1,5 +1,6 @@
 import { highestPrice } from '../chain/fees.ts'
 import { currentFees } from '../chain/current-fees.ts'
+import { onReorganised } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
@@ -270,11 +271,7 @@ const MAX_REMEMBERED = 100_000
  */
 const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
   const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
-  let last = chain.head.current()
-  chain.head.onChange((block) => {
-    if (last !== null && block.parentHash !== last.hash) known.accounts = new BoundedMap(MAX_REMEMBERED)
-    last = block
-  })
+  onReorganised(chain.head, () => void (known.accounts = new BoundedMap(MAX_REMEMBERED)))
   return known
 })
 
