@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { testPooler } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { command } from '../../test/command.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
@@ -51,7 +52,7 @@ test('an operator who was granted it has funds sent back by a running server, on
 })
 
 test('the command asks through the running server, waits until it is sent, and says what was refused', async () => {
-  const settings = { DATA_DIR: here.dataDir, ...(process.env.TEST_DATABASE_URL === undefined ? {} : { DATABASE_URL: here.app.config.DATABASE_URL! }) } // prettier-ignore
+  const settings = { DATA_DIR: here.dataDir, ...(process.env.TEST_DATABASE_URL === undefined ? {} : { DATABASE_URL: here.app.config.DATABASE_URL!, DATABASE_POOLER: testPooler }) } // prettier-ignore
   const withdraw = (...words: string[]) => command(settings, ['sponsor', 'withdraw', 'HOUSE', '--network', 'devnet', ...words]) // prettier-ignore
   const other: Hex = `0x${'7b'.repeat(20)}`
   const done = await withdraw('--to', other, '--amount', String(2n * COIN), '--grant', await grant(other))

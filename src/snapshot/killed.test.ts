@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { inside, isEmpty, kinds, snapshotStage } from '../../test/snapshot-stage.ts'
-import { testCluster } from '../../test/database.ts'
+import { testCluster, testPooler } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { AppError } from '../errors.ts'
 import { openPostgres } from '../store/db.ts'
@@ -50,7 +50,7 @@ async function isCopying(url: string): Promise<boolean> {
 }
 
 async function others(url: string, which: ReturnType<typeof sql>, act = sql`count(*)::int`): Promise<number> {
-  const db = await openPostgres({ url: testCluster!, pool: 1, onError: () => {} })
+  const db = await openPostgres({ url: testCluster!, pooler: testPooler, pool: 1, onError: () => {} })
   const name = new URL(url).pathname.slice(1)
   const { rows } = await sql<{ n: number }>`select ${act} as n from pg_stat_activity where datname = ${name} and ${which}`.execute(db) // prettier-ignore
   await db.destroy()

@@ -133,7 +133,7 @@ test('a network’s budget is told as the network’s, holds for every applicati
 test('who is at a limit of the signer takes no nonce of the sponsor and nothing of a budget', async () => {
   const ann = await person('at-limit')
   const { signer } = world.first.app
-  const rowsOfHouse = () => world.db.selectFrom('transactions').select('id').where('sender', '=', fromHex(house)).execute() // prettier-ignore
+  const rowsOfHouse = () => world.db.selectFrom('transactions').select('id').where('sender', '=', fromHex(house)).orderBy('id').execute() // prettier-ignore
   const before = await rowsOfHouse()
   const sign = { ...signer, check: (request: Parameters<typeof signer.check>[0]) =>
     request.from.toLowerCase() === house
