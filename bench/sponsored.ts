@@ -48,6 +48,8 @@ const BLOCKS = 10
 const FULL = 90
 /** milliseconds that a client waits after a refusal */
 const REFUSED_MS = 100
+/** raw transfers a second that no machine of ours has reached: so many are signed ahead */
+const RAW_RATE = 25_000
 const QUIET_MS = 20_000
 /** what is asked of a node for each block, however many writes there are */
 const OF_BLOCKS = /Block|getLogs/
@@ -126,7 +128,7 @@ try {
   const raw: Side = {
     ...{ name: 'raw sends, batches of 50', program: null, perRequest: BATCH, connections: [4] },
     prepare: (forSeconds) => {
-      while (signed.length < (forSeconds + 0.5) * 8_000) {
+      while (signed.length < (forSeconds + 0.5) * RAW_RATE) {
         const number = numbers++
         const data = transferOf(number)
         signed.push({ number, raw: signNext(keys[number % ACCOUNTS]!, { chainId: CHAIN_ID, to: erc20, data }) })

@@ -41,7 +41,7 @@ export const MAX_NULLS = 3
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */
 export function lacksMethod(answer: unknown): boolean {
   if (!(answer instanceof RpcError)) return false
-  const text = answer.message.replace(/(eth|debug)_\w+/g, '')
+  const text = answer.message.replace(/(eth|debug|trace)_\w+/g, '')
   if (/header|block|resource/i.test(text)) return false
   return [-32601, -32602].includes(answer.rpcCode) || /not (found|supported|available|exist)/i.test(text)
 }

@@ -15,6 +15,7 @@ import { findNative, type FoundNative } from './native.ts'
 import { noteNative, type NativeStretch } from './native-coverage.ts'
 import { logsNative, type InternalTransfer } from './native-logs.ts'
 import { nativeRows } from './native-rows.ts'
+import { fetchInternalFlat } from './native-flat-traces.ts'
 import { fetchInternal } from './native-traces.ts'
 import { findAccounts } from './rows.ts'
 
@@ -35,10 +36,16 @@ const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 /** gas of a transaction that runs no code */
 const PLAIN_GAS = 21_000
 
-/** What was learned of the nodes of a network: whether they have traces, whether its blocks log native currency, and whose traces failed. */
+/**
+ * Ways to ask for traces, the first that the nodes have: the same to a provider, but anvil, which the embedded chain is, traces a block of n transactions
+ * n times for the second.
+ */
+const WAYS = [fetchInternalFlat, fetchInternal]
+
+/** What was learned of the nodes of a network: how they give traces, whether its blocks log native currency, and whose traces failed. */
 const learned = slot('how native currency is read', (chain: Chain) => ({
   source: sourceOf(chain),
-  hasTraces: true,
+  ways: WAYS,
   hasLogs: false,
   untraced: failing(),
   unread: failing(),
@@ -110,8 +117,8 @@ async function goodStart<T, R>(all: readonly T[], ask: (one: T) => Promise<R>): 
 }
 
 function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch {
-  const { hasTraces, hasLogs } = learned.of(chain)
-  const isTold = hasLogs || (hasTraces && app.config.NATIVE_HISTORY === 'traces')
+  const { ways, hasLogs } = learned.of(chain)
+  const isTold = hasLogs || (ways.length > 0 && app.config.NATIVE_HISTORY === 'traces')
   const lastGap = read.findLast(({ hasInternal }) => !hasInternal)?.block.number
   const [first, last] = [read[0]!.block, read.at(-1)!.block]
   return { first, last, internalFrom: isTold ? (lastGap === undefined ? first.number : lastGap + 1) : null }
@@ -145,7 +152,7 @@ const partiesOf = (one: NativeOfBlock | null): { from: Hex; to: Hex }[] =>
 
 async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
   const memory = learned.of(chain)
-  const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.hasTraces && runsCode(block)
+  const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.ways.length > 0 && runsCode(block)
   const { native, answer } = await wholeOf(chain, block)
   memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
   const isTold = memory.hasLogs || !runsCode(block)
@@ -195,22 +202,26 @@ function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNativ
  */
 async function tracesOf(app: App, chain: Chain, block: KeptBlock): Promise<InternalTransfer[][] | null> {
   const memory = learned.of(chain)
-  let error: unknown
-  try {
-    const internal = await fetchInternal(chain.rpc, block)
-    memory.untraced.wasAbandoned = false
-    return internal
-  } catch (thrown) {
-    error = thrown
-  }
-  if (!(error instanceof RpcError || error instanceof RpcUnavailable || error instanceof InvalidResponse)) throw error
-  if (lacksMethod(error)) {
+  let error: RpcError | RpcUnavailable | InvalidResponse | null = null
+  for (const way of memory.ways) {
+    try {
+      const internal = await way(chain.rpc, block)
+      memory.untraced.wasAbandoned = false
+      return internal
+    } catch (thrown) {
+      if (!(thrown instanceof RpcError || thrown instanceof RpcUnavailable || thrown instanceof InvalidResponse))
+        throw thrown
+      error = thrown
+    }
+    // What contradicts the block is asked for in another way.
+    if (error instanceof InvalidResponse) continue
+    if (!lacksMethod(error)) break
     // Blocks are asked about side by side.
-    if (memory.hasTraces)
-      app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
-    memory.hasTraces = false
-    return null
+    const isLast = memory.ways.length === 1 && memory.ways[0] === way
+    memory.ways = memory.ways.filter((one) => one !== way)
+    if (isLast) app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
   }
+  if (error === null || memory.ways.length === 0) return null
   // One that is too long will be too long again.
   const isHopeless = error instanceof RpcTooLarge
   const isSlow = error instanceof RpcUnavailable && error.timedOut

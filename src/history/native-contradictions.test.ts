@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, suite, test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
-import { InvalidResponse } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcError } from '../chain/rpc/failures.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import { openState } from '../state.ts'
 import { fromHex, fromWord } from '../store/bytes.ts'
@@ -45,7 +45,8 @@ suite('native currency where sources say different things', () => {
     const script = scriptedChain({ isDevelopment: true, finality: 2 })
     for (let count = 0; count < 3; count++) script.mine({ from: ALICE, transfers: [], gasUsed: 30_000, reverted: count === 1 && isReverted }) // prettier-ignore
     script.answer = (method, params) => {
-      assert.equal(method, 'debug_traceBlockByHash')
+      if (method !== 'debug_traceBlockByHash')
+        throw new RpcError(-32601, `the method ${method} does not exist/is not available`, undefined)
       const { number, transactions } = script.blocks.find(({ hash }) => hash === params[0])!
       return transactions.map((one) => traceOf(one as never, number === 2 ? told : { error: one.reverted === true ? 'execution reverted' : undefined })) // prettier-ignore
     }

@@ -29,7 +29,7 @@ export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Pr
   })
 }
 
-const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
+export const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
 
 /** Depth first, as they were made. A stack of our own: contracts call each other a thousand deep. */
 function readFrames(top: Record<string, unknown>): InternalTransfer[] {
