@@ -101,8 +101,8 @@ test('events say what became of each operation, and an id is used from then on',
       signed.map(() => true),
     )
     assert.deepEqual(
-      said.map(({ space, sequence }) => [space, sequence]),
-      signed.map(({ operation }) => [hexOf(operation.space), operation.sequence]),
+      said.map(({ space, sequence, account }) => [space, sequence, account]),
+      signed.map(({ operation: { space, sequence, account } }) => [hexOf(space), sequence, hexOf(account)]),
     )
     assert.deepEqual(
       said.map((event) => (event.kind === 'Failed' ? readFailure(event.reason) : event.kind)),
@@ -117,7 +117,7 @@ test('events say what became of each operation, and an id is used from then on',
     const other = await stage.operation(alice, [stage.on('ping')])
     const { space, sequence } = other.operation
     const cancelled = await stage.send(stage.sponsor, stage.dispatcher, cancelData(space, [sequence]))
-    assert.deepEqual(readEvents(hexOf(stage.dispatcher), cancelled.logs), [{ space: hexOf(space), sequence, kind: 'Cancelled' }]) // prettier-ignore
+    assert.deepEqual(readEvents(hexOf(stage.dispatcher), cancelled.logs), [{ space: hexOf(space), sequence, account: null, kind: 'Cancelled' }]) // prettier-ignore
   }))
 
 /** As the server simulates: nothing is signed, and the account has no code yet. */

@@ -6,16 +6,17 @@ type DispatcherLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /**
  * What the dispatcher says of an id: `Done`, all calls were done; `Failed`, none was and none ever will be; `Cancelled`, the same
- * because a sponsor said so; `Skipped`, it was used before. `space` in lower case.
+ * because a sponsor said so; `Skipped`, it was used before. `account` is whose operation that was: ids are anyone's whom a space lets send.
+ * Null of a cancel. All in lower case.
  */
-export type OperationEvent = { space: Hex; sequence: bigint } & (
+export type OperationEvent = { space: Hex; sequence: bigint; account: Hex | null } & (
   | { kind: 'Done' | 'Cancelled' | 'Skipped' }
   | { kind: 'Failed'; reason: Hex }
 )
 
 /** Why an operation failed: an error of the delegate or the dispatcher, or what one of its calls reverted with. */
 export type FailureReason =
-  | { error: 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed' | 'OutOfGas' | 'Unknown' }
+  | { error: 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed' | 'UsedElsewhere' | 'OutOfGas' | 'Unknown' }
   | { error: 'CallFailed'; index: number; data: Hex }
 
 const topicOf = (signature: string): Hex => `0x${keccak(Buffer.from(signature)).toString('hex')}`
@@ -28,9 +29,10 @@ const KINDS: ReadonlyMap<string, OperationEvent['kind']> = new Map([
   [topicOf('Cancelled(uint256)'), 'Cancelled'],
 ])
 
-const REASONS = new Map<Hex, 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed'>(
-  (['NotDelegated', 'Expired', 'WrongSignature', 'Malformed'] as const).map((name) => [selectorOf(`${name}()`), name]),
-)
+const NAMES = ['NotDelegated', 'Expired', 'WrongSignature', 'Malformed', 'UsedElsewhere'] as const
+const REASONS = new Map<Hex, (typeof NAMES)[number]>(NAMES.map((name) => [selectorOf(`${name}()`), name]))
+/** No contract says it: the id was used up for another account. */
+export const USED_ELSEWHERE = selectorOf('UsedElsewhere()')
 const CALL_FAILED = selectorOf('CallFailed(uint256,bytes)')
 
 /** What logs say of operations, in their order; those of other contracts say nothing. */
@@ -39,7 +41,8 @@ export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): Ope
     const kind = address === dispatcher ? KINDS.get(topics[0] ?? '') : undefined
     const id = topics[1]
     if (kind === undefined || id === undefined) return []
-    const of = { space: id.slice(0, 42) as Hex, sequence: BigInt(`0x${id.slice(42)}`) }
+    const account: Hex | null = topics[2] === undefined ? null : `0x${topics[2].slice(26)}`
+    const of = { space: id.slice(0, 42) as Hex, sequence: BigInt(`0x${id.slice(42)}`), account }
     return [kind === 'Failed' ? { ...of, kind, reason: bytesIn(data, 0) } : { ...of, kind }]
   })
 }

@@ -11,6 +11,10 @@ import { SignerRefused } from '../signer/client.ts'
 import { interruptSteps } from './crash-points.ts'
 import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
+import { sequencesOf } from './sequences.ts'
+import { reopenOperations, settleOperations } from './settle-operations.ts'
+import { keccak } from '../keccak.ts'
+import { toHex } from '../store/bytes.ts'
 
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
 let world: Sponsored
@@ -153,3 +157,41 @@ for (const [what, stop] of [
     assert.match(await stateOf(writer, answer.id), /MINED|FINALIZED/)
     assert.equal(await world.countOf(writer), 1n)
   })
+
+test('an id that was used up for another account does nothing of the write: it has failed, and is never told as done', async () => {
+  const writer = await world.poor('elsewhere')
+  const { answer } = await add(writer, 1)
+  const row = await rowOf(answer.id)
+  const { app, chain } = world.first
+  const topics = (account: Hex): [Hex, Hex, Hex] => [
+    `0x${keccak(Buffer.from('Done(uint256,address)')).toString('hex')}`,
+    `${toHex(row.space)}${row.sequence.toString(16).padStart(24, '0')}`,
+    `0x${account.slice(2).padStart(64, '0')}`,
+  ]
+  const settle = (number: number, account: Hex) =>
+    settleOperations(app.db, app, chain, { number, hash: `0x${number.toString(16).padStart(64, '0')}` }, [
+      {
+        hash: `0x${'5'.repeat(64)}`,
+        status: true,
+        logs: [{ address: world.dispatcher, topics: topics(account), data: '0x', logIndex: 3 }],
+      },
+    ])
+  await settle(7_000_000, `0x${'0b'.repeat(20)}`)
+  const told = await readTransaction(app, writer, answer.id)
+  assert.deepEqual([told.state, told.revert?.name], ['FAILED', 'UsedElsewhere'])
+  assert.match(told.revert!.reason!, /used up for another account/)
+  assert.equal((await rowOf(answer.id)).transitions.at(-1)?.state, 'FAILED')
+  // A reorganisation takes that back, as anything that a block says.
+  await reopenOperations(app.db, app, chain.chainId, 7_000_000)
+  assert.equal(await stateOf(writer, answer.id), 'SUBMITTED')
+  await settle(7_000_001, writer.address.toLowerCase() as Hex)
+  assert.equal(await stateOf(writer, answer.id), 'MINED')
+  await reopenOperations(app.db, app, chain.chainId, 7_000_000)
+})
+
+test('a database that knows none of a space begins above what one before it has used', async () => {
+  const replica = await world.replica()
+  Object.assign(replica.chain, { gas: 'sponsor', gasSpace: `0x${'0c'.repeat(20)}` })
+  const first = await sequencesOf(replica.app, replica.chain).take()
+  assert.ok(first >= (Date.now() - 60_000) * 4_096 && Number.isSafeInteger(first), String(first))
+})

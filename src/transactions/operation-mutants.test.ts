@@ -32,6 +32,7 @@ const MUTANTS: SourceMutant[] = [
   ['a cancel takes delegations along', 'replace.ts', '(delegates ? [] : undefined)', 'undefined', 'operation-cancel', 'the signer raises no more'], // prettier-ignore
   ['a delegation of another sponsor is relied on before it is final', 'pack.ts', 'if (accounts.length === 0) return []', 'if (accounts.length >= 0) return []', 'operation-reorg', 'of another sponsor'], // prettier-ignore
   ['blocks that are gone take nothing back', 'settle-operations.ts', 'and block_number >= ${fromNumber}::bigint`', 'and block_number > ${fromNumber + 9}::bigint`', 'operation-reorg', 'a block that is gone'], // prettier-ignore
+  ['what was done for another account counts as done', 'settle-operations.ts', 'said.account <> operations.sender', 'said.account = \'\'::bytea', 'operation-faults', 'used up for another account'], // prettier-ignore
   ['a delegation is believed until a restart', 'settle-operations.ts', "if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))", '', 'operation-faults', 'not delegated any more'], // prettier-ignore
   ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
   ['the nonce of an authorization is someone else’s', 'own-nonces.ts', 'if (authorization === undefined) return false', 'if (authorization === undefined || nonce >= 0) return false', 'gas-switch', 'pays again'], // prettier-ignore

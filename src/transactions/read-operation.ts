@@ -165,6 +165,7 @@ const SAID = {
   Expired: 'It was mined too late. Nothing was done.',
   WrongSignature: 'The signature was not accepted. Nothing was done.',
   Malformed: 'The calls were not accepted. Nothing was done.',
+  UsedElsewhere: 'Its id was used up for another account. Nothing was done.',
   OutOfGas: 'It ran out of gas. Nothing was done.',
   Unknown: 'It failed for a reason that is not known. Nothing was done.',
 } as const

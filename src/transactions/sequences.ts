@@ -44,12 +44,19 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
   }
 })
 
+/**
+ * A database that knows none of the space begins where its clock is, as the signer's floor is: another installation that sends in the same space,
+ * or a database that is lost, is far below.
+ */
+const FIRST_PER_MS = 4_096
+
 /** @param floor below it the signer signs none any more */
-async function leaseBlock({ db }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
-  const from = Math.ceil(floor / WORD_IDS) * WORD_IDS
+async function leaseBlock({ db, now }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
+  const wordFrom = (sequence: number) => Math.ceil(sequence / WORD_IDS) * WORD_IDS
+  const [from, first] = [wordFrom(floor), wordFrom(Math.max(floor, now() * FIRST_PER_MS))]
   const { rows } = await retrying(() =>
     sql<{ first: number }>`
-      insert into operation_sequences (chain_id, space, next) values (${chainId}::bigint, ${fromHex(gasSpace as Hex)}::bytea, ${from + WORD_IDS}::bigint)
+      insert into operation_sequences (chain_id, space, next) values (${chainId}::bigint, ${fromHex(gasSpace as Hex)}::bytea, ${first + WORD_IDS}::bigint)
       on conflict (chain_id, space) do update set next = greatest(operation_sequences.next, ${from}::bigint) + ${WORD_IDS}::bigint
       returning next - ${WORD_IDS}::bigint as first`.execute(db),
   )

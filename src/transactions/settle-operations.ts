@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Log, Receipt } from '../follower/block.ts'
-import { readEvents, readFailure, type OperationEvent } from '../gas/events.ts'
+import { readEvents, readFailure, USED_ELSEWHERE, type OperationEvent } from '../gas/events.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -40,20 +40,25 @@ export async function settleOperations(
     const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, afterLog, eventLog }) => ({
       ...{ hash: hash.slice(2), state, space: event.space.slice(2), sequence: Number(event.sequence) },
       reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
+      account: event.account?.slice(2) ?? null,
       ...{ after_log: afterLog, event_log: eventLog },
       transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
+      elsewhere: [{ state: 'FAILED', at, hash, blockNumber: block.number } satisfies Transition],
     }))
     const { rows: moved } = await sql<{ state: TransactionState; sender: Uint8Array }>`${prepared}
       with said as (
-        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(reason, 'hex') as reason, after_log, event_log, transition
+        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(account, 'hex') as account, decode(reason, 'hex') as reason,
+          after_log, event_log, transition, elsewhere
         from json_to_recordset(${JSON.stringify(rows)}::json)
-          as rows (hash text, state text, space text, sequence bigint, reason text, after_log int, event_log int, transition jsonb)
+          as rows (hash text, state text, space text, sequence bigint, account text, reason text, after_log int, event_log int, transition jsonb, elsewhere jsonb)
       )
-      update operations set state = said.state, block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
-        is_final = false, is_counted = false, revert = null, reason = said.reason,
+      update operations set state = case when ${IS_ELSEWHERE} then 'FAILED' else said.state end,
+        reason = case when ${IS_ELSEWHERE} then ${fromHex(USED_ELSEWHERE)}::bytea else said.reason end,
+        block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
+        is_final = false, is_counted = false, revert = null,
         after_log = said.after_log, event_log = said.event_log,
         outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
-        transitions = operations.transitions || said.transition, updated_at = now()
+        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = now()
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
@@ -70,6 +75,9 @@ export async function settleOperations(
     mined.filter(({ status, logs }) => !status || logs.length === 0 || skippedIn(logs)).map(({ hash }) => hash),
   )
 }
+
+/** An id is of the space: whoever may send there can use up ours for an account of their own. */
+const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
 
 type PlacedEvent = { event: OperationEvent; afterLog: number; eventLog: number }
 
