@@ -213,8 +213,8 @@ async function tracesOf(app: App, chain: Chain, block: KeptBlock): Promise<Inter
         throw thrown
       error = thrown
     }
-    // What contradicts the block is asked for in another way.
-    if (error instanceof InvalidResponse) continue
+    // What contradicts the block, or is too long, is asked for in another way, which repeats less.
+    if (error instanceof InvalidResponse || error instanceof RpcTooLarge) continue
     if (!lacksMethod(error)) break
     // Blocks are asked about side by side.
     const isLast = memory.ways.length === 1 && memory.ways[0] === way

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, suite, test } from 'node:test'
-import { InvalidResponse, RpcError } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcError, RpcTooLarge } from '../chain/rpc/failures.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
@@ -146,6 +146,14 @@ suite('traces of nodes that have one way or the other', () => {
   test('are asked for in the other way where they contradict the block', async () => {
     const other = (script: ScriptedChain, params: readonly unknown[]) => flat(script, params).slice(1)
     const { values, internalFrom } = await follow({ trace_block: other, debug_traceBlockByHash: nested })
+    assert.deepEqual([values, internalFrom], [[3, 3, 3, 3, 3], 0])
+  })
+
+  test('are asked for in the other way where they are too long', async () => {
+    const long = () => {
+      throw new RpcTooLarge()
+    }
+    const { values, internalFrom } = await follow({ trace_block: long, debug_traceBlockByHash: nested })
     assert.deepEqual([values, internalFrom], [[3, 3, 3, 3, 3], 0])
   })
 })
