@@ -6,7 +6,7 @@
  * PostgreSQL as there.
  */
 import { parseArgs } from 'node:util'
-import { startCluster } from './cluster.ts'
+import { openProof, playParts } from './proof.ts'
 import { failureOfPoints, playSponsorPoints, SPONSOR_POINTS, WITHOUT_POSTGRES } from './sponsor-points.ts'
 import { playSponsorMutant, playSponsorScenario, sponsorMutants, sponsorMutantTable } from './sponsor-mutants.ts'
 import { describeSponsored, runSponsored, STORM_POINTS, type SponsoredRunOptions } from './sponsor-run.ts'
@@ -31,33 +31,13 @@ const KILL_MS = 4_000
 const LEAST_TAILS = 3
 
 const PARTS = { points, scenarios, mutants, random, tails }
-if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
 if (values.list) {
   console.log(sponsorMutantTable())
   process.exit(0)
 }
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-const startedAt = performance.now()
-const own = process.env.TEST_DATABASE_URL === undefined ? await startCluster() : null
-const cluster = process.env.TEST_DATABASE_URL ?? own?.url ?? null
-const replicaCounts = cluster === null ? [1] : values.replicas.split(',').map(Number)
-const failures: string[] = []
-try {
-  for (const [part, play] of Object.entries(PARTS)) {
-    if (values.only !== undefined && values.only !== part) continue
-    try {
-      await play()
-    } catch (error) {
-      failures.push(`${part} did not come to its end: ${(error as Error).stack}`)
-    }
-  }
-} finally {
-  await own?.stop()
-}
-for (const failure of failures) console.error(`FAILED: ${failure}`)
-const seconds = Math.round((performance.now() - startedAt) / 1_000)
-console.log(failures.length === 0 ? `proven in ${seconds} s` : `${failures.length} failures in ${seconds} s`)
-process.exit(failures.length === 0 ? 0 : 1)
+const proof = await openProof(PARTS, values)
+const { cluster, replicaCounts, failures } = proof
+await playParts(proof, PARTS, (part) => values.only === undefined || values.only === part)
 
 async function points(): Promise<void> {
   const some = (cluster === null ? WITHOUT_POSTGRES : SPONSOR_POINTS).filter((point) => point.includes(values.name))

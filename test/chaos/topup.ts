@@ -6,7 +6,7 @@
  * points with that in their name. PostgreSQL as there.
  */
 import { parseArgs } from 'node:util'
-import { startCluster } from './cluster.ts'
+import { openProof, playParts } from './proof.ts'
 import { playTopUpPoints, TOP_UP_POINTS } from './top-up-points.ts'
 import { runToppedUp } from './top-ups.ts'
 import { describe, failureOf } from './transactions-report.ts'
@@ -29,29 +29,9 @@ const KILL_MS = 4_000
 const BEHIND = ['after-bind:2', 'after-sign:2', 'after-store:2', 'after-broadcast:2']
 
 const PARTS = { points, random }
-if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-const startedAt = performance.now()
-const own = process.env.TEST_DATABASE_URL === undefined ? await startCluster() : null
-const cluster = process.env.TEST_DATABASE_URL ?? own?.url ?? null
-const replicaCounts = cluster === null ? [1] : values.replicas.split(',').map(Number)
-const failures: string[] = []
-try {
-  for (const [part, play] of Object.entries(PARTS)) {
-    if (values.only !== undefined && values.only !== part) continue
-    try {
-      await play()
-    } catch (error) {
-      failures.push(`${part} did not come to its end: ${(error as Error).stack}`)
-    }
-  }
-} finally {
-  await own?.stop()
-}
-for (const failure of failures) console.error(`FAILED: ${failure}`)
-const seconds = Math.round((performance.now() - startedAt) / 1_000)
-console.log(failures.length === 0 ? `proven in ${seconds} s` : `${failures.length} failures in ${seconds} s`)
-process.exit(failures.length === 0 ? 0 : 1)
+const proof = await openProof(PARTS, values)
+const { cluster, replicaCounts, failures } = proof
+await playParts(proof, PARTS, (part) => values.only === undefined || values.only === part)
 
 async function points(): Promise<void> {
   const some = TOP_UP_POINTS.filter((point) => point.includes(values.name))

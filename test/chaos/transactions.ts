@@ -10,7 +10,8 @@
  * names another one, which is not crashed. Without either: what the embedded database allows, with one replica.
  */
 import { parseArgs } from 'node:util'
-import { startCluster, type Cluster } from './cluster.ts'
+import type { Cluster } from './cluster.ts'
+import { openProof, playParts } from './proof.ts'
 import { findPrograms } from './failover-pair.ts'
 import { describePromotions, runPromotions, type PromotionsReport } from './failover-promotions.ts'
 import { describeFailover, failovers, runFailover, type FailoverName } from './failover-run.ts'
@@ -43,36 +44,25 @@ const KILL_MS = 4_000
 /** accounts then: a server that starts meets all of their clients at once, and more of them wait in vain for the node */
 const ACCOUNTS_IF_KILLED = 40
 
-const PARTS = { points, scenarios: playScenarios, mutants: playMutants, failover: playFailovers, random }
-if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
+const PARTS = {
+  points,
+  scenarios: playScenarios,
+  mutants: playMutants,
+  failover: playFailovers,
+  random: () => random(proof.own),
+}
 if (values.list) {
   console.log(mutantTable())
   process.exit(0)
 }
-// What it started ends with it.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-const startedAt = performance.now()
-const own = process.env.TEST_DATABASE_URL === undefined ? await startCluster() : null
-const cluster = process.env.TEST_DATABASE_URL ?? own?.url ?? null
-const replicaCounts = cluster === null ? [1] : values.replicas.split(',').map(Number)
-const failures: string[] = []
-try {
-  for (const [part, play] of Object.entries(PARTS)) {
-    const isAsked = values.only === undefined || values.only === part
-    if (!isAsked && !(part === 'failover' && values.failovers !== undefined)) continue
-    try {
-      await play(own)
-    } catch (error) {
-      failures.push(`${part} did not come to its end: ${(error as Error).stack}`)
-    }
-  }
-} finally {
-  await own?.stop()
-}
-for (const failure of failures) console.error(`FAILED: ${failure}`)
-const seconds = Math.round((performance.now() - startedAt) / 1_000)
-console.log(failures.length === 0 ? `proven in ${seconds} s` : `${failures.length} failures in ${seconds} s`)
-process.exit(failures.length === 0 ? 0 : 1)
+const proof = await openProof(PARTS, values)
+const { cluster, replicaCounts, failures } = proof
+await playParts(
+  proof,
+  PARTS,
+  (part) =>
+    values.only === undefined || values.only === part || (part === 'failover' && values.failovers !== undefined),
+)
 
 function isNamed(name: string): boolean {
   return values.name === undefined || name === values.name
