@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { assertMac, type Macs } from './macs.ts'
 import type { Overruled } from './heads.ts'
+import { hiddenRecord } from './index-faults.ts'
 import { openOperations, type OperationLedger } from './operation-ledger.ts'
 import {
   COLUMNS,
@@ -212,6 +213,9 @@ function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
   if (chained.count !== head.count || !chained.record.equals(head.record)) {
     throw new LedgerDamaged('The ledger does not end at its head record.')
   }
+  const hidden = hiddenRecord(db, start)
+  if (hidden !== null)
+    throw new LedgerDamaged(`Record ${hidden} of the ledger is in its table and not in an index of it.`)
 }
 
 /** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
