@@ -10,7 +10,7 @@ import { openExportRecords } from './export-records.ts'
 import { checkWitness, follow, openUnwitnessed } from './ledger.ts'
 import { hiddenRecord } from './index-faults.ts'
 import type { Macs } from './macs.ts'
-import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
+import { COLUMNS, GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { encodeRestored, type Restored } from './restored.ts'
 import { openStore, schemaFault } from './store.ts'
@@ -57,6 +57,7 @@ for (const [what, sql, reason] of [
   ['removed at the beginning', 'DELETE FROM ledger WHERE seq = 1', /^Record 2 .* one before it is missing/],
   ['removed at the end', 'DELETE FROM ledger WHERE seq = 3', /does not end at its head/],
   ['renumbered', 'UPDATE ledger SET seq = 4 WHERE seq = 3', /^Record 4 /],
+  ['before the first', `INSERT INTO ledger (seq, at, kind, user_id, address, rule, record) VALUES (0, 1, 'account', 'X-2', x'b0', 'a', zeroblob(32))`, /^Record 0 /], // prettier-ignore
 ] as const) {
   test(`a ledger with a record ${what} does not open`, (t) => {
     const { db, reopen } = world(t, 3)
@@ -320,3 +321,26 @@ test('every index of the ledger is one that a start looks into', (t) => {
     db.exec(sql)
   }
 })
+
+/** A first attempt that nobody signed, filed by someone who can write the folder: what it says could be raised without a token. */
+for (const [where, seq] of [
+  ['in the place of a record far back', 2],
+  ['before the first record', -1],
+] as const)
+  test(`an attempt that was put ${where} is raised by nobody`, (t) => {
+    const { db, sign, ledger, reopen } = world(t, 1_002)
+    sign(5_000)
+    const found = (nonce: number) => ledger.attempts(slot({ nonce })).length
+    assert.deepEqual([found(1), found(5_000), found(6_000)], [1, 1, 0])
+    const [columns, values] = [
+      COLUMNS.filter((one) => one !== 'seq').join(', '),
+      COLUMNS.filter((one) => one !== 'seq'),
+    ]
+    const forged = { ...(db.prepare('SELECT * FROM ledger WHERE seq = 2').get() as Record<string, string>), nonce: 6_000, intent_id: 'forged' } as Record<string, string | number> // prettier-ignore
+    db.prepare('DELETE FROM ledger WHERE seq = ?').run(seq)
+    db.prepare(`INSERT INTO ledger (seq, record, mac, ${columns}) VALUES (?, ?, ?, ${values.map(() => '?').join(', ')})`).run(seq, forged.record!, forged.mac!, ...values.map((one) => forged[one]!)) // prettier-ignore
+    assert.throws(() => found(6_000), damaged(new RegExp(`^Record ${seq} `)))
+    // Far back a start does not look.
+    if (seq < 1) assert.throws(() => reopen(), damaged(/^Record -1 /))
+    else assert.throws(() => reopen().attempts(slot({ nonce: 6_000 })), damaged(/^Record 2 /))
+  })
