@@ -23,6 +23,8 @@ export type AttestingIdentity = { origin: string; publicKey: KeyObject }
 type ProofState = {
   /** of the process's whole life: a signer with another one is refused until all servers were stopped */
   identity: AttestingIdentity | null
+  /** what the database says that it is, and when the signer was asked last and was away */
+  kept: { identity: AttestingIdentity; askedAt: number } | null
   asking: Promise<AttestingIdentity> | null
   /** by user id: address and attestation that were checked */
   proven: BoundedMap<string, string>
@@ -38,6 +40,8 @@ type ProofState = {
 
 const MAX_PROVEN = 100_000
 const MAX_SAID = 10_000
+/** milliseconds that the database's word counts before the signer is asked again */
+const KEPT_MS = 10_000
 /** milliseconds between two looks at whether all are attested; never again once they are */
 const LOOK_MS = 1_000
 /** for so long nobody is asked again for what the signer did not have */
@@ -50,6 +54,7 @@ export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state' | 
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,
+  kept: null,
   asking: null,
   proven: new BoundedMap(MAX_PROVEN),
   said: new BoundedMap(MAX_SAID),
@@ -73,7 +78,7 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
   if (mark !== null && state.proven.get(userId) === mark) return address
   const identity = await attestingIdentity(app)
   if (mark !== null && isAttested(identity, stored)) {
-    state.proven.set(userId, mark)
+    remember(state, userId, mark)
     return address
   }
   const isBounded = await areAllAttested(app, state, identity)
@@ -89,20 +94,25 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
 export async function isKnownAddress(app: AddressProver, stored: StoredAddress): Promise<boolean> {
   const { userId, address, attestation } = stored
   if (attestation === null) return false
-  const { proven } = states.of(app)
+  const state = states.of(app)
   const mark = markOf(address, attestation)
-  if (proven.get(userId) === mark) return true
+  if (state.proven.get(userId) === mark) return true
   const identity = await attestingIdentity(app).catch((error: unknown) => {
     if (error instanceof AppError && error.code === 'signer_unavailable') return null
     throw error
   })
   if (identity === null) return false
   if (isAttested(identity, stored)) {
-    proven.set(userId, mark)
+    remember(state, userId, mark)
     return true
   }
   tellFalse(app, stored)
   return false
+}
+
+/** By the signer's own identity alone: who can write to the database may have written the one that is kept there. */
+function remember({ identity, proven }: ProofState, userId: string, mark: string): void {
+  if (identity !== null) proven.set(userId, mark)
 }
 
 function tellFalse({ telemetry }: AddressProver, { userId, address }: StoredAddress): void {
@@ -131,29 +141,30 @@ export function toStored(
 }
 
 /**
- * The identity whose attestations are believed: the signer's, which agrees to the head that was kept; and while it is away the one that
- * was kept with that head.
+ * The identity whose attestations are believed: SIGNER_KEY, else the signer's, which agrees to the head that was kept; and while it is away
+ * the one that was kept with that head, which is asked for again until the signer has said its own.
  * @throws signer_unavailable
  */
 export async function attestingIdentity(app: AddressProver): Promise<AttestingIdentity> {
   const state = states.of(app)
   if (state.identity !== null) return state.identity
-  state.asking ??= askIdentity(app)
-    .then((identity) => (state.identity = identity))
-    .finally(() => (state.asking = null))
+  if (state.kept !== null && performance.now() - state.kept.askedAt < KEPT_MS) return state.kept.identity
+  state.asking ??= askIdentity(app, state).finally(() => (state.asking = null))
   return state.asking
 }
 
-async function askIdentity({ db, signer }: AddressProver): Promise<AttestingIdentity> {
+async function askIdentity({ db, signer }: AddressProver, state: ProofState): Promise<AttestingIdentity> {
+  state.kept = null
   try {
-    return toIdentity(await signer.identity())
+    return (state.identity = toIdentity(await signer.identity()))
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'signer_unavailable') throw error
     const row = await retrying(() => db.selectFrom('signing_log_head').select(['origin', 'key']).executeTakeFirst())
     if (row === undefined || row.key === null) throw error
-    const kept = toIdentity(row.key)
-    if (kept.origin !== row.origin) throw error
-    return kept
+    const identity = toIdentity(row.key)
+    if (identity.origin !== row.origin) throw error
+    state.kept = { identity, askedAt: performance.now() }
+    return identity
   }
 }
 

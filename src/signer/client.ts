@@ -9,7 +9,7 @@ export type Signer = {
   createAccount: CallSigner<'createAccount'>
   attest: CallSigner<'attest'>
   signatures: CallSigner<'signatures'>
-  /** the signer’s identity, as readers of signed notes take it: of one that has agreed to the newest head that is known */
+  /** the signer’s identity, as readers of signed notes take it: the one that is pinned, else of one that has agreed to the newest head that is known */
   identity: () => Promise<string>
   sign: CallSigner<'sign'>
   check: CallSigner<'check'>
@@ -98,7 +98,8 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     createAccount: (request) => call('createAccount', request),
     attest: (request) => call('attest', request),
     signatures: (request) => call('signatures', request),
-    identity: async () => (await call('greeting', { head })).key,
+    // What the operator has named needs no one's word, a database's least of all, which is asked while the signer is away.
+    identity: async () => verifierKey ?? (await call('greeting', { head })).key,
     sign: withRenewal('sign'),
     check: withRenewal('check'),
     signOperation: withRenewal('signOperation'),

@@ -137,6 +137,29 @@ async function world(
 
 const refused = (code: string) => (error: unknown) => error instanceof Refusal && error.code === code
 
+test('a token of an export is refused as an access token is: by its session, its application and its person', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-exports-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const now = () => Date.UTC(2026, 0, 1)
+  const { privateKey, publicKey } = await generateKeyPair('ES256')
+  const jwks = join(folder, 'jwks.json')
+  writeFileSync(jwks, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'first', alg: 'ES256' }] }))
+  const asked: unknown[] = []
+  const tokens = openExportTokens({
+    ...{ keys: openKeyFile(jwks, log, now), issuer: ISSUER, now },
+    revocations: {
+      check: (caller) => {
+        asked.push(caller.marks)
+        throw new Refusal('invalid_token', 'The access token was revoked.')
+      },
+    },
+  })
+  const token = await exportTokens({ key: privateKey, issuer: ISSUER, now })(ALICE, 'ask')
+  await assert.rejects(tokens.check(token, 'ask'), { code: 'invalid_token' })
+  const [grant, application, user] = [revoked.grant('account session'), revoked.application('urn:chatelaine:account'), revoked.user(ALICE)] // prettier-ignore
+  assert.deepEqual(asked, [{ grant, application, user }])
+})
+
 test('a key leaves a day after its request, sealed to the browser; it is the key of the address, and the ledger has it all', async (t) => {
   const { ask, take, state, clock, open, keys, kinds, kek, folder, ledger } = await world(t)
   const asked = await ask()

@@ -2,16 +2,19 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { fixedMacs } from '../../test/fixed-macs.ts'
 import { rehash } from '../../test/signing-log-store.ts'
 import { openExportRecords } from './export-records.ts'
 import { checkWitness, follow, openUnwitnessed } from './ledger.ts'
+import { hiddenRecord } from './index-faults.ts'
 import type { Macs } from './macs.ts'
-import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
+import { COLUMNS, GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { encodeRestored, type Restored } from './restored.ts'
-import { openStore } from './store.ts'
+import { openStore, schemaFault } from './store.ts'
+import { verifyLedger } from './verify.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)
 const BOB = Buffer.alloc(20, 0xb0)
@@ -54,6 +57,7 @@ for (const [what, sql, reason] of [
   ['removed at the beginning', 'DELETE FROM ledger WHERE seq = 1', /^Record 2 .* one before it is missing/],
   ['removed at the end', 'DELETE FROM ledger WHERE seq = 3', /does not end at its head/],
   ['renumbered', 'UPDATE ledger SET seq = 4 WHERE seq = 3', /^Record 4 /],
+  ['before the first', `INSERT INTO ledger (seq, at, kind, user_id, address, rule, record) VALUES (0, 1, 'account', 'X-2', x'b0', 'a', zeroblob(32))`, /^Record 0 /], // prettier-ignore
 ] as const) {
   test(`a ledger with a record ${what} does not open`, (t) => {
     const { db, reopen } = world(t, 3)
@@ -271,3 +275,72 @@ test('records after one are told oldest first, so many at most, each with its ha
   assert.deepEqual(ledger.recordAt(2), Buffer.from(ledger.since(1, 1)[0]!.record))
   assert.deepEqual([ledger.recordAt(0), ledger.recordAt(6)], [GENESIS, null])
 })
+
+/** The index lacks records, and has the text that it should: SQLite believes the text. */
+function hollow(db: DatabaseSync, index: string): void {
+  db.enableDefensive(false)
+  const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(index) as { sql: string }
+  db.exec(`DROP INDEX ${index}; ${sql} AND seq > 1000000; PRAGMA writable_schema = ON`)
+  db.prepare('UPDATE sqlite_schema SET sql = ? WHERE name = ?').run(sql, index)
+  db.exec('PRAGMA writable_schema = RESET')
+}
+
+for (const index of [
+  'ledger_nonce',
+  'ledger_operation',
+  'ledger_intent',
+  'ledger_account',
+  'ledger_restore',
+  'ledger_export',
+  'ledger_signatures',
+])
+  // prettier-ignore
+  test(`a ledger whose records lie in its table and not in ${index} does not open, and verify says so`, (t) => {
+    const { db, ledger, common, sign, restore, reopen } = world(t)
+    sign(0)
+    restore([])
+    ledger.append({ ...common, kind: 'account', address: ALICE })
+    ledger.append({ ...common, kind: 'export-request', address: ALICE, tokenId: 't', evidence: '{}' })
+    const signed = { chainId: 1, nonce: null, intentId: 'op', effect: Buffer.alloc(32, 2), gas: 1n, hash: Buffer.alloc(32), raw: Buffer.alloc(9), requestHash: null } // prettier-ignore
+    ledger.append({ ...common, kind: 'operation', address: ALICE, signed, clientId: 'shop', tokenId: 't' })
+    reopen()
+    assert.doesNotMatch(verifyLedger(db, null).problems.join(), /fit together/)
+    hollow(db, index)
+    assert.equal(schemaFault(db), null)
+    assert.throws(() => reopen(), damaged(/^Record \d of the ledger is in its table and not in an index of it/))
+    assert.match(verifyLedger(db, null).problems.join(), /does not fit together: .*missing from index/)
+  })
+
+test('every index of the ledger is one that a start looks into', (t) => {
+  const { db } = world(t)
+  const rows = db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'ledger'`).all()
+  for (const { name } of rows as { name: string }[]) {
+    const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(name) as { sql: string }
+    db.exec(`DROP INDEX ${name}`)
+    assert.throws(() => hiddenRecord(db, 0), new RegExp(`no such index: ${name}`))
+    db.exec(sql)
+  }
+})
+
+/** A first attempt that nobody signed, filed by someone who can write the folder: what it says could be raised without a token. */
+for (const [where, seq] of [
+  ['in the place of a record far back', 2],
+  ['before the first record', -1],
+] as const)
+  test(`an attempt that was put ${where} is raised by nobody`, (t) => {
+    const { db, sign, ledger, reopen } = world(t, 1_002)
+    sign(5_000)
+    const found = (nonce: number) => ledger.attempts(slot({ nonce })).length
+    assert.deepEqual([found(1), found(5_000), found(6_000)], [1, 1, 0])
+    const [columns, values] = [
+      COLUMNS.filter((one) => one !== 'seq').join(', '),
+      COLUMNS.filter((one) => one !== 'seq'),
+    ]
+    const forged = { ...(db.prepare('SELECT * FROM ledger WHERE seq = 2').get() as Record<string, string>), nonce: 6_000, intent_id: 'forged' } as Record<string, string | number> // prettier-ignore
+    db.prepare('DELETE FROM ledger WHERE seq = ?').run(seq)
+    db.prepare(`INSERT INTO ledger (seq, record, mac, ${columns}) VALUES (?, ?, ?, ${values.map(() => '?').join(', ')})`).run(seq, forged.record!, forged.mac!, ...values.map((one) => forged[one]!)) // prettier-ignore
+    assert.throws(() => found(6_000), damaged(new RegExp(`^Record ${seq} `)))
+    // Far back a start does not look.
+    if (seq < 1) assert.throws(() => reopen(), damaged(/^Record -1 /))
+    else assert.throws(() => reopen().attempts(slot({ nonce: 6_000 })), damaged(/^Record 2 /))
+  })

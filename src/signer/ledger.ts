@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { assertMac, type Macs } from './macs.ts'
 import type { Overruled } from './heads.ts'
+import { hiddenRecord } from './index-faults.ts'
 import { openOperations, type OperationLedger } from './operation-ledger.ts'
 import {
   COLUMNS,
@@ -27,6 +28,7 @@ export type Ledger = {
   /** a restore was accepted, and nothing was signed with a token since */
   isFreshlyRestored: boolean
   head: () => LedgerHead
+  /** Each checked by its hash and its MAC, wherever it lies: what it agreed to is signed again, at another fee and without a token. @throws LedgerDamaged */
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
   operations: OperationLedger
   /** true when the intent was signed under another (chain, address, nonce) */
@@ -124,8 +126,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     }
   }
 
-  const attemptsOf = ({ address, chainId, nonce }: LedgerSlot): LedgerAttempt[] =>
-    (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld)
+  const attemptsAt = ({ address, chainId, nonce }: LedgerSlot) => attempts.all(address, chainId, nonce) as LedgerRow[]
 
   return {
     tree,
@@ -133,7 +134,11 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     restored: lastRestore(db),
     isFreshlyRestored: db.prepare(FRESHLY_RESTORED).get() !== undefined,
     head: () => head,
-    attempts: attemptsOf,
+    attempts(slot) {
+      const rows = attemptsAt(slot)
+      for (const row of rows) assertOwn(row)
+      return rows.map(readHeld)
+    },
     operations: openOperations(db),
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
@@ -159,7 +164,9 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         const held = readHeld(row)
         // What carries operations is bounded by limits of its own (gas-limits.ts).
         if (held.hasToken) continue
-        const before = attemptsOf(held).filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
+        const before = attemptsAt(held)
+          .map(readHeld)
+          .filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
@@ -198,6 +205,9 @@ export function readHead(db: DatabaseSync): LedgerHead {
 }
 
 function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
+  const { lowest } = db.prepare('SELECT min(seq) AS lowest FROM ledger').get() as { lowest: number | null }
+  // Before the first there is none: no chain leads to it, and lookups would find it first.
+  if (lowest !== null && lowest < 1) throw broken(lowest)
   const start = Math.max(0, head.count - TAIL)
   const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<LedgerRow>
   const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as
@@ -212,6 +222,9 @@ function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
   if (chained.count !== head.count || !chained.record.equals(head.record)) {
     throw new LedgerDamaged('The ledger does not end at its head record.')
   }
+  const hidden = hiddenRecord(db, start)
+  if (hidden !== null)
+    throw new LedgerDamaged(`Record ${hidden} of the ledger is in its table and not in an index of it.`)
 }
 
 /** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
@@ -258,6 +271,7 @@ const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHER
 export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow, of?: { isMaced: boolean }) => void {
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
   return (row, { isMaced } = { isMaced: false }) => {
+    if (row.seq < 1) throw broken(row.seq)
     const before =
       row.seq === 1 ? GENESIS : (recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined)?.record
     if (before === undefined) throw broken(row.seq)

@@ -83,6 +83,30 @@ for (const [what, edit] of Object.entries<string>({
     assert.match(verifyStore(place.folder).problems.join(), /The store is not as the signer made it/)
   })
 
+/** Makes a table anew that is filed under the text of the one before: SQLite believes the text. */
+function replaceTable(db: DatabaseSync, name: string, make: string): void {
+  db.enableDefensive(false)
+  const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(name) as { sql: string }
+  db.exec(`${make}; DROP TABLE ${name}; ALTER TABLE other RENAME TO ${name}; PRAGMA writable_schema = ON`)
+  db.prepare('UPDATE sqlite_schema SET sql = ? WHERE name = ?').run(sql, name)
+  db.exec('PRAGMA writable_schema = RESET')
+}
+
+const MADE = 'CREATE TABLE other (meter TEXT NOT NULL, window TEXT NOT NULL, n INTEGER'
+for (const [what, make] of Object.entries<string>({
+  // An even number of the same rows adds nothing to the sum, and the first of a name is what a search finds.
+  'that is there twice more as nothing': `${MADE}, PRIMARY KEY (meter, window, n)) STRICT, WITHOUT ROWID;
+    INSERT INTO other SELECT meter, json_set(window, '$[1]', 1, '$[2][0][0]', 1), n FROM meters, (SELECT 1 AS n UNION SELECT 2);
+    INSERT INTO other SELECT meter, window, 3 FROM meters`,
+  'that lies where no search finds it': `${MADE}, PRIMARY KEY (meter DESC)) STRICT, WITHOUT ROWID; INSERT INTO other SELECT meter, window, 0 FROM meters`,
+}))
+  test(`a meter ${what}, in a table of the right text, is counted again`, async (t) => {
+    const { place, assertCounted, counted } = await world(t)
+    place.restart((db) => replaceTable(db, 'meters', make))
+    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    await assertCounted()
+  })
+
 test('older meters put back with their seal gain nothing: what the ledger charged since is counted on top', async (t) => {
   const { place, sign, assertCounted } = await world(t)
   let older: ReturnType<typeof metersOf> = []

@@ -78,7 +78,7 @@ export function openMeterSeal({
       if (found === null) db.exec('DELETE FROM meters')
       const counted = from.count === head.count ? 0 : countAgain(db, macs, from)
       if (found === null && counted > 0) log.warn('meters_counted_again', { records: head.count, charges: counted })
-      sum = found !== null && counted === 0 ? found.sum : sumOf(db, key)
+      sum = found !== null && counted === 0 ? found.sum : sumOf(db, key)!
       put.run(sealOf(key, { epoch, head, sum }))
       sealed = head
       db.exec('COMMIT')
@@ -108,8 +108,8 @@ function readSealed(
   if (own === undefined || record === null) return null
   const head = { count, record }
   const sum = sumOf(db, own)
-  if (!timingSafeEqual(sealOf(own, { epoch, head, sum }), seal)) return null
-  return { head, sum: own.equals(key) ? sum : sumOf(db, key) }
+  if (sum === null || !timingSafeEqual(sealOf(own, { epoch, head, sum }), seal)) return null
+  return { head, sum: own.equals(key) ? sum : sumOf(db, key)! }
 }
 
 /** Charges the table by the records after one. @returns how many charges there were */
@@ -144,11 +144,17 @@ function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
   return counted
 }
 
-function sumOf(db: DatabaseSync, key: KeyObject): Buffer {
+/** @returns null where a meter is there twice, which leaves no trace in the sum, or where a search would miss it: each is above the one before */
+function sumOf(db: DatabaseSync, key: KeyObject): Buffer | null {
   const sum = Buffer.alloc(32)
+  let before: Buffer | null = null
   const rows = db.prepare('SELECT meter, window FROM meters').iterate()
-  for (const { meter, window } of rows as Iterable<Record<'meter' | 'window', string>>)
+  for (const { meter, window } of rows as Iterable<Record<'meter' | 'window', string>>) {
+    const name = Buffer.from(meter)
+    if (before !== null && before.compare(name) >= 0) return null
+    before = name
     addTo(sum, macOfRow(key, meter, window))
+  }
   return sum
 }
 

@@ -69,3 +69,12 @@ for (const [what, sql] of [
     await assert.rejects(open, { name: 'LedgerDamaged', message: FOREIGN })
   })
 }
+
+test('a store whose data keys and MACs were taken away is no store from before MACs', async (t) => {
+  const { db, says } = await world(t)
+  db.exec(
+    'PRAGMA foreign_keys = OFF; DELETE FROM deks; DELETE FROM identity; DELETE FROM heads; UPDATE ledger SET mac = NULL',
+  )
+  for (const withKek of [false, true])
+    assert.ok((await says(withKek)).includes('The data keys are missing: no MAC can be checked, and no key opens.'))
+})

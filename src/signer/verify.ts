@@ -7,6 +7,7 @@ import { signerOf } from './curve.ts'
 import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { verifierKeyOf } from './heads.ts'
 import { identityFault, isSignedBy, originOf } from './identity.ts'
+import { fileFault } from './index-faults.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
@@ -81,8 +82,7 @@ function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenD
 
 /** All of it but the witness. */
 export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
-  const shape = schemaFault(db)
-  const problems: string[] = shape === null ? [] : [shape]
+  const problems = [schemaFault(db), fileFault(db)].filter((fault) => fault !== null)
   const macedFrom = macedFromOf(db) ?? Infinity
   let checked = 0
   const head = readHead(db)
@@ -104,6 +104,9 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
   }
+  // Without one no record would have to have a MAC.
+  if (head.count > 0 && db.prepare('SELECT 1 FROM deks').get() === undefined)
+    problems.push('The data keys are missing: no MAC can be checked, and no key opens.')
   if (last.count !== head.count || !last.record.equals(head.record)) {
     problems.push('The ledger does not end at its head record.')
   }

@@ -173,3 +173,14 @@ test('a grant lasts an hour, by the signer’s clock, and is judged when it is s
   assert.deepEqual(list().grants, [])
   assert.equal(find('e30.e30.e30'), null)
 })
+
+test('a grant that is revoked while a withdrawal waits for its turn signs nothing', () => {
+  const keys = { ofUser: () => ({ address: Buffer.alloc(20, 1) }) as never }
+  const { grant, find, revoke } = openWithdrawals({ keys, limits: { chains: null }, log: openLog('test', 'silent'), now: () => 1 }) // prettier-ignore
+  const { grant: text } = grant({ sponsor: 'HOUSE', chainId: 1, to: SOMEWHERE, most: '10' })
+  const found = find(text)!
+  const tx = { value: 1n, gas: 1n, fees: { type: 'legacy', gasPrice: 1n } } as never
+  askWithdrawal(found, { tx, intentId: 'w', at: 1 })
+  revoke({ grant: text })
+  assert.throws(() => askWithdrawal(found, { tx, intentId: 'w', at: 1 }), denied('sponsor-withdrawal'))
+})

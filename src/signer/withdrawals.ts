@@ -95,7 +95,11 @@ export function openWithdrawals({
     list,
     revoke(request) {
       const { grant: text } = readRevokeGrantRequest(request)
-      if (!grants.delete(text)) throw new Refusal('bad_request', 'There is no such grant, or it is over.')
+      const revoked = grants.get(text)
+      if (revoked === undefined) throw new Refusal('bad_request', 'There is no such grant, or it is over.')
+      grants.delete(text)
+      // For who found it before, and waits for their turn.
+      revoked.expiresAt = 0
       log.warn('withdrawal_revoked', {})
       return list()
     },

@@ -9,7 +9,7 @@ import type { App } from '../app.ts'
 import { attestingIdentity, isAttested } from '../http/proven-address.ts'
 import type { Hex, UserId } from '../ids.ts'
 import { keepHead } from '../signing-log/keep.ts'
-import type { Signer } from '../signer/client.ts'
+import { connectSigner, type Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
 import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
@@ -233,6 +233,43 @@ test('while the signer is away addresses are proven by the identity that was kep
   const other = await attestingSigner(() => FOREIGN).identity()
   await db.updateTable('signing_log_head').set({ key: other }).execute()
   await assert.rejects(address(open(signer()), 'X-1'), { code: 'signer_unavailable' })
+})
+
+test('an identity that someone wrote into the database attests nothing where SIGNER_KEY names the signer’s, and elsewhere only while the signer is away', async (t) => {
+  const { place, open, person, address, db, signer, telemetry, restart } = await house(t)
+  const { address: right } = await person(open(), 1)
+  await keepHead({ db, telemetry }, signer().head()!)
+  const verifierKey = await signer().identity()
+  const kept = await db.selectFrom('signing_log_head').selectAll().executeTakeFirstOrThrow()
+  await signer().end('SIGTERM')
+  const thief = attestingSigner(() => FOREIGN)
+  const key = await thief.identity()
+  const [origin] = key.split('+') as [string]
+  const forge = async () => {
+    await db.updateTable('signing_log_head').set({ origin, key }).execute()
+    await db
+      .updateTable('accounts')
+      .set({ address: fromHex(FOREIGN), attestation: fromHex(thief.attestation('X-1', FOREIGN)) })
+      .execute()
+  }
+  await forge()
+  const pinned = connectSigner({ path: place.env.SIGNER_SOCKET!, verifierKey })
+  t.after(() => pinned.close())
+  await assert.rejects(address(open(pinned), 'X-1'), { code: 'signer_unavailable' })
+
+  // Nobody has named it: what the database says holds until the signer has said its own, and is not remembered beyond that.
+  const unpinned = open(connectSigner({ path: place.env.SIGNER_SOCKET! }))
+  t.after(() => unpinned.signer.close())
+  assert.equal(await address(unpinned, 'X-1'), FOREIGN)
+  await restart(false)
+  t.mock.method(performance, 'now', () => 1e9)
+  await assert.rejects(address(unpinned, 'X-1'), notProven)
+  await db.updateTable('signing_log_head').set({ origin: kept.origin, key: kept.key }).execute()
+  await db
+    .updateTable('accounts')
+    .set({ address: fromHex(right), attestation: null })
+    .execute()
+  assert.equal(await address(unpinned, 'X-1'), right)
 })
 
 test('the worker attests at the start and says once that it cannot', async (t) => {

@@ -86,6 +86,21 @@ test('a MAC on a record from before there were any is a fault', async (t) => {
   assert.doesNotMatch(verify(store).text, /too early/)
 })
 
+test('a MAC that was taken away is a fault, also where the record has the same hash without it, and so is a store without data keys', async (t) => {
+  const { db, verify, store, kekFile } = await world(t, 5)
+  db.exec('UPDATE ledger SET mac = NULL WHERE seq = 3')
+  for (const args of [[store], [store, '--kek-file', kekFile]]) {
+    const { code, text } = verify(...args)
+    assert.equal(code, 1)
+    assert.match(text, /Record 3 has no MAC, or one too early/)
+  }
+  // As from before there were any, with a head of the thief's own.
+  db.exec('PRAGMA foreign_keys = OFF; UPDATE ledger SET mac = NULL; DELETE FROM deks')
+  const { code, text } = verify(store, '--kek-file', kekFile)
+  assert.equal(code, 1)
+  assert.match(text, /The store has no data key/)
+})
+
 test('a folder that was rolled back is found by a later checkpoint', async (t) => {
   const { log, db, verify, file, all } = await world(t, 4)
   const later = file('later', signNote({ size: 6, root: Buffer.alloc(32), at: 0 }, log.identity))

@@ -130,6 +130,8 @@ function checkStore(
     db.exec('BEGIN')
     const wrapped = db.prepare('SELECT epoch, wrapped, maced_from FROM deks').all() as WrappedDek[]
     const macs = kekFile === null ? null : macKeys(readFileSync(kekFile), wrapped)
+    // Without one no record would have to have a MAC.
+    if (macs?.size === 0) faults.push('The store has no data key, so no MAC could be checked.')
     const macedFrom = wrapped.find(({ maced_from: from }) => typeof from === 'number')?.maced_from ?? Infinity
     const own = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
     const newest = own === undefined ? null : readCheckpoint(own.note, key)
