@@ -12,7 +12,17 @@ const ERIN = addressOf(0xe1)
 
 suite('whose past is looked up next', () => {
   const { app, add, followedChain } = backfillStage()
-  const order = async () => (await selectByNeed(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })).accountIds
+  /** The same in however many statements accounts are read. */
+  const order = async () => {
+    const wanted = { chainId: CHAIN, fromBlock: 0, atMost: 9 }
+    const { accountIds, waiting } = await selectByNeed(app.db, wanted)
+    assert.equal(waiting, accountIds.length)
+    for (const batch of [1, 2, 3, 4])
+      assert.deepEqual(await selectByNeed(app.db, { ...wanted, batch }), { accountIds, waiting }, `${batch}`)
+    const some = await selectByNeed(app.db, { ...wanted, atMost: 3, batch: 2 })
+    assert.deepEqual(some, { accountIds: accountIds.slice(0, 3), waiting })
+    return accountIds
+  }
   const application = (clientId: string, chainId = CHAIN, isSuspended = false) =>
     app.db
       .insertInto('applications')
@@ -177,7 +187,7 @@ suite('whose past is looked up next', () => {
     const slow = app.db.withPlugin({
       transformQuery: ({ node }) => node,
       transformResult: async ({ result }) => {
-        if (isSlow && 'waiting' in (result.rows[0] ?? {})) clock.passes(20_000)
+        if (isSlow && 'asked' in (result.rows[0] ?? {})) clock.passes(20_000)
         return result
       },
     })

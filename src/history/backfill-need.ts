@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { Chain } from '../chain/network.ts'
 import { SPONSOR_PROVIDER } from '../ids.ts'
 import { slot } from '../state.ts'
@@ -7,8 +7,12 @@ import { isUncovered, keepUncovered } from './coverage.ts'
 
 /** Days for which someone counts as seen lately. */
 const LATELY_DAYS = 30
-/** accounts that one look puts into order: a hundred groups, some 6 MB */
-const MAX_PLANNED = 100_000
+/** accounts that one look puts into order: fifty groups, some 6 MB */
+const MAX_PLANNED = 50_000
+/** accounts of one statement of a look */
+const BATCH = 5_000
+const LOWEST = '00000000-0000-0000-0000-000000000000'
+const HIGHEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 /** An order is gone by for so long at the most, and a hundred times as long as its look took at the least. */
 const PLAN_MS = 600_000
 const MAX_LOOKING = 0.01
@@ -22,40 +26,124 @@ const plans = slot('in which order accounts are given their past', (_chain: Chai
   plan: null,
 }))
 
+/** Why an account comes before another; 0 for what there is none of, times in seconds since 1970. */
+type Need = {
+  accountId: string
+  /** when its history was read last while it waited */
+  asked: number
+  /** applications on this network that may act for it */
+  applications: number
+  isSeenLately: boolean
+  seen: number
+  created: number
+}
+
 /**
  * Accounts without their past by need: first those whose history was read meanwhile, the latest first; then those that an application on this
  * network may act for and that signed in lately, those of more applications first; then the others of applications; then who signed in last;
- * then the newest. What `coveredFrom` says of each, asked of all at once: every account is read, and every consent and identity.
+ * then the newest. What `coveredFrom` says of each: every account is read, some at a time, so that no statement takes long and little is
+ * remembered however many there are; what else is asked is asked of those that wait.
  */
 export async function selectByNeed(
   db: Db,
-  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+  { chainId, fromBlock, atMost, batch = BATCH }: { chainId: number; fromBlock: number; atMost: number; batch?: number },
 ): Promise<{ accountIds: string[]; waiting: number }> {
-  const { rows } = await sql<{ account_id: string; waiting: string | number }>`
-    with used as (
-      select one.account_id, count(*) as applications
-      from (select account_id, client_id from consents union select account_id, client_id from application_users) as one
-      join applications as application on application.client_id = one.client_id
-      where application.chain_id = ${chainId}::bigint and application.suspended_at is null
-      group by one.account_id
-    ), seen as (
-      select account_id, max(signed_in_at) as at from identities group by account_id
-    )
-    select account.account_id, count(*) over () as waiting from accounts as account
+  const network = { chainId, fromBlock }
+  const some = await readSome(db, { ...network, atMost: batch + 1 })
+  if (some.length <= batch) {
+    const needs = await readNeeds(db, network, sql<boolean>`account.account_id = any(${`{${some.join()}}`}::uuid[])`)
+    return { accountIds: idsOf(needs.toSorted(byNeed).slice(0, atMost)), waiting: needs.length }
+  }
+  let first: Need[] = []
+  let waiting = 0
+  let after: string | null = LOWEST
+  while (after !== null) {
+    const last = await readLast(db, { after, batch })
+    const between = sql<boolean>`account.account_id > ${after}::uuid and account.account_id <= ${last ?? HIGHEST}::uuid`
+    const needs = await readNeeds(db, network, between)
+    waiting += needs.length
+    first = merge(first, needs.toSorted(byNeed)).slice(0, atMost)
+    after = last
+  }
+  return { accountIds: idsOf(first), waiting }
+}
+
+const idsOf = (needs: readonly Need[]): string[] => needs.map(({ accountId }) => accountId)
+
+const byNeed = (a: Need, b: Need): number =>
+  b.asked - a.asked ||
+  Number(b.applications > 0) - Number(a.applications > 0) ||
+  Number(b.isSeenLately) - Number(a.isSeenLately) ||
+  b.applications - a.applications ||
+  b.seen - a.seen ||
+  b.created - a.created ||
+  (a.accountId < b.accountId ? -1 : 1)
+
+/** Of two lists in order one: putting all in order again for each batch would keep requests waiting. */
+function merge(one: readonly Need[], other: readonly Need[]): Need[] {
+  const merged: Need[] = []
+  let at = 0
+  for (const need of other) {
+    while (at < one.length && byNeed(one[at]!, need) < 0) merged.push(one[at++]!)
+    merged.push(need)
+  }
+  return [...merged, ...one.slice(at)]
+}
+
+/** Some that wait, in no order. Where few do, and that is nearly always, this is all that every account is read for. */
+async function readSome(
+  db: Db,
+  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ account_id: string }>`
+    select account.account_id from accounts as account
+    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    where ${isUncovered(chainId, fromBlock)}
+    limit ${atMost}`.execute(db)
+  return rows.map((row) => row.account_id)
+}
+
+/** The last account of a batch; null: none is left behind it. Index: accounts by its primary key. */
+async function readLast(db: Db, { after, batch }: { after: string; batch: number }): Promise<string | null> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('account_id')
+    .where('account_id', '>', after)
+    .orderBy('account_id')
+    .offset(batch - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return row?.account_id ?? null
+}
+
+/** Indexes: accounts, coverage, consents, applications by their primary keys, application_users_account, identities_account. */
+async function readNeeds(
+  db: Db,
+  { chainId, fromBlock }: { chainId: number; fromBlock: number },
+  which: RawBuilder<boolean>,
+): Promise<Need[]> {
+  const { rows } = await sql<Need>`
+    select account.account_id as "accountId",
+      coalesce(extract(epoch from wish.asked_at), 0)::float8 as asked,
+      (
+        select count(distinct application.client_id)::int4
+        from (
+          select client_id from consents where consents.account_id = account.account_id
+          union all
+          select client_id from application_users as noted where noted.account_id = account.account_id
+        ) as one
+        join applications as application on application.client_id = one.client_id
+        where application.chain_id = ${chainId}::bigint and application.suspended_at is null
+      ) as applications,
+      coalesce(seen.at > now() - ${sql.lit(`${LATELY_DAYS} days`)}::interval, false) as "isSeenLately",
+      coalesce(extract(epoch from seen.at), 0)::float8 as seen,
+      extract(epoch from account.created_at)::float8 as created
+    from accounts as account
     left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
     left join backfill_wishes as wish on wish.account_id = account.account_id and wish.chain_id = ${chainId}::bigint
-    left join used on used.account_id = account.account_id
-    left join seen on seen.account_id = account.account_id
-    where ${isUncovered(chainId, fromBlock)}
-    order by wish.asked_at desc nulls last,
-      used.applications is not null desc,
-      coalesce(seen.at > now() - ${sql.lit(`${LATELY_DAYS} days`)}::interval, false) desc,
-      used.applications desc nulls last,
-      seen.at desc nulls last,
-      account.created_at desc,
-      account.account_id
-    limit ${atMost}`.execute(db)
-  return { accountIds: rows.map((row) => row.account_id), waiting: Number(rows[0]?.waiting ?? 0) }
+    left join lateral (select max(signed_in_at) as at from identities where identities.account_id = account.account_id) as seen on true
+    where ${which} and ${isUncovered(chainId, fromBlock)}`.execute(db)
+  return rows
 }
 
 /**
