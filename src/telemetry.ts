@@ -19,6 +19,7 @@ export type Telemetry = {
   indexedBlock: Gauge<string>
   cursorLag: Gauge<string>
   backfillLeft: Gauge<string>
+  backfillAccounts: Gauge<string>
   loopDelay: Gauge<string>
   poolWait: Histogram<string>
   admissionLimit: Gauge<string>
@@ -114,6 +115,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'backfill_blocks_left',
       help: 'Blocks of the past that are left to the accounts that this process looks them up for',
       labelNames: ['chain_id'],
+      registers,
+    }),
+    backfillAccounts: new Gauge({
+      name: 'backfill_accounts',
+      help: 'Accounts of a network by their past: waiting, covered; as they were counted last, in whichever process',
+      labelNames: ['chain_id', 'state'],
       registers,
     }),
     indexedBlock: new Gauge({

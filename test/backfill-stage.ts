@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { bindNetwork } from '../src/applications/networks.ts'
 import { fillNext } from '../src/history/automatic-backfill.ts'
 import { coveredFrom } from '../src/history/coverage.ts'
 import { indexTransfers } from '../src/history/index-transfers.ts'
@@ -16,7 +17,7 @@ export const CHAIN = 31337
 export function backfillStage() {
   const { app, followed, logged } = followerStage([
     ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
-    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes'] as const),
+    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes', 'networks'] as const),
   ])
   Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })
   const add = (...addresses: Hex[]) =>
@@ -65,5 +66,20 @@ export function backfillStage() {
       .set({ lease_until: sql<Date>`now()` })
       .execute()
 
-  return { app, followed, logged, add, from, coin, followedChain, fill, blocksOf, all, work, askedFrom, leaseEnds }
+  /** The chain as an operator has added it. */
+  const bindStored = async ({ chain, blocks }: ScriptedChain) => {
+    const { chainId, name, symbol, coin, decimals } = chain
+    const rules = {
+      finality: 'finalized',
+      explorer: null,
+      blockVerification: null,
+      feeCapGwei: null,
+      gas: 'self',
+    } as const
+    const facts = { chainId, name, symbol, coin, decimals, ...rules, genesisHash: blocks[0]!.hash }
+    await bindNetwork(app.db, facts, { mayBegin: true })
+  }
+
+  const before = { app, followed, logged, add, from, coin, followedChain, bindStored }
+  return { ...before, fill, blocksOf, all, work, askedFrom, leaseEnds }
 }

@@ -12,6 +12,7 @@ export async function readNetwork(db: Db, name: string): Promise<NetworkFacts> {
     readFrom: __,
     native: ______,
     backfill: ___,
+    backfillProgress: _______,
     sponsors: ____,
     sponsorSpent: _____,
     ...facts

@@ -16,12 +16,14 @@ export type NetworkFacts = Omit<
   | 'readFrom'
   | 'native'
   | 'backfill'
+  | 'backfillProgress'
   | 'sponsors'
   | 'sponsorSpent'
   | 'sponsorPerDay'
   | 'sponsorLow'
+  | 'backfillFrom'
 > &
-  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow'>>
+  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -79,6 +81,9 @@ export async function checkNetwork(
     )
 }
 
+/** Nobody has held or written the work for longer than the pause between two looks. */
+const LEFT_ALONE = sql<boolean>`coalesce(greatest(work.lease_until, work.updated_at) < now() - interval '2 minutes', false)`.as('is_left_alone') // prettier-ignore
+
 /** All networks by name, each with how many applications are bound to it. */
 export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const rows = await retrying(() =>
@@ -96,6 +101,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
       ])
       .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
       .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
+      .select(['waiting', 'asked', 'covered', 'counted_at', 'blocks_per_second', 'done_at', LEFT_ALONE])
       .orderBy('name')
       .execute(),
   )
@@ -122,6 +128,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
     sponsorPerDay: row.sponsor_per_day,
     sponsorLow: row.sponsor_low,
+    backfillFrom: row.backfill_from,
     sponsorSpent: spent.get(row.chain_id) ?? '0',
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
@@ -130,6 +137,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
         ? null
         : { fromBlock: row.native_from, internalFromBlock: row.internal_from_block, toBlock: row.native_to },
     backfill: backfillOf(row),
+    backfillProgress: progressOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
 }
@@ -157,6 +165,29 @@ function backfillOf(row: {
   return {
     ...{ accounts, fromBlock: fromBlock!, nextBlock: row.next_block ?? fromBlock!, toBlock: toBlock! },
     ...{ blockedBy: row.blocked_by, updatedAt: row.updated_at!.toISOString() },
+  }
+}
+
+/** What the work's own process counted: an account is never counted for a request. */
+function progressOf(row: {
+  waiting: number | null
+  asked: number | null
+  covered: number | null
+  counted_at: Date | null
+  blocks_per_second: number | null
+  done_at: Date | null
+  blocked_by: string | null
+  is_left_alone: boolean
+}): ListedNetwork['backfillProgress'] {
+  const { waiting, asked, covered, counted_at: countedAt } = row
+  if (waiting === null || asked === null || covered === null || countedAt === null) return null
+  const isAnyLeft = waiting > 0
+  const leftAlone = row.is_left_alone ? 'no process is at it: BACKFILL is off, or no server of this network runs' : null
+  const waitsFor = isAnyLeft ? (row.blocked_by ?? leftAlone) : null
+  return {
+    ...{ waiting, asked, covered, countedAt: countedAt.toISOString(), blocksPerSecond: row.blocks_per_second },
+    doneAt: isAnyLeft && waitsFor === null ? (row.done_at?.toISOString() ?? null) : null,
+    waitsFor,
   }
 }
 
@@ -216,6 +247,7 @@ export function explainNetwork({
   gasSpace = null,
   sponsorPerDay = null,
   sponsorLow = null,
+  backfillFrom = null,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -241,6 +273,8 @@ export function explainNetwork({
   ] as const)
     if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
       problems.push(`${what} must be wei: decimal digits of a number below 2^256.`)
+  if (backfillFrom !== null && !(Number.isSafeInteger(backfillFrom) && backfillFrom >= 0))
+    problems.push('The first block to look up must be a whole number from 0 on.')
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -269,6 +303,7 @@ export const columnsOf = ({
   gasSpace = null,
   sponsorPerDay = null,
   sponsorLow = null,
+  backfillFrom,
 }: NetworkFacts) => ({
   symbol,
   coin,
@@ -281,4 +316,6 @@ export const columnsOf = ({
   gas_space: gasSpace === null ? null : fromHex(gasSpace),
   sponsor_per_day: sponsorPerDay,
   sponsor_low: sponsorLow,
+  // Who opens a network says nothing of it: what an operator set meanwhile stays.
+  ...(backfillFrom === undefined ? {} : { backfill_from: backfillFrom }),
 })

@@ -7,13 +7,16 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import { until } from '../../test/until.ts'
 import type { Chain } from '../chain/network.ts'
+import { closeChain } from '../chain/open.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { readConfig } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
-import { bindNetwork, templatesAt, type NetworkFacts } from './networks.ts'
+import { updateNetwork } from './change-network.ts'
+import { bindNetwork, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
 import {
   openKnownNetwork,
+  openNetwork,
   openNetworks,
   storedNetworks,
   type NetworkContext,
@@ -180,6 +183,17 @@ test('the networks of the database are served with the nodes of the file; what h
   await chmod(file, 0o644)
   await storedNetworks(place, file)
   assert.ok(JSON.stringify(logged).includes('networks_file_open_to_all'))
+})
+
+test('a network that is opened late keeps the first block to look up that an operator set meanwhile', async () => {
+  const node = await openSilentNode({ chainId: 2 })
+  const file = join(folder, 'late.json')
+  await writeNodes(file, { two: [node.url] })
+  const [wanted] = await storedNetworks(place, file)
+  await updateNetwork(here.db, 'two', { backfillFrom: 1_200 })
+  closeChain(await openNetwork(place, wanted!))
+  assert.equal((await listNetworks(here.db)).find(({ name }) => name === 'two')!.backfillFrom, 1_200)
+  await node.close()
 })
 
 test('a file of nodes that cannot be used is refused with every place, never with an address', async () => {

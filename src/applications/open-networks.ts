@@ -45,7 +45,9 @@ export async function storedNetworks(
   const known = await listNetworks(db)
   for (const name of Object.keys(nodes))
     if (!known.some((one) => one.name === name)) telemetry.log.warn('nodes_of_unknown_network', { network: name })
-  return known.flatMap((facts) => {
+  return known.flatMap((listed) => {
+    // Read where it is used: who opens the network later must not undo what was set meanwhile.
+    const { backfillFrom: _, ...facts } = listed
     const rpcUrls = nodes[facts.name]
     if (rpcUrls !== undefined) return [{ ...facts, rpcUrls }]
     const isElsewhere = facts.name === config.NETWORK_NAME

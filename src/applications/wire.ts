@@ -220,6 +220,12 @@ export const ListedNetwork = Type.Object(
     sponsorLow: Nullable(
       wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
     ),
+    backfillFrom: Nullable(
+      Type.Integer({
+        description:
+          'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
+      }),
+    ),
     sponsorSpent: wei(
       'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
     ),
@@ -266,6 +272,25 @@ export const ListedNetwork = Type.Object(
         { description: 'The group of accounts whose past transfers are looked up now; null: none' },
       ),
     ),
+    backfillProgress: Nullable(
+      Type.Object(
+        {
+          waiting: Type.Integer({ description: 'Accounts without their past, those of the present group among them' }),
+          asked: Type.Integer({ description: 'Those of them whose history was read: they are next' }),
+          covered: Type.Integer({ description: 'Accounts that have it, or need none' }),
+          countedAt: Type.String({ format: 'date-time', description: 'When all were counted last' }),
+          blocksPerSecond: Nullable(Type.Number({ description: 'Of the present group, or of the one before it' })),
+          doneAt: Nullable(
+            Type.String({
+              format: 'date-time',
+              description: 'When none would wait any more, at this rate; null: unknown, or nothing happens now',
+            }),
+          ),
+          waitsFor: Nullable(Type.String({ description: 'Why nothing happens, where accounts wait' })),
+        },
+        { description: 'How far all accounts are, without counting them for it; null: no process has counted yet' },
+      ),
+    ),
     applications: Type.Integer({ description: 'How many applications are bound to it' }),
     isServed: Type.Boolean({ description: 'This process is connected to it' }),
   },
@@ -289,6 +314,7 @@ export const ListedNetwork = Type.Object(
         gas: 'self',
         sponsorPerDay: null,
         sponsorLow: null,
+        backfillFrom: null,
         sponsorSpent: '0',
         sponsors: 0,
         readFrom: 'block receipts',
@@ -296,6 +322,10 @@ export const ListedNetwork = Type.Object(
         backfill: {
           ...{ accounts: 1_000, fromBlock: 0, nextBlock: 4_120_000, toBlock: 7_900_000, blockedBy: null },
           updatedAt: '2026-01-31T12:00:00.000Z',
+        },
+        backfillProgress: {
+          ...{ waiting: 41_200, asked: 12, covered: 8_800, countedAt: '2026-01-31T11:50:00.000Z' },
+          ...{ blocksPerSecond: 9_800.5, doneAt: '2026-01-31T21:20:00.000Z', waitsFor: null },
         },
         applications: 1,
         isServed: true,
@@ -305,8 +335,8 @@ export const ListedNetwork = Type.Object(
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
 
-const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas, sponsorPerDay, sponsorLow } =
-  ListedNetwork.properties
+const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
+const { sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
 export const NetworkChanges = Type.Partial(
   Type.Object({
@@ -320,6 +350,7 @@ export const NetworkChanges = Type.Partial(
     gas,
     sponsorPerDay,
     sponsorLow,
+    backfillFrom,
   }),
   { title: 'NetworkChanges', additionalProperties: false, minProperties: 1, examples: [{ gas: 'topup' }] },
 )

@@ -54,7 +54,7 @@ describe('beside a database that nobody holds', () => {
     const { out } = await run('network', 'show', 'sepolia')
     assert.equal(shown.readFrom, null)
     assert.match(out, /^ +Blocks are read from +-$/m)
-    assert.match(out, /^ +Past transfers +no account waits/m)
+    assert.match(out, /^ +Past looked up +from the settings\n +Past transfers +nothing was counted yet$/m)
     for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
     assert.match(
       list.out,
@@ -104,23 +104,31 @@ describe('beside a database that nobody holds', () => {
 
   test('a network has a fee cap and checks of its own until `default` takes them back', async () => {
     const change = (...words: string[]) => run('network', 'add', 'sepolia', ...words)
-    assert.equal((await change('--block-verification', 'count', '--fee-cap-gwei', '40')).code, 0)
+    assert.equal(
+      (await change('--block-verification', 'count', '--fee-cap-gwei', '40', '--backfill-from', '7')).code,
+      0,
+    )
     assert.equal((await change('--finality', '13')).code, 0)
     const shown = await json('network', 'show', 'sepolia')
     assert.deepEqual([shown.blockVerification, shown.feeCapGwei, shown.finality], ['count', 40, 13])
+    assert.equal(shown.backfillFrom, 7)
     assert.match((await run('network', 'show', 'sepolia')).out, /Fee cap +40 gwei per gas/)
     for (const words of [
       ['--block-verification', 'loose'],
       ['--fee-cap-gwei', '0'],
       ['--fee-cap-gwei', '1.5'],
+      ['--backfill-from', 'first'],
     ]) {
       const { code, err } = await change(...words)
       assert.equal(code, 1)
-      assert.match(err, /`hash`, `bloom` or `count`|above 0/)
+      assert.match(err, /`hash`, `bloom` or `count`|above 0|from 0 on/)
     }
-    assert.equal((await change('--block-verification', 'default', '--fee-cap-gwei', 'default')).code, 0)
+    assert.equal(
+      (await change('--block-verification', 'default', '--fee-cap-gwei', 'default', '--backfill-from', 'default')).code,
+      0,
+    )
     const after = await json('network', 'show', 'sepolia')
-    assert.deepEqual([after.blockVerification, after.feeCapGwei], [null, null])
+    assert.deepEqual([after.blockVerification, after.feeCapGwei, after.backfillFrom], [null, null, null])
   })
 
   test('a network says who pays for gas: itself until it is said, a sponsor refused with what is missing', async () => {
@@ -178,10 +186,18 @@ describe('beside a database that nobody holds', () => {
       assert.equal(code, 1)
       assert.match(err, why)
     }
+    const past = await set('--backfill-from', '4800000')
+    assert.match(past.out, /holds in every process from now on[^]*^  Past looked up +from block 4800000 on$/m)
+    assert.equal((await json('network', 'show', 'sepolia')).backfillFrom, 4_800_000)
+    for (const text of ['-1', '1e6'])
+      assert.match((await set('--backfill-from', text)).err, /whole number: backfillFrom|argument missing/)
+    assert.equal((await set('--backfill-from', 'default')).code, 0)
+    assert.equal((await json('network', 'show', 'sepolia')).backfillFrom, null)
     assert.match((await run('network', 'set', 'mars', '--gas', 'topup')).err, /There is no network mars/)
     assert.match((await run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the settings.*NETWORK_GAS/)
-    const [action] = await json('actions', 'list', '--limit', '1')
+    const [last, , action] = await json('actions', 'list', '--limit', '3')
     assert.deepEqual([action.action, action.target, action.after], ['set-network', 'sepolia', { sponsorPerDay: '1000', sponsorLow: '5' }]) // prettier-ignore
+    assert.deepEqual([last.before, last.after], [{ backfillFrom: 4_800_000 }, { backfillFrom: null }])
     const undone = ['--gas', 'self', '--fee-cap-gwei', 'default', '--sponsor-per-day', 'default', '--sponsor-low', 'default'] // prettier-ignore
     assert.equal((await set(...undone)).code, 0)
     assert.deepEqual(await json('network', 'show', 'sepolia'), before)

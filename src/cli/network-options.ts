@@ -17,6 +17,7 @@ export type NetworkFactsOptions = {
   gas?: string
   sponsorPerDay?: string
   sponsorLow?: string
+  backfillFrom?: string
 }
 
 /** The options of `network add` and `network set`. */
@@ -47,6 +48,10 @@ export const withFactsOptions = (command: Command): Command =>
       '--sponsor-low <wei>',
       'balance below which a sponsor counts as low, or `default`: what a hundred top-ups cost',
     )
+    .option(
+      '--backfill-from <block>',
+      'first block whose transfers are looked up by itself, or `default`, which is the setting BACKFILL_FROM_BLOCK',
+    )
 
 /** What is given of a network, else what is known. NaN where a number was expected: that is refused with the rest. */
 export function readFacts(
@@ -76,6 +81,7 @@ export function readFacts(
     gas: (given.gas as GasChoice | undefined) ?? known?.gas ?? 'self',
     sponsorPerDay: own(given.sponsorPerDay, known?.sponsorPerDay ?? null, (text) => text),
     sponsorLow: own(given.sponsorLow, known?.sponsorLow ?? null, (text) => text),
+    backfillFrom: own(given.backfillFrom, known?.backfillFrom ?? null, readCount),
   }
 }
 

@@ -12,8 +12,8 @@ import { readRowKeys } from './row-keys.ts'
 
 type SetOptions = JsonOption & NetworkFactsOptions
 
-/** What holds in every process at once; all else of a network is as it was when it was opened. */
-const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow'] satisfies (keyof NetworkChanges)[])
+/** What holds in every process at once, or from its next group of accounts on; all else of a network is as it was when it was opened. */
+const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] satisfies (keyof NetworkChanges)[])
 
 /**
  * `chatelaine network set`: changes what is named of a network, and nothing else.

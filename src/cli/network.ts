@@ -125,11 +125,13 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       readFrom = null,
       native = null,
       backfill = null,
+      backfillProgress = null,
       applications = 0,
       sponsors = 0,
       sponsorSpent = '0',
     } = before ?? {}
-    return { ...wanted, readFrom, native, backfill, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
+    const past = { backfill, backfillProgress }
+    return { ...wanted, readFrom, native, ...past, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -218,11 +220,11 @@ function choose({
   name: string
   given: NetworkOptions
   known: Omit<NetworkFacts, 'name'> | null
-}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow'>> {
-  const { sponsorPerDay = null, sponsorLow = null, ...facts } = readFacts(given, known)
+}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'>> {
+  const { sponsorPerDay = null, sponsorLow = null, backfillFrom = null, ...facts } = readFacts(given, known)
   const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
   const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
-  return { name, chainId, ...facts, gasSpace, sponsorPerDay, sponsorLow }
+  return { name, chainId, ...facts, gasSpace, sponsorPerDay, sponsorLow, backfillFrom }
 }
 
 function explainMissing(
@@ -277,6 +279,7 @@ function describe(one: DescribedNetwork): string {
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Native currency', nativeOf(one)],
+    ['Past looked up', one.backfillFrom === null ? 'from the settings' : `from block ${one.backfillFrom} on`],
     ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
@@ -312,11 +315,36 @@ const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetw
   ['Sponsor is low', sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`],
 ]
 
-function backfillOf({ backfill }: DescribedNetwork): string {
-  if (backfill === null) return 'no account waits, or none was looked for yet'
-  const { accounts, nextBlock, toBlock, blockedBy } = backfill
+function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {
+  if (backfillProgress === null && backfill === null) return ['nothing was counted yet']
+  return [
+    ...(backfillProgress === null ? [] : progressOf(backfillProgress)),
+    ...(backfill === null ? [] : [groupOf(backfill, { isTold: (backfillProgress?.waiting ?? 0) > 0 })]),
+  ]
+}
+
+function progressOf({
+  waiting,
+  asked,
+  covered,
+  countedAt,
+  blocksPerSecond,
+  doneAt,
+  waitsFor,
+}: NonNullable<KnownNetwork['backfillProgress']>): string[] {
+  const counts = `${waiting} accounts wait (${asked} asked for), ${covered} have theirs; counted ${countedAt}`
+  if (waiting === 0) return [counts]
+  const rate = blocksPerSecond === null ? 'rate unknown' : `${blocksPerSecond.toPrecision(3)} blocks a second`
+  return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `waits: ${waitsFor}`]
+}
+
+/** @param isTold  what it waits for is said already */
+function groupOf(
+  { accounts, nextBlock, toBlock, blockedBy }: NonNullable<KnownNetwork['backfill']>,
+  { isTold }: { isTold: boolean },
+): string {
   const place = `${accounts} accounts, block ${nextBlock} of ${toBlock}`
-  return blockedBy === null ? place : `${place}; blocked: ${blockedBy}`
+  return blockedBy === null || isTold ? place : `${place}; blocked: ${blockedBy}`
 }
 
 const nodesOf = ({ nodes }: DescribedNetwork): string => (nodes === 0 ? 'from the settings' : String(nodes))

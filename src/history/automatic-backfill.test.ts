@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { sql } from 'kysely'
-import { bindNetwork, listNetworks } from '../applications/networks.ts'
+import { updateNetwork } from '../applications/change-network.ts'
+import { listNetworks } from '../applications/networks.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
@@ -13,8 +14,8 @@ import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'
 import { backfill } from './backfill.ts'
-import { storeWishes, wishForPast } from './backfill-wishes.ts'
-import { selectUncovered } from './coverage.ts'
+import { selectByNeed } from './backfill-need.ts'
+import { lacksPast, storeWishes, wishForPast } from './backfill-wishes.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './wire.ts'
 
@@ -31,8 +32,22 @@ function oldForm(transfer: ScriptedTransfer): ScriptedLog {
 }
 
 suite('a past that is filled by itself', () => {
-  const { app, followed, logged, add, from, coin, followedChain, fill, blocksOf, all, work, askedFrom, leaseEnds } =
-    backfillStage()
+  const {
+    app,
+    followed,
+    logged,
+    add,
+    from,
+    coin,
+    followedChain,
+    fill,
+    blocksOf,
+    all,
+    work,
+    askedFrom,
+    leaseEnds,
+    bindStored,
+  } = backfillStage()
 
   test('accounts that a network was followed without have theirs, from the first block on, and are asked for once', async () => {
     const script = await followedChain()
@@ -116,7 +131,7 @@ suite('a past that is filled by itself', () => {
     const script = await followedChain()
     const others = [addressOf(0xd1), addressOf(0xd2)]
     await add(ALICE, BOB, CAROL, ...others)
-    const order = () => selectUncovered(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })
+    const order = async () => (await selectByNeed(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })).accountIds
     assert.deepEqual(await order(), [ALICE, BOB, CAROL, ...others].map(idOf))
     wishForPast(script.chain, idOf(others[1]!))
     wishForPast(script.chain, idOf(CAROL))
@@ -209,16 +224,7 @@ suite('a past that is filled by itself', () => {
       if (isOld || method === 'eth_getBlockReceipts') throw new RpcError(4444, 'pruned history unavailable', undefined)
     }
     await assert.rejects(fill(script), /pruned history unavailable/)
-    const { finality: _, explorer: __, ...facts } = script.chain
-    const named = {
-      ...facts,
-      finality: 'finalized' as const,
-      explorer: null,
-      blockVerification: null,
-      feeCapGwei: null,
-      gas: 'self' as const,
-    }
-    await bindNetwork(app.db, { ...named, genesisHash: script.blocks[0]!.hash }, { mayBegin: true })
+    await bindStored(script)
     const told = async () => (await listNetworks(app.db))[0]!.backfill
     const { updatedAt, ...group } = (await told())!
     assert.ok(Date.parse(updatedAt) > 0)
@@ -238,6 +244,46 @@ suite('a past that is filled by itself', () => {
     assert.equal(await fill(script), 'filled')
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE), (await work())!.blocked_by], [0, all, null])
     assert.deepEqual([await told(), await left()], [null, '0'])
+  })
+
+  test('a network has a first block of its own, which holds from the next group on; what is covered stays so', async () => {
+    const script = await followedChain()
+    await bindStored(script)
+    await add(ALICE)
+    const config = { ...app.config, BACKFILL_FROM_BLOCK: 15 }
+    const fillFrom = async (backfillFrom: number | null) => {
+      await updateNetwork(app.db, script.chain.name, { backfillFrom })
+      return fill(script, { context: { ...app, config } })
+    }
+    assert.deepEqual([await fillFrom(null), await from(ALICE)], ['filled', 15])
+    assert.deepEqual([await fillFrom(8), await from(ALICE), await blocksOf(ALICE)], ['filled', 8, all.slice(7)])
+    // Begun from a block that no node has, and given up for a later one.
+    script.onAsk = () => {
+      throw new RpcError(4444, 'pruned history unavailable', undefined)
+    }
+    await assert.rejects(fillFrom(0), /pruned/)
+    script.onAsk = () => {}
+    assert.deepEqual([await fillFrom(12), await from(ALICE), await blocksOf(ALICE)], ['nothing', 8, all.slice(7)])
+    await add(BOB)
+    assert.deepEqual([await fillFrom(12), await from(BOB), await blocksOf(BOB)], ['filled', 12, all.slice(11)])
+    // Another network's is its own.
+    await app.db.updateTable('networks').set({ chain_id: 5 }).execute()
+    assert.deepEqual([await fill(script), await from(BOB)], ['filled', 0])
+  })
+
+  test('a history that lacks what its network looks up is asked for, and one that lacks only what comes before is not', async () => {
+    const script = await followedChain()
+    await bindStored(script)
+    const lacks = (coveredFrom: number | null) => lacksPast(script.chain, { coveredFrom, setting: 5 })
+    assert.deepEqual([null, 0, 5, 6].map(lacks), [true, false, false, true])
+    for (const [backfillFrom, answers] of [
+      [8, [true, false, false, false, false, true]],
+      [0, [true, false, true, true, true, true]],
+    ] as const) {
+      await updateNetwork(app.db, script.chain.name, { backfillFrom })
+      await fill(script)
+      assert.deepEqual([null, 0, 5, 6, 8, 9].map(lacks), answers)
+    }
   })
 
   test('a reorganisation while a range is read costs no transfer and adds none', async () => {

@@ -12,7 +12,7 @@ import { redact } from '../log.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
-import { storeWishes } from './backfill-wishes.ts'
+import { readFirstBlock, storeWishes } from './backfill-wishes.ts'
 import { pacedRpc } from './paced-rpc.ts'
 
 /** Between two looks for accounts, where nothing waits; a third of a lease, in which it is renewed. */
@@ -81,9 +81,11 @@ export async function fillNext(
 ): Promise<'filled' | 'nothing' | 'elsewhere' | 'stopped'> {
   const { db, config, telemetry } = app
   const { chainId } = chain
+  const fromBlock = await readFirstBlock(db, chain, config.BACKFILL_FROM_BLOCK)
   const held = await takeWork(db, chainId, owner)
   if (held === null) {
     telemetry.backfillLeft.set({ chain_id: String(chainId) }, 0)
+    await tellCounts(app, chainId)
     return 'elsewhere'
   }
   const lost = new AbortController()
@@ -94,10 +96,10 @@ export async function fillNext(
     )
   }, RENEW_MS)
   try {
-    const wanted = { fromBlock: config.BACKFILL_FROM_BLOCK, atMost: GROUP }
     // One that was begun with another first block waits for what an operator may have abandoned, such as blocks that no node has.
-    const begun = held.work?.fromBlock === wanted.fromBlock ? held.work : null
-    const work = begun ?? (await chooseWork(db, chainId, held, wanted))
+    const begun = held.work?.fromBlock === fromBlock ? held.work : null
+    const work = begun ?? (await chooseWork(db, chain, held, { fromBlock, atMost: GROUP }))
+    await tellCounts(app, chainId)
     if (work === null) return 'nothing'
     return await fill(app, chain, { held, work, stopping: AbortSignal.any([stopping, lost.signal]) })
   } catch (error) {
@@ -107,6 +109,19 @@ export async function fillNext(
   } finally {
     clearInterval(renewing)
     await releaseWork(db, chainId, held).catch(() => {})
+  }
+}
+
+/** Of the network, and the same in every process, from what the one that counted stored. */
+async function tellCounts({ db, telemetry }: Backfilling, chainId: number): Promise<void> {
+  const row = await db
+    .selectFrom('backfill_work')
+    .select(['waiting', 'covered'])
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  for (const state of ['waiting', 'covered'] as const) {
+    const count = row?.[state] ?? null
+    if (count !== null) telemetry.backfillAccounts.set({ chain_id: String(chainId), state }, count)
   }
 }
 
@@ -132,6 +147,7 @@ async function fill(
     return 'filled'
   }
   const callsPerSecond = config.BACKFILL_CALLS_PER_SECOND
+  const pace = openPace()
   const paced = { ...chain, rpc: pacedRpc(chain.rpc, { callsPerSecond, stopping }) }
   const nextBlock = await fillGroup(app, paced, {
     ...{ group, fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
@@ -139,7 +155,8 @@ async function fill(
       telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },
-    ready: async () => {
+    ready: async (nextBlock) => {
+      pace.begin(nextBlock)
       let told: string | null = null
       while (!stopping.aborted) {
         const reason = await busyWith(app, chain)
@@ -149,14 +166,27 @@ async function fill(
         await pause(BUSY_MS, undefined, { signal: stopping })
       }
     },
-    within: (tx, next) => advanceWork(tx, chainId, held, next),
+    within: (tx, nextBlock) => advanceWork(tx, chainId, held, { nextBlock, blocksPerSecond: pace.at(nextBlock) }),
   })
   if (nextBlock <= target) return 'stopped'
   await finishWork(db, chainId, held, { accountIds, fromBlock })
+  await tellCounts(app, chainId)
   telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
   // A run of its own: what a new block shows is not kept waiting for the pace.
   await refreshTokens(app, { ...paced, state: openState() })
   return 'filled'
+}
+
+/** Blocks a second since the first range of a group began here, with everything that it waited for. */
+function openPace() {
+  let from: { block: number; at: number } | null = null
+  return {
+    begin: (block: number) => void (from ??= { block, at: performance.now() }),
+    at: (block: number): number | null => {
+      const seconds = from === null ? 0 : (performance.now() - from.at) / 1_000
+      return from === null || seconds === 0 ? null : (block - from.block) / seconds
+    },
+  }
 }
 
 /** Blocks and requests go first: what operators are told that it waits for, or null. */

@@ -9,7 +9,30 @@ const MAX_REMEMBERED = 10_000
 /** rows of one statement */
 const BATCH = 1_000
 
+/** the first block that is looked up on a network, as this process read it last */
+const first = slot('from which block on pasts are looked up', (_chain: Chain): { block: number | null } => ({
+  block: null,
+}))
 const wished = slot('accounts whose past was asked for', (_chain: Chain) => new Set<string>())
+
+/**
+ * The first block whose transfers are looked up on a network: its own, or that of the settings. Read at each look and group, for
+ * operators change it beside what runs.
+ */
+export async function readFirstBlock(db: Db, chain: Chain, setting: number): Promise<number> {
+  const row = await db
+    .selectFrom('networks')
+    .select('backfill_from')
+    .where('chain_id', '=', chain.chainId)
+    .executeTakeFirst()
+  return (first.of(chain).block = row?.backfill_from ?? setting)
+}
+
+/** Whether a history that is whole from a block on lacks what is looked up. By what the last look read: a read asks no more for it. */
+export const lacksPast = (
+  chain: Chain,
+  { coveredFrom, setting }: { coveredFrom: number | null; setting: number },
+): boolean => coveredFrom === null || coveredFrom > (first.of(chain).block ?? setting)
 
 /** Remembers that the history of an account was read while its past was not here. In memory: a read writes nothing. */
 export function wishForPast(chain: Chain, accountId: string): void {

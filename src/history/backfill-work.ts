@@ -1,10 +1,13 @@
 import { sql, type UpdateObject } from 'kysely'
+import type { Chain } from '../chain/network.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
+import { GROUP } from './backfill.ts'
+import { nextByNeed } from './backfill-need.ts'
 import { sweepWishes } from './backfill-wishes.ts'
-import { noteCoverage, selectUncovered } from './coverage.ts'
+import { noteCoverage } from './coverage.ts'
 
 /** Seconds after which another process continues what this one held. */
 const LEASE_SECONDS = 30
@@ -61,39 +64,72 @@ export async function releaseWork(db: Db, chainId: number, held: Lease): Promise
 }
 
 /**
- * Chooses a group of accounts whose past is not here, and the block that the history is at.
+ * Chooses a group of accounts whose past is not here, and the block that the history is at; notes how many wait.
  * @returns null when there is none, or the network was never followed
  * @throws Fenced
  */
 export async function chooseWork(
   root: RootDb,
-  chainId: number,
+  chain: Chain,
   held: Lease,
   { fromBlock, atMost }: { fromBlock: number; atMost: number },
 ): Promise<BackfillWork | null> {
+  const { chainId } = chain
   await sweepWishes(root, { chainId, fromBlock })
   // In this order: of an account that is there by then, the history stores every block above the target.
-  const accountIds = await selectUncovered(root, { chainId, fromBlock, atMost })
-  if (accountIds.length === 0) return null
+  const { accountIds, counted } = await nextByNeed(root, chain, { fromBlock, atMost })
+  const wishes = await root
+    .selectFrom('backfill_wishes')
+    .select(({ fn }) => fn.countAll<string | number>().as('asked'))
+    .where('chain_id', '=', chainId)
+    .executeTakeFirstOrThrow()
+  const counts = {
+    asked: Number(wishes.asked),
+    ...(counted === null ? {} : { ...counted, counted_at: sql<Date>`now()` }),
+  }
   return root.transaction().execute(async (db) => {
-    const history = await lockHistory(db, chainId)
-    if (history === null) return null
+    const history = accountIds.length === 0 ? null : await lockHistory(db, chainId)
+    if (history === null) {
+      const blockedBy = accountIds.length === 0 ? null : 'it waits: no block of this network was followed yet'
+      await write(db, chainId, held, { ...NOTHING, ...counts, blocked_by: blockedBy })
+      return null
+    }
     const target = history.number
     await write(db, chainId, held, {
       account_ids: sql<string[]>`${`{${accountIds.join()}}`}::uuid[]`,
-      ...{ from_block: fromBlock, target_block: target, next_block: null, blocked_by: null },
+      ...{ from_block: fromBlock, target_block: target, next_block: null, blocked_by: null, ...counts },
     })
     return { accountIds, fromBlock, target }
   })
 }
 
-/** Blocks below `nextBlock` are done. In the transaction that stores them. @throws Fenced */
-export const advanceWork = (db: Db, chainId: number, held: Lease, nextBlock: number): Promise<void> =>
-  write(db, chainId, held, { next_block: nextBlock, blocked_by: null })
+/**
+ * Blocks below `nextBlock` are done, at so many a second, null while that is unknown. In the transaction that stores them.
+ * @throws Fenced
+ */
+export const advanceWork = (
+  db: Db,
+  chainId: number,
+  held: Lease,
+  { nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSecond: number | null },
+): Promise<void> => {
+  const pace = blocksPerSecond === null ? {} : { blocks_per_second: blocksPerSecond, done_at: doneAt({ nextBlock, blocksPerSecond }) } // prettier-ignore
+  return write(db, chainId, held, { next_block: nextBlock, blocked_by: null, ...pace })
+}
+
+/** When the groups behind this one would be through as well, each of as many blocks; null for what is further away than a century. */
+const doneAt = ({ nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSecond: number }) => sql<Date | null>`(
+    select case when seconds < 3e9 then now() + seconds * interval '1 second' end from (
+      select (
+        greatest(target_block + 1 - ${nextBlock}::bigint, 0) + ceil(greatest(waiting - cardinality(account_ids), 0) / ${sql.lit(GROUP)}::numeric)
+          * greatest(target_block + 1 - from_block, 0)
+      )::double precision / ${blocksPerSecond}::double precision as seconds
+    ) as left_over
+  )`
 
 /** What the group waits for, for operators; null once it waits no more. @throws Fenced */
 export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string | null): Promise<void> =>
-  write(db, chainId, held, { blocked_by: blockedBy })
+  write(db, chainId, held, { blocked_by: blockedBy, ...(blockedBy === null ? {} : { done_at: null }) })
 
 /** These accounts of the group have their past, all of it. @throws Fenced */
 export async function finishWork(
@@ -103,7 +139,9 @@ export async function finishWork(
   { accountIds, fromBlock }: Pick<BackfillWork, 'accountIds' | 'fromBlock'>,
 ): Promise<void> {
   await root.transaction().execute(async (db) => {
-    await write(db, chainId, held, NOTHING)
+    const many = accountIds.length
+    const counts = { waiting: sql<number>`greatest(waiting - ${many}::bigint, 0)`, covered: sql<number>`covered + ${many}::bigint` } // prettier-ignore
+    await write(db, chainId, held, { ...NOTHING, ...counts })
     await noteCoverage(db, { chainId }, { accountIds, from: fromBlock })
   })
 }

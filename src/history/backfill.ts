@@ -46,8 +46,8 @@ export type FillOrder = {
   /** how often a node may fail in a row */
   patience: number
   report: (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => void
-  /** waited for before each range */
-  ready: () => Promise<void>
+  /** waited for before each range, told where it begins */
+  ready: (nextBlock: number) => Promise<void>
   /** in the transaction that stores a range, after the history's cursor is held */
   within: (db: Db, nextBlock: number) => Promise<void>
 }
@@ -142,7 +142,7 @@ export async function fillGroup(app: BackfillContext, chain: Chain, order: FillO
     }
     const to = Math.min(last, next + range - 1)
     try {
-      await order.ready()
+      await order.ready(next)
       const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
       transfers += await store(app, chain, { ...order, found, next: to + 1 })
       next = to + 1

@@ -8,7 +8,8 @@ import { followerStage } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { backfill } from './backfill.ts'
-import { coveredFrom, noteCoverage, selectUncovered } from './coverage.ts'
+import { selectByNeed } from './backfill-need.ts'
+import { coveredFrom, noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 const [ALICE, BOB] = [addressOf(0xa1), addressOf(0xb0b)]
@@ -81,7 +82,7 @@ suite('from which block on a history is whole', () => {
     await add(ALICE, 1)
     await add(BOB, 90)
     await sql`update accounts set is_key_new = true`.execute(app.db)
-    const waiting = () => selectUncovered(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })
+    const waiting = async () => (await selectByNeed(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })).accountIds
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
     assert.deepEqual(await waiting(), [])
     // The network was added between the two.

@@ -53,22 +53,18 @@ export async function noteCoverage(
     where coverage.covered_from > excluded.covered_from`.execute(db)
 }
 
-/**
- * Accounts of which not everything from a block on is in the history: first those whose history was read
- * since, the latest first, then the newest. What `coveredFrom` says of each, asked of all at once:
- * every account is read.
- */
-export async function selectUncovered(
+/** Of accounts those of which not everything from a block on is in the history, in the order that they come in. By primary keys. */
+export async function keepUncovered(
   db: Db,
-  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+  { chainId, fromBlock, accountIds }: { chainId: number; fromBlock: number; accountIds: readonly string[] },
 ): Promise<string[]> {
   const { rows } = await sql<{ account_id: string }>`
-    select account.account_id from accounts as account
+    select account.account_id
+    from unnest(${`{${accountIds.join()}}`}::uuid[]) with ordinality as one (account_id, place)
+    join accounts as account on account.account_id = one.account_id
     left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
-    left join backfill_wishes as wish on wish.account_id = account.account_id and wish.chain_id = ${chainId}::bigint
     where ${isUncovered(chainId, fromBlock)}
-    order by wish.asked_at desc nulls last, account.created_at desc, account.account_id
-    limit ${atMost}`.execute(db)
+    order by one.place`.execute(db)
   return rows.map((row) => row.account_id)
 }
 

@@ -346,7 +346,7 @@ export const updateNetwork = {
   operationId: 'updateNetwork',
   summary: 'Change a network',
   description:
-    'Omitted fields stay as they are; name, chain id and nodes never change so. `sponsorPerDay` and `sponsorLow` hold in every process at once, everything else after its next start. The network of the settings is what they say.',
+    'Omitted fields stay as they are; name, chain id and nodes never change so. `sponsorPerDay` and `sponsorLow` hold in every process at once, `backfillFrom` from the next group of accounts on, everything else after its next start. The network of the settings is what they say.',
   params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
   querystring: NoQuery,
   body: NetworkChanges,

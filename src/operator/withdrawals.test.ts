@@ -98,6 +98,28 @@ test('the network of the settings is not changed by the operator API, nor one th
   assert.deepEqual([network.gas, network.sponsorPerDay, network.sponsorLow], ['topup', null, null])
 })
 
+test('how far the past of a network is comes from the row that its process wrote', async () => {
+  const { db } = here.app
+  const [before] = (await operate('GET', '/networks')).body
+  assert.deepEqual([before.name, before.backfillFrom], ['devnet', null])
+  const counted = { waiting: 1_200, asked: 3, covered: 8_800, blocks_per_second: 0.5, done_at: new Date('2030-01-31T12:00:00Z') } // prettier-ignore
+  const row = { ...counted, counted_at: new Date('2026-01-31T12:00:00Z'), blocked_by: null, updated_at: new Date() }
+  // Held by a process that is none of ours, so that it stays as it is written.
+  const held = { lease_owner: 'test', lease_until: new Date(Date.now() + 60_000), account_ids: null }
+  const none = { from_block: null, target_block: null, next_block: null }
+  await db
+    .insertInto('backfill_work')
+    .values({ chain_id: before.chainId, epoch: 9, ...held, ...none, ...row })
+    .onConflict((on) => on.column('chain_id').doUpdateSet({ epoch: 9, ...held, ...row }))
+    .execute()
+  const [network] = (await operate('GET', '/networks')).body
+  assert.deepEqual(network.backfillProgress, {
+    ...{ waiting: 1_200, asked: 3, covered: 8_800, countedAt: '2026-01-31T12:00:00.000Z', blocksPerSecond: 0.5 },
+    ...{ doneAt: '2030-01-31T12:00:00.000Z', waitsFor: null },
+  })
+  await db.deleteFrom('backfill_work').where('chain_id', '=', before.chainId).execute()
+})
+
 test('another network is changed by the operator API as by the command', async () => {
   const explorer = { tx: 'https://x.example/{hash}', address: 'https://x.example/{address}', block: 'https://x.example/{number}' } // prettier-ignore
   await here.app.db.insertInto('networks').values({ chain_id: 5, name: 'five', genesis_hash: Buffer.alloc(32), explorer: JSON.stringify(explorer) }).execute() // prettier-ignore
@@ -109,9 +131,17 @@ test('another network is changed by the operator API as by the command', async (
     [{ symbol: 'A B' }, '/symbol'],
     [{ sponsorLow: '-1' }, '/sponsorLow'],
     [{ gas: 'self', feeCapGwei: 0 }, '/feeCapGwei'],
+    [{ backfillFrom: -1 }, '/backfillFrom'],
+    [{ backfillFrom: 1.5 }, '/backfillFrom'],
+    [{ backfillFrom: 2 ** 53 }, '/backfillFrom'],
+    [{ backfillFrom: '7' }, '/backfillFrom'],
   ] as const) {
     const refused = await operate('PATCH', '/networks/five', changes)
     assert.deepEqual([refused.status, refused.body.errors[0].pointer], [400, pointer])
   }
   assert.equal((await operate('GET', '/networks')).body.find(({ name }: { name: string }) => name === 'five').gas, 'topup') // prettier-ignore
+  for (const backfillFrom of [2 ** 53 - 1, 0, null]) {
+    const changed = await operate('PATCH', '/networks/five', { backfillFrom })
+    assert.deepEqual([changed.status, changed.body.backfillFrom, changed.body.gas], [200, backfillFrom, 'topup'])
+  }
 })

@@ -8,7 +8,9 @@ import type { ExplorerTemplates, Quota, TransactionState, OuterAuthorization, Tr
  */
 type Bytes = Uint8Array
 type Time = ColumnType<Date, Date | string, Date | string>
+type MaybeTime = ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
 type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
+type MaybeNumber = ColumnType<number | null, number | null | undefined, number | null>
 type JsonColumn<T> = JSONColumnType<T & (object | null)>
 
 export type Database = {
@@ -18,11 +20,11 @@ export type Database = {
     user_id: string
     address: Bytes
     created_at: DefaultTime
-    frozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    unfrozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    signed_out_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    exported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    frozen_at: MaybeTime
+    unfrozen_at: MaybeTime
+    signed_out_at: MaybeTime
+    exported_at: MaybeTime
+    imported_at: MaybeTime
     attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     is_key_new: Generated<boolean>
     elsewhere: ColumnType<string | null, string | null | undefined, string | null>
@@ -37,7 +39,7 @@ export type Database = {
     email: string | null
     email_verified: boolean | null
     created_at: DefaultTime
-    signed_in_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    signed_in_at: MaybeTime
     proof: ColumnType<string | null, string | null | undefined, string | null>
   }
   wrapped_data_keys: {
@@ -68,12 +70,13 @@ export type Database = {
     explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
     finality: Generated<string>
     block_verification: ColumnType<string | null, string | null | undefined, string | null>
-    fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
+    fee_cap_gwei: MaybeNumber
     gas: Generated<string>
     created_at: DefaultTime
     gas_space: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
+    backfill_from: MaybeNumber
   }
   sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
   low_sponsors: { chain_id: number; account_id: string; since: DefaultTime }
@@ -98,8 +101,8 @@ export type Database = {
     charged: string
     hour: Time
     created_at: DefaultTime
-    settled_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    block_number: ColumnType<number | null, number | null | undefined, number | null>
+    settled_at: MaybeTime
+    block_number: MaybeNumber
   }
   gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
   gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
@@ -116,8 +119,8 @@ export type Database = {
     needs_pkce: ColumnType<boolean, boolean | undefined, boolean>
     needs_dpop: ColumnType<boolean, boolean | undefined, boolean>
     created_at: DefaultTime
-    suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    resumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    suspended_at: MaybeTime
+    resumed_at: MaybeTime
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
     quotas: ColumnType<Quota[], string | undefined, string>
     weight: Generated<number>
@@ -152,8 +155,8 @@ export type Database = {
     payload: JsonColumn<Record<string, unknown>>
     created_at: DefaultTime
     expires_at: Time | null
-    consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    access_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    consumed_at: MaybeTime
+    access_until: MaybeTime
     mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
@@ -176,7 +179,7 @@ export type Database = {
     browser_hash: Bytes
     created_at: DefaultTime
     expires_at: Time
-    consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    consumed_at: MaybeTime
     mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   transactions: {
@@ -261,7 +264,7 @@ export type Database = {
     is_cancel: Generated<boolean>
     created_block: number | null
     created_at: DefaultTime
-    broadcast_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    broadcast_at: MaybeTime
     queued_sender: Bytes | null
     queued_nonce: number | null
   }
@@ -283,19 +286,19 @@ export type Database = {
     hash: Bytes | null
     reason: string
     created_at: DefaultTime
-    resume_asked_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    resume_asked_at: MaybeTime
   }
   waits: {
     chain_id: number
     sender: Bytes
     nonce: number
     hash: Bytes | null
-    due_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    due_at: MaybeTime
     pause_seconds: Generated<number>
     trouble: string | null
     detail: string | null
-    since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-    alarmed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    since: MaybeTime
+    alarmed_at: MaybeTime
   }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {
@@ -310,14 +313,8 @@ export type Database = {
     updated_at: DefaultTime
     read_from: string | null
   }
-  history_cursors: {
-    chain_id: number
-    block_number: number
-    block_hash: Bytes
-    epoch: number
-    lease_owner: string | null
-    updated_at: DefaultTime
-  }
+  // prettier-ignore
+  history_cursors: { chain_id: number; block_number: number; block_hash: Bytes; epoch: number; lease_owner: string | null; updated_at: DefaultTime }
   history_marks: { chain_id: number; at: Time; block_number: number }
   coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
   native_coverage: {
@@ -374,15 +371,8 @@ export type Database = {
     record: Bytes
   }
   operator_head: { id: number; seq: number; record: Bytes }
-  backfills: {
-    chain_id: number
-    from_block: number
-    members: Bytes
-    accounts: number
-    next_block: number
-    target_block: number | null
-    updated_at: DefaultTime
-  }
+  // prettier-ignore
+  backfills: { chain_id: number; from_block: number; members: Bytes; accounts: number; next_block: number; target_block: number | null; updated_at: DefaultTime }
   backfill_work: {
     chain_id: number
     epoch: number
@@ -394,6 +384,12 @@ export type Database = {
     next_block: number | null
     blocked_by: string | null
     updated_at: DefaultTime
+    waiting: MaybeNumber
+    asked: MaybeNumber
+    covered: MaybeNumber
+    counted_at: MaybeTime
+    blocks_per_second: MaybeNumber
+    done_at: MaybeTime
   }
   backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }
