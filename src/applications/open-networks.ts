@@ -27,6 +27,7 @@ export const NETWORK_KEYS = [
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
   'NETWORK_GAS_SPACE',
+  'NETWORK_TOPUP_CONTRACTS',
   'NETWORK_SPONSOR_PER_DAY_WEI',
   'NETWORK_SPONSOR_LOW_WEI',
 ] as const satisfies (keyof Config)[]
@@ -71,6 +72,7 @@ export const settingsNetwork = (
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
   gasSpace: (config.NETWORK_GAS_SPACE as Hex | undefined) ?? null,
+  topUpContracts: [...((config.NETWORK_TOPUP_CONTRACTS ?? []) as Hex[])],
   sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
   sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })
@@ -105,6 +107,7 @@ async function connectNetwork(
 ): Promise<Chain> {
   const { chain, genesisHash } = await openChain({
     ...wanted,
+    topUpContracts: new Set((wanted.topUpContracts ?? []).map((one) => one.toLowerCase() as Hex)),
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
     verification: wanted.blockVerification ?? config.BLOCK_VERIFICATION,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),

@@ -214,6 +214,11 @@ export const ListedNetwork = Type.Object(
         Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
       ),
     ),
+    topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
+      maxItems: 1_000,
+      description:
+        'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
+    }),
     sponsorPerDay: Nullable(
       wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
     ),
@@ -287,6 +292,7 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        topUpContracts: [],
         sponsorPerDay: null,
         sponsorLow: null,
         sponsorSpent: '0',
@@ -305,8 +311,19 @@ export const ListedNetwork = Type.Object(
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
 
-const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas, sponsorPerDay, sponsorLow } =
-  ListedNetwork.properties
+const {
+  symbol,
+  coin,
+  decimals,
+  explorer,
+  finality,
+  blockVerification,
+  feeCapGwei,
+  gas,
+  topUpContracts,
+  sponsorPerDay,
+  sponsorLow,
+} = ListedNetwork.properties
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
 export const NetworkChanges = Type.Partial(
   Type.Object({
@@ -318,6 +335,7 @@ export const NetworkChanges = Type.Partial(
     blockVerification,
     feeCapGwei,
     gas,
+    topUpContracts,
     sponsorPerDay,
     sponsorLow,
   }),

@@ -217,6 +217,7 @@ suite('a past that is filled by itself', () => {
       blockVerification: null,
       feeCapGwei: null,
       gas: 'self' as const,
+      topUpContracts: [],
     }
     await bindNetwork(app.db, { ...named, genesisHash: script.blocks[0]!.hash }, { mayBegin: true })
     const told = async () => (await listNetworks(app.db))[0]!.backfill
