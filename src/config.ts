@@ -4,18 +4,7 @@ import { brandProblems } from './brand-settings.ts'
 import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
-type SettingKind =
-  | 'addresses'
-  | 'text'
-  | 'integer'
-  | 'url'
-  | 'urls'
-  | 'path'
-  | 'choice'
-  | 'wei'
-  | 'proxies'
-  | 'listen'
-  | 'chains'
+type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
 type Environment = Record<string, string | undefined>
 type Setting = {
   kind: SettingKind
@@ -58,7 +47,7 @@ const keys = {
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup', 'sponsor'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends what they sign, and pays for that: docs/guides/gas.md' },
   NETWORK_GAS_SPACE: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: the address whose key allows sponsors, as `network deploy-gas` says it' },
-  NETWORK_TOPUP_CONTRACTS: { kind: 'addresses', part: 'server', help: 'where NETWORK_GAS is `sponsor`: contracts, separated by commas or spaces, to which accounts send their writes themselves, with what a sponsor sends them for the gas: those that look at the origin of a transaction: docs/guides/gas.md' },
+  NETWORK_TOPUP_CONTRACTS: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: contracts, separated by commas or spaces, to which accounts send their writes themselves, with what a sponsor sends them for the gas: those that look at the origin of a transaction: docs/guides/gas.md' },
   NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
   NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },
@@ -151,7 +140,7 @@ type ValueOf<K extends Setting> = K['kind'] extends 'integer'
   ? number
   : K['kind'] extends 'wei'
     ? bigint
-    : K['kind'] extends 'urls' | 'addresses'
+    : K['kind'] extends 'urls'
       ? readonly string[]
       : K['kind'] extends 'proxies'
         ? number | readonly string[]
@@ -289,12 +278,6 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
       return ids.length > 0 && ids.every((id) => /^[1-9]\d{0,15}$/.test(id) && Number.isSafeInteger(Number(id)))
         ? [...new Set(ids.map(Number))]
         : new Error('must be chain ids separated by commas or spaces, such as 1, 8453')
-    }
-    case 'addresses': {
-      const addresses = text.split(/[\s,]+/).filter((address) => address !== '')
-      return addresses.length > 0 && addresses.every((address) => /^0x[0-9a-fA-F]{40}$/.test(address))
-        ? addresses
-        : new Error('must be addresses separated by commas or spaces: 0x and 40 hexadecimal digits each')
     }
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)
