@@ -46,7 +46,7 @@ const catalogue = {
   invalid_data: [422, 'The data cannot be sent', '0x and an even number of hexadecimal digits, at most 32,000 bytes.'],
   invalid_gas: [422, 'The gas limit cannot be used', 'Decimal digits, from 21000 to 16777216, and enough for the call. Without `gas` it is estimated.'],
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
-  atomic_unsupported: [422, 'Several calls at once are not possible here', 'Calls are done all or none only on networks where sponsors send what people sign. Send them one by one.'],
+  atomic_unsupported: [422, 'Several calls at once are not possible here', 'Calls are done all or none only on networks where sponsors send what people sign, and to contracts that they send to. Send them one by one.'],
   no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
   invalid_return_data: [422, 'The contract returned data of another type', 'The returned bytes do not decode as the ABI says.'],
   insufficient_funds: [422, 'Insufficient funds', 'The account holds less than the value plus the highest possible fee, in addition to what its pending writes may cost; `funds` has its address, the amount needed and the amount available.'],

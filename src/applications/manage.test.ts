@@ -260,12 +260,10 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
-  const { applications, readFrom, native, backfill, sponsors, sponsorPerDay, sponsorLow, sponsorSpent, ...rest } = (
-    await listNetworks(db)
-  )[0]!
-  const { backfillFrom, backfillProgress, ...facts } = rest
+  const { applications, readFrom, native, backfill, sponsors, ...others } = (await listNetworks(db))[0]!
+  const { sponsorPerDay, sponsorLow, sponsorSpent, topUpContracts, backfillFrom, backfillProgress, ...facts } = others
   assert.deepEqual([backfillFrom, backfillProgress], [null, null])
-  assert.deepEqual([sponsorPerDay, sponsorLow, sponsorSpent], [null, null, '0'])
+  assert.deepEqual([sponsorPerDay, sponsorLow, sponsorSpent, topUpContracts], [null, null, '0', []])
   assert.deepEqual([facts, readFrom, native, backfill, sponsors], [sepolia, null, null, null, 0])
   assert.ok(applications > 0)
 })

@@ -1,11 +1,11 @@
 import { sql } from 'kysely'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress, explainAddress } from '../abi/address.ts'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
-import type { ExplorerTemplates } from '../store/column-values.ts'
+import { textsIn, type ExplorerTemplates } from '../store/column-values.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
@@ -21,9 +21,10 @@ export type NetworkFacts = Omit<
   | 'sponsorSpent'
   | 'sponsorPerDay'
   | 'sponsorLow'
+  | 'topUpContracts'
   | 'backfillFrom'
 > &
-  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'>>
+  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow' | 'topUpContracts' | 'backfillFrom'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -126,6 +127,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     feeCapGwei: row.fee_cap_gwei,
     gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
     gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
+    topUpContracts: textsIn(row.top_up_contracts) as Hex[],
     sponsorPerDay: row.sponsor_per_day,
     sponsorLow: row.sponsor_low,
     backfillFrom: row.backfill_from,
@@ -232,6 +234,9 @@ export const templatesAt = (base: string): ExplorerTemplates => {
   return { tx: `${root}/tx/{hash}`, address: `${root}/address/{address}`, block: `${root}/block/{number}` }
 }
 
+/** whose writes accounts send themselves: a list that a person keeps, as that of a budget */
+const MAX_CONTRACTS = 1_000
+
 /** Everything wrong with what someone says of a network, a sentence each. */
 export function explainNetwork({
   chainId,
@@ -245,6 +250,7 @@ export function explainNetwork({
   feeCapGwei,
   gas,
   gasSpace = null,
+  topUpContracts = [],
   sponsorPerDay = null,
   sponsorLow = null,
   backfillFrom = null,
@@ -267,6 +273,13 @@ export function explainNetwork({
     problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
   else if (gas === 'sponsor' && gasSpace === null)
     problems.push('The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
+  if (topUpContracts.length > MAX_CONTRACTS)
+    problems.push(`The contracts whose writes accounts send themselves must be at most ${MAX_CONTRACTS}.`)
+  else
+    for (const contract of topUpContracts) {
+      const problem = explainAddress(contract)
+      if (problem !== null) problems.push(`The contract ${contract.slice(0, 64)} ${problem.detail}.`)
+    }
   for (const [what, wei] of [
     ['What its sponsors may spend in a day', sponsorPerDay],
     ['The balance below which a sponsor counts as low', sponsorLow],
@@ -301,6 +314,7 @@ export const columnsOf = ({
   feeCapGwei,
   gas,
   gasSpace = null,
+  topUpContracts = [],
   sponsorPerDay = null,
   sponsorLow = null,
   backfillFrom,
@@ -314,6 +328,9 @@ export const columnsOf = ({
   fee_cap_gwei: feeCapGwei,
   gas,
   gas_space: gasSpace === null ? null : fromHex(gasSpace),
+  // As targets of writes are compared: lower case, each once.
+  top_up_contracts:
+    topUpContracts.length === 0 ? null : JSON.stringify([...new Set(topUpContracts.map((one) => one.toLowerCase()))]),
   sponsor_per_day: sponsorPerDay,
   sponsor_low: sponsorLow,
   // Who opens a network says nothing of it: what an operator set meanwhile stays.

@@ -1,3 +1,4 @@
+import { explainAddress } from '../abi/address.ts'
 import type { Chain } from '../chain/network.ts'
 import { closeChain, openChain } from '../chain/open.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
@@ -27,6 +28,7 @@ export const NETWORK_KEYS = [
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
   'NETWORK_GAS_SPACE',
+  'NETWORK_TOPUP_CONTRACTS',
   'NETWORK_SPONSOR_PER_DAY_WEI',
   'NETWORK_SPONSOR_LOW_WEI',
 ] as const satisfies (keyof Config)[]
@@ -73,9 +75,20 @@ export const settingsNetwork = (
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
   gasSpace: (config.NETWORK_GAS_SPACE as Hex | undefined) ?? null,
+  topUpContracts: readContracts(config),
   sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
   sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })
+
+/** @throws Error naming the setting */
+function readContracts({ NETWORK_TOPUP_CONTRACTS: text = '' }: NetworkSettings): Hex[] {
+  const contracts = text.split(/[\s,]+/).filter((one) => one !== '')
+  for (const contract of contracts) {
+    const problem = explainAddress(contract)
+    if (problem !== null) throw new Error(`NETWORK_TOPUP_CONTRACTS: ${contract.slice(0, 64)} ${problem.detail}`)
+  }
+  return contracts as Hex[]
+}
 
 /**
  * Connects to one network and ties it to its chain.
@@ -107,6 +120,7 @@ async function connectNetwork(
 ): Promise<Chain> {
   const { chain, genesisHash } = await openChain({
     ...wanted,
+    topUpContracts: new Set((wanted.topUpContracts ?? []).map((one) => one.toLowerCase() as Hex)),
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
     verification: wanted.blockVerification ?? config.BLOCK_VERIFICATION,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),

@@ -214,6 +214,11 @@ export const ListedNetwork = Type.Object(
         Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
       ),
     ),
+    topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
+      maxItems: 1_000,
+      description:
+        'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
+    }),
     sponsorPerDay: Nullable(
       wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
     ),
@@ -312,6 +317,7 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        topUpContracts: [],
         sponsorPerDay: null,
         sponsorLow: null,
         backfillFrom: null,
@@ -336,7 +342,7 @@ export const ListedNetwork = Type.Object(
 export type ListedNetwork = Static<typeof ListedNetwork>
 
 const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
-const { sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
+const { topUpContracts, sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
 export const NetworkChanges = Type.Partial(
   Type.Object({
@@ -348,6 +354,7 @@ export const NetworkChanges = Type.Partial(
     blockVerification,
     feeCapGwei,
     gas,
+    topUpContracts,
     sponsorPerDay,
     sponsorLow,
     backfillFrom,

@@ -29,6 +29,8 @@ export type Chain = {
   gas: GasChoice
   /** where gas is `sponsor`: the address that says which sponsors may send operations; lower-case */
   gasSpace?: Hex | null
+  /** where gas is `sponsor`: contracts whose writes accounts send themselves, and are topped up for; lower-case */
+  topUpContracts?: ReadonlySet<Hex>
   explorer: Explorer
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */
@@ -64,6 +66,13 @@ export type Verification = 'hash' | 'bloom' | 'count'
  * what they signed, and pays for that.
  */
 export type GasChoice = 'self' | 'topup' | 'sponsor'
+
+/**
+ * Who pays for the gas of a write: as its network says, but for contracts that its operator named.
+ * @param to  what it calls, in lower case
+ */
+export const gasChoiceOf = ({ gas, topUpContracts }: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasChoice =>
+  gas === 'sponsor' && topUpContracts?.has(to) === true ? 'topup' : gas
 
 export type Explorer = {
   tx: (hash: Hex) => string

@@ -39,6 +39,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
     verification,
     gas,
     gasSpace = null,
+    topUpContracts = new Set(),
   } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const head = openHead(now)
@@ -57,6 +58,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       verification,
       gas,
       gasSpace: gasSpace === null ? null : (gasSpace.toLowerCase() as Hex),
+      topUpContracts,
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),

@@ -170,9 +170,20 @@ describe('beside a database that nobody holds', () => {
     assert.match(capped.out, /^  Sponsors spent +0 wei in 24 hours of 1000$/m)
     assert.match(capped.out, /^  Sponsor is low +below 5 wei$/m)
     assert.deepEqual(await json('network', 'show', 'sepolia'), { ...before, gas: 'topup', feeCapGwei: 40, sponsorPerDay: '1000', sponsorLow: '5' }) // prettier-ignore
+    const [probe, other] = ['0x5FbDB2315678afecb367f032d93F642f64180aa3', '0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512']
+    const named = await set('--topup-contract', probe, '--topup-contract', other, '--topup-contract', probe)
+    assert.match(named.out, /after its next start: topUpContracts\.[^]*^  Sent by accounts .*\n +0x5fbd/m)
+    const { topUpContracts } = await json('network', 'show', 'sepolia')
+    assert.deepEqual(topUpContracts, [probe.toLowerCase(), other.toLowerCase()])
+    assert.equal((await set('--topup-contract', other)).code, 0)
+    assert.deepEqual((await json('network', 'show', 'sepolia')).topUpContracts, [other.toLowerCase()])
+    assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Sent by accounts/)
+    assert.equal((await set('--sponsor-per-day', '1000', '--sponsor-low', '5')).code, 0)
     for (const [words, why] of [
       [['--gas', 'sponsor'], /is tried with the nodes before it is kept/],
       [['--gas', 'free'], /must be `self`/],
+      [['--topup-contract', '0x12'], /0x12 must be 0x and 40 hexadecimal digits/],
+      [['--topup-contract', probe.replace('F', 'f')], /wrong checksum/],
       [['--sponsor-per-day', '1e18'], /must be wei/],
       [['--sponsor-low', `${2n ** 256n}`], /must be wei/],
       [['--decimals', '40'], /decimals must be 0 to 36/],

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { templatesAt, type NetworkFacts } from '../applications/networks.ts'
+import type { Hex } from '../ids.ts'
 import type { GasChoice, Verification } from '../chain/network.ts'
 
 /** What may be said of a network, as it is written. */
@@ -15,6 +16,7 @@ export type NetworkFactsOptions = {
   blockVerification?: string
   feeCapGwei?: string
   gas?: string
+  topupContract?: string[]
   sponsorPerDay?: string
   sponsorLow?: string
   backfillFrom?: string
@@ -39,6 +41,11 @@ export const withFactsOptions = (command: Command): Command =>
     .option(
       '--gas <who>',
       'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    )
+    .option(
+      '--topup-contract <address>',
+      'with `sponsor`: accounts send writes to it themselves, and a sponsor sends them what those need; repeat for several, in place of those before; `none`: no contract',
+      collect,
     )
     .option(
       '--sponsor-per-day <wei>',
@@ -79,6 +86,8 @@ export function readFacts(
     blockVerification: own(given.blockVerification, known?.blockVerification ?? null, (text) => text as Verification),
     feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, readCount),
     gas: (given.gas as GasChoice | undefined) ?? known?.gas ?? 'self',
+    topUpContracts:
+      given.topupContract === undefined ? (known?.topUpContracts ?? []) : readContracts(given.topupContract),
     sponsorPerDay: own(given.sponsorPerDay, known?.sponsorPerDay ?? null, (text) => text),
     sponsorLow: own(given.sponsorLow, known?.sponsorLow ?? null, (text) => text),
     backfillFrom: own(given.backfillFrom, known?.backfillFrom ?? null, readCount),
@@ -86,6 +95,9 @@ export function readFacts(
 }
 
 export const readCount = (value: string): number => (/^\d{1,15}$/.test(value) ? Number(value) : Number.NaN)
+
+const readContracts = (texts: string[]): Hex[] => (texts.join() === 'none' ? [] : (texts as Hex[]))
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]
 
 /** What is given; `default` removes what was set before. */
 const own = <T>(value: string | undefined, before: T | null, read: (text: string) => T): T | null =>

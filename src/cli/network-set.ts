@@ -69,7 +69,7 @@ function changesOf(given: SetOptions, known: Parameters<typeof readFacts>[1]): N
       ? [given.explorer, given.explorerTx, given.explorerAddress, given.explorerBlock].some(
           (page) => page !== undefined,
         )
-      : given[field as keyof SetOptions] !== undefined
+      : given[field === 'topUpContracts' ? 'topupContract' : (field as keyof SetOptions)] !== undefined
   const named = Object.entries(facts).filter(([field]) => isNamed(field))
   if (named.length === 0) throw new Error('Name what is to change, such as --gas topup.')
   const wrong = named.filter(([, value]) => Number.isNaN(value)).map(([field]) => field)

@@ -220,11 +220,12 @@ function choose({
   name: string
   given: NetworkOptions
   known: Omit<NetworkFacts, 'name'> | null
-}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'>> {
-  const { sponsorPerDay = null, sponsorLow = null, backfillFrom = null, ...facts } = readFacts(given, known)
+}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow' | 'topUpContracts' | 'backfillFrom'>> {
+  const { sponsorPerDay = null, sponsorLow = null, topUpContracts = [], ...rest } = readFacts(given, known)
+  const { backfillFrom = null, ...facts } = rest
   const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
   const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
-  return { name, chainId, ...facts, gasSpace, sponsorPerDay, sponsorLow, backfillFrom }
+  return { name, chainId, ...facts, gasSpace, topUpContracts, sponsorPerDay, sponsorLow, backfillFrom }
 }
 
 function explainMissing(
@@ -275,6 +276,7 @@ function describe(one: DescribedNetwork): string {
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Gas', gasOf(one)],
+    ...(one.topUpContracts.length === 0 ? [] : [topUpFacts(one)]),
     ...(one.gas === 'self' ? [] : sponsorFacts(one)),
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
@@ -306,6 +308,16 @@ function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
     ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`
 }
+
+const topUpFacts = ({ gas, topUpContracts }: DescribedNetwork): [string, string[]] => [
+  'Sent by accounts',
+  [
+    gas === 'sponsor'
+      ? 'topped up, writes to these addresses:'
+      : 'once the gas is `sponsor`, writes to these addresses:',
+    ...topUpContracts,
+  ],
+]
 
 const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetwork): [string, string][] => [
   [

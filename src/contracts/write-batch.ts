@@ -3,7 +3,6 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
-import { chainOf } from '../http/caller.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { rehearseOperation } from '../transactions/rehearse-operation.ts'
 import { sendOperation } from '../transactions/send-operation.ts'
@@ -27,7 +26,6 @@ export async function writeBatch(
   body: BatchBody,
   { idempotencyKey }: { idempotencyKey?: string | undefined },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  refuseWithoutSponsors(app, caller)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: BATCH_ROUTE, requestHash: hashOf(body) }
   return sendOperation(app, caller, readIntents(body), { idempotency })
@@ -35,13 +33,7 @@ export async function writeBatch(
 
 /** Everything of a batch but its signature. @throws as `writeBatch` */
 export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<DryRunAnswer> {
-  refuseWithoutSponsors(app, caller)
   return rehearseOperation(app, caller, readIntents(body))
-}
-
-function refuseWithoutSponsors(app: App, caller: Caller): void {
-  if (chainOf(app, caller).gas !== 'sponsor')
-    throw new AppError('atomic_unsupported', 'On this network accounts send their own transactions, of one call each.')
 }
 
 const readIntents = ({ calls }: BatchBody): Intent[] =>

@@ -16,6 +16,7 @@ export function contractWrites(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { caller, body } = request
       return respondToWrite(app, request, reply, {
+        target: body.address,
         send: (idempotencyKey) => writeContract(app, caller, body, { idempotencyKey }),
         rehearse: () => dryRunContract(app, caller, body),
       })

@@ -59,3 +59,29 @@ test('it starts again with what it had', async () => {
   })
   assert.equal(body.state, 'MINED')
 })
+
+test('a contract of NETWORK_TOPUP_CONTRACTS is written to by the account itself, which a sponsor tops up', async () => {
+  await here.close()
+  await assert.rejects(
+    world({ NETWORK_GAS: 'sponsor', NETWORK_TOPUP_CONTRACTS: '0x12' }),
+    /NETWORK_TOPUP_CONTRACTS: 0x12 must be/,
+  )
+  const other = await world({ NETWORK_GAS: 'sponsor' })
+  const token = other.facts.contracts.erc20!
+  await other.close()
+  // The same addresses on every installation.
+  here = await world({
+    NETWORK_GAS: 'sponsor',
+    NETWORK_TOPUP_CONTRACTS: `${token.toLowerCase()}, 0x${'ab'.repeat(20)}`,
+  })
+  const { alice } = here
+  const { body: answer } = await alice.write({ address: token, ...ADD, args: [alice.address, '5'] })
+  assert.deepEqual([answer.state, answer.operation, answer.tx.from], ['MINED', undefined, alice.address])
+  assert.ok(BigInt(await here.rpc<string>('eth_getBalance', alice.address, 'latest')) > 0n)
+  // The transfer of such a token, too: what moves and to whom is told as ever.
+  const body = { tokenType: 'ERC20', tokenAddress: token, amount: '0.000000000000000001', toAddress: here.bob.address }
+  const sent = await alice.post('/v1/tokens/transfers?wait=mined', body)
+  assert.deepEqual([sent.status, sent.body.amount?.value, sent.body.recipient?.address], [200, '1', here.bob.address])
+  const [newest] = (await alice.get('/v1/transactions?limit=1')).body
+  assert.deepEqual([newest.id, newest.from, newest.operation], [sent.body.id, alice.address, undefined])
+})

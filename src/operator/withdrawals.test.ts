@@ -94,8 +94,13 @@ test('the network of the settings is not changed by the operator API, nor one th
   assert.equal((await operate('PATCH', '/networks/mars', { gas: 'self' })).status, 404)
   assert.equal((await operate('PATCH', '/networks/devnet', {})).status, 400)
   assert.equal((await operate('PATCH', '/networks/devnet', { chainId: 5 })).status, 400)
+  const wrong = await operate('PATCH', '/networks/devnet', { topUpContracts: 'all' })
+  assert.deepEqual([wrong.status, wrong.body.code], [400, 'invalid_request'])
   const [network] = (await operate('GET', '/networks')).body
-  assert.deepEqual([network.gas, network.sponsorPerDay, network.sponsorLow], ['topup', null, null])
+  assert.deepEqual(
+    [network.gas, network.sponsorPerDay, network.sponsorLow, network.topUpContracts],
+    ['topup', null, null, []],
+  )
 })
 
 test('how far the past of a network is comes from the row that its process wrote', async () => {

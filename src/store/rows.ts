@@ -74,6 +74,7 @@ export type Database = {
     gas: Generated<string>
     created_at: DefaultTime
     gas_space: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    top_up_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
     backfill_from: MaybeNumber

@@ -9,7 +9,7 @@ import type { Transaction } from './wire.ts'
 import { cancelOperation } from './cancel-operation.ts'
 import { findOperation } from './read-operation.ts'
 import { raiseFee, sendCancel } from './replace.ts'
-import { gasStrategy } from './gas.ts'
+import { strategyFor } from './gas.ts'
 import { sendForSponsor } from './send.ts'
 
 /**
@@ -54,7 +54,7 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const chain = chainOf(app, caller)
   const bound = toBound(row)
   const relieve = (more: Terms) =>
-    gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
+    strategyFor(chain, bound.to).relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
   const { sent } = await asked(() => raiseFee(app, chain, bound, { accessToken: caller.token, relieve }))
   if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)

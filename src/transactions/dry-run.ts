@@ -16,10 +16,11 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { wireTransaction } from './answer.ts'
 import { countAt } from './nonce-count.ts'
-import { gasStrategy } from './gas.ts'
+import { gasStrategy, strategyFor } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
-import { owesDelegation } from './own-nonces.ts'
+import { isCarried } from './own-nonces.ts'
 import { callOf, revertOf } from './prepare.ts'
+import { preparePaid } from './send-operation.ts'
 import { readReturned } from './returned.ts'
 import { isTaken } from './sign.ts'
 import { rehearseOperation } from './rehearse-operation.ts'
@@ -32,10 +33,9 @@ import type { DryRunAnswer } from './write-wire.ts'
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
-  if (chain.gas === 'sponsor' || (await owesDelegation(app, chain, caller.address)))
-    return rehearseOperation(app, caller, [intent])
+  if (await isCarried(app, chain, caller.address, intent.to)) return rehearseOperation(app, caller, [intent])
   const from = caller.address
-  const { terms } = await gasStrategy(chain).prepare({ app, chain, caller, intent })
+  const { terms } = await strategyFor(chain, intent.to).prepare({ app, chain, caller, intent })
   const [returned, { nonce, rule, limits }] = await Promise.all([
     call(chain, from, intent),
     checkWrite(app, chain, caller, { intent, terms }),
@@ -51,6 +51,13 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
     rule,
     ...(limits === undefined ? {} : { limits }),
   }
+}
+
+/** The same of the chain alone: the signer is not asked. @throws as `dryRun` */
+export async function simulate(app: App, caller: Caller, intent: Intent): Promise<void> {
+  const chain = chainOf(app, caller)
+  if (await isCarried(app, chain, caller.address, intent.to)) await preparePaid(app, chain, caller.address, [intent])
+  else await strategyFor(chain, intent.to).prepare({ app, chain, caller, intent })
 }
 
 async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {

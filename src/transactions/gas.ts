@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { classifySendError, type SendRefusal } from '../chain/rpc/errors.ts'
 import type { Fees } from '../chain/fees.ts'
-import type { Chain, GasChoice } from '../chain/network.ts'
+import { gasChoiceOf, type Chain, type GasChoice } from '../chain/network.ts'
 import type { App } from '../app.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
@@ -13,7 +13,7 @@ import type { UsedUp } from './cancel-gas.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
- * Who pays for gas, one strategy per network. The engine binds, stores, broadcasts and follows; a strategy says what
+ * Who pays for gas, one strategy per network, and another for contracts that its operator named. The engine binds, stores, broadcasts and follows; a strategy says what
  * a write costs and to whom, and which bytes carry it.
  */
 export type GasStrategy = {
@@ -167,8 +167,11 @@ const sponsor: GasStrategy = { ...self, name: 'sponsor' }
 
 const strategies: Record<GasChoice, GasStrategy> = { self, topup, sponsor }
 
-/** Every network's strategy. */
+/** Every network's strategy: for what does not depend on who pays for one write. */
 export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => strategies[gas]
+/** The strategy of a write. @param to  what it calls, in lower case */
+export const strategyFor = (chain: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasStrategy =>
+  strategies[gasChoiceOf(chain, to)]
 
 function effectOf({ id, chainId, from, nonce, to, value, data }: Unbound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }

@@ -173,11 +173,16 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
     .select(ageOf('o'))
     .where('o.id', 'in', ids)
     .execute()
-  return new Map<string, KeyedRow>([
-    ...rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row] as const),
-    ...operations.map((row) => [row.id, row] as const),
-  ])
+  const uses = new Map<string, KeyedRow>(rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row]))
+  // Of a process that knows otherwise who sends a write there may be both: the signer signs one of them.
+  for (const row of operations) {
+    const own = uses.get(row.id)
+    if (own === undefined || certaintyOf(row) >= certaintyOf(own)) uses.set(row.id, row)
+  }
+  return uses
 }
+
+const certaintyOf = ({ told, state }: KeyedRow): number => (told !== null ? 2 : state === 'BOUND' ? 1 : 0)
 
 /** By the clock of its writer as by the database's: a server that was promoted may be a day ahead. */
 const ageOf = (table: 't' | 'o') => {

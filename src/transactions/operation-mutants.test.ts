@@ -35,6 +35,12 @@ const MUTANTS: SourceMutant[] = [
   ['what was done for another account counts as done', 'settle-operations.ts', 'said.account <> operations.sender', 'said.account = \'\'::bytea', 'operation-faults', 'used up for another account'], // prettier-ignore
   ['a delegation is believed until a restart', 'settle-operations.ts', "if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))", '', 'operation-faults', 'not delegated any more'], // prettier-ignore
   ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
+  ['a named contract is carried all the same', 'own-nonces.ts', "if (chain.gas === 'sponsor') return gasChoiceOf(chain, to) === 'sponsor'", "if (chain.gas === 'sponsor') return to !== '0x'", 'top-up-contracts', 'a person with nothing'], // prettier-ignore
+  ['an account pays before it has delegated', 'bring-delegation.ts', "if (chain.gas !== 'sponsor') return", "if (chain.gas !== 'self') return", 'top-up-contracts', 'behind a first write'], // prettier-ignore
+  ['what nothing carries is waited for', 'bring-delegation.ts', 'return row !== undefined', 'return row === undefined || row !== undefined', 'top-up-contracts', 'that nothing carries'], // prettier-ignore
+  ['a batch with a named contract is carried', 'send-operation.ts', 'if (index < 0) return', 'if (index < 9) return', 'top-up-contracts', 'several calls'], // prettier-ignore
+  ['what a sponsor sent and the database lost is paid by its person again', 'sign.ts', 'return chain.gasSpace !== undefined && chain.gasSpace !== null && restoreOperation(app, chain, id)', 'return chain.gasSpace === null && restoreOperation(app, chain, id)', 'top-up-contracts', 'database has lost'], // prettier-ignore
+  ['what an account sent and the database lost is a sponsor’s to send', 'send-operation.ts', "error.code === 'intent_conflict' && (await restoreIntent", "error.code === 'unknown_account' && (await restoreIntent", 'top-up-contracts', 'database has lost'], // prettier-ignore
   ['the nonce of an authorization is someone else’s', 'own-nonces.ts', 'if (authorization === undefined) return false', 'if (authorization === undefined || nonce >= 0) return false', 'gas-switch', 'pays again'], // prettier-ignore
   ['a first operation does not look at own writes', 'own-nonces.ts', 'if (own !== undefined)', 'if (own?.state === null)', 'gas-switch', 'not mined yet'], // prettier-ignore
 ]

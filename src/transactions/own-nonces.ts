@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
+import { gasChoiceOf, type Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -12,8 +12,20 @@ import { NOBODYS } from './bind.ts'
 
 /**
  * What an account sends itself and the nonce by which it delegates do not mix: the chain takes an authorization at exactly its nonce, and the
- * signer signs nothing else for that. Where a network's gas was another before, both may be open.
+ * signer signs nothing else for that. Both may be open where a network's gas was another before, or where accounts send writes to some contracts
+ * themselves.
  */
+
+/**
+ * Whether a sponsor carries the next write of an account. One that owes its delegation sends nothing itself before that is done; on networks
+ * where sponsors carry, that is waited for (bring-delegation.ts).
+ * @param to  what it calls, in lower case
+ * @throws chain_unavailable, chain_timeout, database_unavailable
+ */
+export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): Promise<boolean> {
+  if (chain.gas === 'sponsor') return gasChoiceOf(chain, to) === 'sponsor'
+  return owesDelegation(app, chain, account)
+}
 
 /**
  * Whether the account signed an authorization that no block has: what it sends itself would wait behind that for good, so its next write is

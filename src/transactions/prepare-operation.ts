@@ -1,3 +1,4 @@
+import { checksumAddress } from '../abi/address.ts'
 import { decodeRevert } from '../abi/reverts.ts'
 import type { AbiErrorItem } from '../abi/parse.ts'
 import { hasCode } from '../chain/code.ts'
@@ -17,7 +18,7 @@ import { insufficientFunds } from './funds.ts'
 import type { Intent } from './intent.ts'
 import { invalidGas, readGas } from './limits.ts'
 import { operationGas } from './operation-gas.ts'
-import { budgetNow } from './prepare.ts'
+import { budgetNow, callOf } from './prepare.ts'
 
 /** The most that one operation may take: all of a transaction's but what others need to fit beside it. gas units */
 const MAX_OPERATION_GAS = 10_000_000n
@@ -60,7 +61,7 @@ export async function prepareOperation(
   if (codeless !== null) throw noContract(codeless, intents.length)
   if (estimated.status === 'rejected') {
     await refuseShort(chain, account, intents)
-    throw mapChainError(estimated.reason)
+    throw (await sentByItself(chain, account, intents, estimated.reason)) ?? mapChainError(estimated.reason)
   }
   const gas = gasOf(estimated.value, intents, calls)
   return { calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
@@ -132,6 +133,34 @@ function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null 
     ...(intents.length === 1
       ? {}
       : { errors: [{ pointer: `/calls/${index}`, code: 'reverted', detail: revert.reason }] }),
+  })
+}
+
+/**
+ * For a call that reverts because a sponsor sends it: as a transaction of the account itself it would not. Asked of the first call alone, which
+ * nothing is before.
+ * @returns null where it reverts as well, or that is not known
+ */
+async function sentByItself(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  error: unknown,
+): Promise<AppError | null> {
+  if (!(error instanceof AppError) || error.code !== 'execution_reverted') return null
+  const isFirst = intents.length === 1 || error.errors?.[0]?.pointer === '/calls/0'
+  if (!isFirst) return null
+  const { to, data, value } = intents[0]!
+  try {
+    await chain.rpc.call('eth_call', [callOf(account, { to, data, value }), 'latest'])
+  } catch {
+    return null
+  }
+  const detail = `Sent by the account itself it would not revert: a sponsor sends the writes of this network, and the contract looks at the origin of a transaction, or whether its caller has code. The operator can have accounts send writes to it themselves: chatelaine network set ${chain.name} --topup-contract ${checksumAddress(to)}`
+  return new AppError('execution_reverted', `${error.message} ${detail}`, {
+    ...(error.revert === undefined ? {} : { revert: error.revert }),
+    cause: error,
+    errors: [{ ...error.errors?.[0], code: 'sent_by_sponsor', detail }],
   })
 }
 const errorsOf = (intent: Intent | undefined): AbiErrorItem[] => intent?.errors ?? []

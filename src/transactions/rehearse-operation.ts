@@ -15,7 +15,7 @@ import { wireOperation } from './operation-answer.ts'
 import type { Operation } from './operation.ts'
 import { callOperation } from './prepare-operation.ts'
 import { explainRefusal } from './refused-operation.ts'
-import { preparePaid, rehearseBudget, requestOf } from './send-operation.ts'
+import { preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
 
 const LIFE_SECONDS = 600
@@ -27,6 +27,7 @@ const LIFE_SECONDS = 600
  */
 export async function rehearseOperation(app: App, caller: Caller, intents: readonly Intent[]): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
+  refuseApart(chain, intents)
   const { accountId, clientId, address: from, token } = caller
   const { calls, gas, fees, authorizationNonce, charged, payer } = await preparePaid(app, chain, from, intents)
   const price = highestPrice(fees)

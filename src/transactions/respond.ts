@@ -1,9 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { underDeadline } from '../deadline.ts'
+import { gasChoiceOf } from '../chain/network.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
 import { readPrefer } from '../http/prefer.ts'
+import type { Hex } from '../ids.ts'
 import { readIdempotencyKey } from './key.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
 import type { WriteAnswer } from './write-wire.ts'
@@ -18,6 +20,8 @@ const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set(['overloaded', 'top_up_pending
 
 /** A write as a route sees it: sent under a key or rehearsed. */
 export type Writing<Sent, Rehearsed> = {
+  /** what is called, as it was written; absent where that is several, or nobody names it */
+  target?: string | undefined
   send: (idempotencyKey: string | undefined) => Promise<{ answer: Sent; isReplay: boolean }>
   rehearse: () => Promise<Rehearsed>
 }
@@ -31,14 +35,16 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   app: App,
   request: FastifyRequest,
   reply: FastifyReply,
-  { send, rehearse }: Writing<Sent, Rehearsed>,
+  { target, send, rehearse }: Writing<Sent, Rehearsed>,
 ): Promise<Sent | Rehearsed> {
   const { wait } = request.query as { wait?: 'mined' }
   const idempotencyKey = readIdempotencyKey(request.headers)
   if ((request.body as { dryRun?: boolean }).dryRun === true) return rehearse()
   const preferMs = readPrefer(request.headers, reply)
   const chain = chainOf(app, request.caller)
-  const until = performance.now() + Math.min(chain.gas === 'topup' ? TOPPED_UP_MS : WRITE_MS, preferMs)
+  const until =
+    performance.now() +
+    Math.min(gasChoiceOf(chain, (target ?? '').toLowerCase() as Hex) === 'topup' ? TOPPED_UP_MS : WRITE_MS, preferMs)
   const sending = underDeadline(
     until,
     () => send(idempotencyKey),

@@ -50,6 +50,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { caller, body } = request
       return respondToWrite(app, request, reply, {
+        target: body.to,
         send: (idempotencyKey) => submitTransaction(app, caller, body, { idempotencyKey }),
         rehearse: () => rehearseTransaction(app, caller, body),
       })

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { highestPrice } from '../chain/fees.ts'
-import type { Chain } from '../chain/network.ts'
+import { gasChoiceOf, type Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
@@ -28,6 +28,7 @@ import { untilReplayed } from './replay.ts'
 import { explainRefusal } from './refused-operation.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { sequencesOf } from './sequences.ts'
+import { restoreIntent, restoreSent } from './sign.ts'
 import { operation as step } from './operation-steps.ts'
 import { exhaustedError } from './top-up.ts'
 import type { WriteAnswer } from './write-wire.ts'
@@ -42,19 +43,21 @@ const MAX_LOST = 64
  * sign it, have it packed, and with that stored (commit 2) and sent. Nothing is sent and no hash is told before it is stored. What throws
  * before `bind` has stored nothing; what throws after is finished by a repeat with its key, or can never be done once its ten minutes are over.
  * @param intents  what is done, in this order, all or nothing
+ * @param paidFor  contracts that the budget has to pay for; those that are called unless given
  * @returns the answer, and whether it is the one of an earlier request with the same key
- * @throws no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_budget_exhausted, sponsor_empty,
- *         idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
+ * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_budget_exhausted,
+ *         sponsor_empty, idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
  *         chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
   caller: Caller,
   intents: readonly Intent[],
-  { idempotency }: SendOptions,
+  { idempotency, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
-  const write = { chain: chainOf(app, caller), caller, intents, key: toKey(caller, idempotency) }
+  const targets = paidFor ?? intents.map(({ to }) => to)
+  const write = { chain: chainOf(app, caller), caller, intents, targets, key: toKey(caller, idempotency) }
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const outcome = await attempt(app, write)
     if (outcome.kind !== 'lost') return { answer: outcome.answer, isReplay: outcome.kind === 'told_before' }
@@ -64,7 +67,14 @@ export async function sendOperation(
   })
 }
 
-type OperationWrite = { chain: Chain; caller: Caller; intents: readonly Intent[]; key: IdempotencyKey | null }
+type OperationWrite = {
+  chain: Chain
+  caller: Caller
+  intents: readonly Intent[]
+  /** what the budget has to pay for */
+  targets: readonly Hex[]
+  key: IdempotencyKey | null
+}
 
 /** `lost`: the database had lost something that it has again. The write begins anew. */
 type OperationOutcome = { kind: 'sent' | 'told_before'; answer: WriteAnswer } | { kind: 'lost' }
@@ -85,10 +95,10 @@ async function attemptWrite(app: App, write: OperationWrite): Promise<OperationO
 }
 
 /** What the budgets of the application are; sponsors pay nothing for one that has none, nor for contracts that it does not name. @throws gas_budget_exhausted */
-function budgetOf(app: App, { clientId }: Caller, intents: readonly Intent[]): SponsorBudget {
+function budgetOf(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget {
   const budget = allowedTo(app, clientId).sponsor
   if (budget === null) throw exhaustedError(app, { of: 'application', resetsAt: null })
-  if (!intents.every(({ to }) => paysFor(budget, to)))
+  if (!targets.every((to) => paysFor(budget, to)))
     throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null, retryAfter: 3_600 }) // prettier-ignore
   return budget
 }
@@ -100,20 +110,37 @@ async function prepareAndSend(app: App, write: OperationWrite, id: string): Prom
     bound = await prepareAndBind(app, write, id)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
-    if (key !== null && !isTaken(error) && (await restoreOperation(app, chain, id))) return LOST
+    if (key !== null && !isTaken(error) && (await restoreSent(app, chain, id))) return LOST
     throw error
   }
   return finish(app, write, bound, { mayUnbind: true })
 }
 
-/** @throws gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
+/**
+ * Several calls are one operation, or none: where accounts send a write themselves, it is a transaction of its own.
+ * @throws atomic_unsupported
+ */
+export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
+  if (intents.length === 1) return
+  if (chain.gas !== 'sponsor')
+    throw new AppError('atomic_unsupported', 'On this network accounts send their own transactions, of one call each.')
+  const index = intents.findIndex(({ to }) => gasChoiceOf(chain, to) !== 'sponsor')
+  if (index < 0) return
+  const detail = 'Writes to this contract are sent by the account itself, one by one: the operator named it.'
+  throw new AppError('atomic_unsupported', `Call ${index}: ${detail}`, {
+    errors: [{ pointer: `/calls/${index}/address`, code: 'sent_by_account', detail }],
+  })
+}
+
+/** @throws atomic_unsupported, gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
 async function prepareAndBind(
   app: App,
-  { chain, caller, intents, key }: OperationWrite,
+  { chain, caller, intents, targets, key }: OperationWrite,
   id: string,
 ): Promise<Operation> {
   const { accountId, clientId, address: from } = caller
-  const budget = budgetOf(app, caller, intents)
+  refuseApart(chain, intents)
+  const budget = budgetOf(app, caller, targets)
   const { calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const operation: Operation = {
@@ -217,7 +244,10 @@ async function finish(
       }
       // The ledger has another operation for this intent: one that the database has lost.
       if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
+      // Or a transaction of the account itself.
+      const isOwn = error.code === 'intent_conflict' && (await restoreIntent(app, operation.id))
       if (mayUnbind && isRefused(error)) await unbind(app, operation)
+      if (isOwn) return LOST
       throw explainRefusal(error)
     }
     const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
@@ -257,7 +287,11 @@ export async function rehearseBudget(
   charged: bigint,
 ): Promise<void> {
   const { clientId, accountId, chainId } = caller
-  const budget = budgetOf(app, caller, intents)
+  const budget = budgetOf(
+    app,
+    caller,
+    intents.map(({ to }) => to),
+  )
   const perNetwork = await readNetworkBudget(app.db, chainId)
   const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
   if (exhausted !== null) throw exhaustedError(app, exhausted)

@@ -9,15 +9,16 @@ import { claim, refuseStopped } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
 import { checkWrite } from './dry-run.ts'
-import { gasStrategy } from './gas.ts'
+import { bringDelegation } from './bring-delegation.ts'
+import { strategyFor } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
-import { owesDelegation } from './own-nonces.ts'
+import { isCarried } from './own-nonces.ts'
 import { sendOperation, toldOperation } from './send-operation.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { untilReplayed } from './replay.ts'
-import { restoreIntent } from './sign.ts'
+import { restoreSent } from './sign.ts'
 import { first } from './steps.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
@@ -40,14 +41,15 @@ export async function sendTransaction(
   { idempotency }: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
-  if (chain.gas === 'sponsor' || (await owesDelegation(app, chain, caller.address)))
+  if (await isCarried(app, chain, caller.address, intent.to))
     return sendOperation(app, caller, [intent], { idempotency })
   // Nothing is paid for what was sent before, also where the database has lost that.
   const refuseIfSent = async (id: string) => {
-    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
+    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreSent(app, chain, id)))) throw inFlight()
   }
-  const prepare = (id: string) =>
-    gasStrategy(chain).prepare({
+  const prepare = async (id: string) => {
+    await bringDelegation(app, chain, caller, intent.to)
+    return strategyFor(chain, intent.to).prepare({
       ...{ app, chain, caller, intent },
       sending: {
         send: sendForSponsor,
@@ -58,6 +60,7 @@ export async function sendTransaction(
         refuseIfSent: () => refuseIfSent(id),
       },
     })
+  }
   return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
 }
 
@@ -123,7 +126,7 @@ async function prepareAndSend(app: App, write: Write, id: string): Promise<Outco
     prepared = await write.prepare(id)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
-    if (key !== null && (await restoreIntent(app, id))) return { kind: 'nonce_taken' }
+    if (key !== null && (await restoreSent(app, chain, id))) return { kind: 'nonce_taken' }
     throw error
   }
   const asked = { id, requestHash: key?.requestHash ?? null, accountId, clientId, from, intent }

@@ -11,6 +11,7 @@ import type { Attempt, Bound } from './intent.ts'
 import { marketOf } from './market.ts'
 import { adopt } from './recall.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
+import { restoreOperation } from './restore-operation.ts'
 import { denialOf } from './trouble.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -39,7 +40,7 @@ export async function signFirst(
     if (stored && mayVacate && bound.requestHash !== null && (await restoreSlot(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }
   } catch (error) {
-    if (isTaken(error)) return makeRoom(app, bound)
+    if (isTaken(error)) return makeRoom(app, chain, bound, { mayVacate })
     if (!isRefused(error)) throw error
     if (mayVacate && (await isUnsigned(app, bound)) && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
     throw error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
@@ -71,10 +72,19 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
  * The ledger has another signature for this intent, or for this nonce another intent: what the database lost. It is
  * restored; the nonce is that one's then, and the intent is to be bound to another, or has its answer.
  */
-async function makeRoom(app: App, bound: Bound): Promise<typeof NONCE_TAKEN> {
+async function makeRoom(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  { mayVacate }: { mayVacate: boolean },
+): Promise<typeof NONCE_TAKEN> {
   const isHeld =
     (await restoreIntent(app, bound.id)) || (await restoreSlot(app, bound)) || (await endIfDelegation(app, bound))
-  if (!isHeld) await part(app, bound.id)
+  if (isHeld) return NONCE_TAKEN
+  // The intent is a sponsor's to send, and nothing was signed for the nonce.
+  const isOperation = await restoreOperation(app, chain, bound.id)
+  if (isOperation && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
+  else await part(app, bound.id)
   return NONCE_TAKEN
 }
 
@@ -82,6 +92,12 @@ async function makeRoom(app: App, bound: Bound): Promise<typeof NONCE_TAKEN> {
 export async function restoreIntent(app: App, id: string): Promise<boolean> {
   const [newest] = (await app.signer.recall({ intentId: id })).attempts
   return newest !== undefined && restoreSlot(app, newest)
+}
+
+/** @returns whether it was sent before, by its account or by a sponsor, where a network has those: the database has it again */
+export async function restoreSent(app: App, chain: Chain, id: string): Promise<boolean> {
+  if (await restoreIntent(app, id)) return true
+  return chain.gasSpace !== undefined && chain.gasSpace !== null && restoreOperation(app, chain, id)
 }
 
 export type ReplaceRequest = {

@@ -38,6 +38,7 @@ export function transfers(server: FastifyInstance, app: App, { forms }: { forms:
         if (app.config.RATE_LIMITS === 'on') spendBehind(limit, caller.accountId, reply)
       }
       return respondToWrite(app, request, reply, {
+        target: body.tokenAddress ?? body.toAddress,
         send: (idempotencyKey) => transferTokens(app, caller, body, { forms, lookUp, idempotencyKey }),
         rehearse: () => rehearseTransfer(app, caller, body, { forms, lookUp }),
       })

@@ -5,8 +5,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { findBegun } from '../transactions/repeated-request.ts'
-import { dryRun } from '../transactions/dry-run.ts'
-import { gasStrategy } from '../transactions/gas.ts'
+import { dryRun, simulate } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
 import { readValueOf } from './amount.ts'
@@ -45,8 +44,8 @@ export async function transferTokens(
   const { answer, isReplay } = await explaining(app, chain, move, () =>
     sendTransaction(app, caller, intent, { idempotency }),
   )
-  // By the transaction that was sent: a repeat gets what its first request did.
-  const moved = movedBy(asset.tokenType, answer.tx)
+  // By what was sent, or signed for a sponsor to send: a repeat gets what its first request did.
+  const moved = movedBy(asset.tokenType, answer.operation ?? answer.tx)
   const { status, hash, explorerUrl, id, state } = answer
   const recipient = await showRecipient(app, to, moved.to)
   return { answer: { status, hash, explorerUrl, id, state, recipient, amount: amountOf(moved.value) }, isReplay }
@@ -97,7 +96,7 @@ async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, s
   const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
   await explaining(app, chain, move, async () => {
     await refuseFalse(chain, move, intent)
-    await gasStrategy(chain).prepare({ app, chain, caller, intent })
+    await simulate(app, caller, intent)
   })
   return welcome(app, caller, stranger)
 }

@@ -1,0 +1,344 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { selectorOf, parseAbi } from '../abi/parse.ts'
+import { age, keep, remember } from '../../test/lost-tail.ts'
+import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { until } from '../../test/until.ts'
+import type { Writer } from '../../test/writing.ts'
+import { RpcError } from '../chain/rpc/failures.ts'
+import { dryRunBatch, writeBatch } from '../contracts/write-batch.ts'
+import { writeContract } from '../contracts/write.ts'
+import { underDeadline } from '../deadline.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
+import { cancelTransaction, speedUpTransaction } from './change.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
+import { DELEGATED } from './delegation.ts'
+import { readTransaction } from './read.ts'
+import { rehearseTransaction, submitTransaction } from './submit.ts'
+
+/** Contracts that look at `tx.origin`, on a network where sponsors send: named, their writes are sent by the person's own account, topped up. */
+let world: Sponsored
+before(async () => {
+  world = await sponsored()
+})
+beforeEach(() => {
+  world.first.chain.topUpContracts = new Set([world.target])
+})
+afterEach(async () => {
+  interruptSteps(world.first.app, null)
+  world.first.misbehave(null)
+  await world.mine()
+})
+after(() => world?.close())
+
+const ONLY_ORIGIN_ABI = JSON.stringify([
+  { type: 'function', name: 'onlyOrigin', stateMutability: 'nonpayable', inputs: [], outputs: [] },
+])
+const ONLY_ORIGIN = selectorOf(parseAbi(ONLY_ORIGIN_ABI).function)
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
+
+/** Calls the function that only accounts of their own transactions may. */
+const call = (writer: Writer, key?: string) =>
+  writeContract(
+    world.first.app,
+    writer,
+    { address: world.target, abi: ONLY_ORIGIN_ABI },
+    key === undefined ? {} : { idempotencyKey: key },
+  )
+const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+/** In a block; how deep does not matter. */
+const stateOf = async (writer: Writer, id: string) => {
+  const { state } = await readTransaction(world.first.app, writer, id)
+  return state === 'FINALIZED' ? 'MINED' : state
+}
+/** Funds of their own, so that nothing has to be sent first. */
+async function withCoins(writer: Writer): Promise<Writer> {
+  await world.rpc('anvil_setBalance', writer.address, '0xde0b6b3a7640000')
+  await world.mine()
+  return writer
+}
+const codeOf = ({ address }: Writer) => world.rpc<string>('eth_getCode', address, 'latest')
+const countOfTarget = async () => BigInt(await world.rpc<string>('eth_call', { to: world.target, data: '0x06661abd' }, 'latest')) // prettier-ignore
+const topUpsOf = ({ accountId }: Writer) =>
+  world.db.selectFrom('top_ups').selectAll().where('account_id', '=', accountId).orderBy('ordinal').execute()
+
+/** That a write is taken is what a test says. */
+const taken = <T>(work: Promise<T>): Promise<T> =>
+  work.catch((error: unknown) => assert.fail(`it is refused: ${String(error)}`))
+
+/** Blocks come while it works, and the keeper does what it does. */
+async function mining<T>(work: Promise<T>): Promise<T> {
+  let isOver = false
+  const ended = work.finally(() => {
+    isOver = true
+  })
+  ended.catch(() => {})
+  while (!isOver) {
+    await new Promise((resolve) => setTimeout(resolve, 40))
+    await world.mine()
+    await age(world.first.app, 20)
+    await keep(world)
+  }
+  return ended
+}
+
+/** Dies at a step of the server, once. */
+async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
+  let isDead = false
+  interruptSteps(world.first.app, (reached) => {
+    if (reached !== step || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(mining(work()), /killed/)
+  interruptSteps(world.first.app, null)
+}
+
+test('a contract that looks at the origin refuses what a sponsor sends, and the refusal says how it is named', async () => {
+  world.first.chain.topUpContracts = new Set()
+  const writer = await world.poor('unnamed')
+  const refused = (error: unknown) => {
+    assert.ok(error instanceof AppError && error.code === 'execution_reverted')
+    assert.match(error.message, /^no contracts/)
+    assert.match(error.message, new RegExp(`network set devnet --topup-contract ${world.target}`, 'i'))
+    assert.deepEqual(
+      error.errors?.map(({ code }) => code),
+      ['sent_by_sponsor'],
+    )
+    return true
+  }
+  await assert.rejects(call(writer), refused)
+  await assert.rejects(rehearseTransaction(world.first.app, writer, { to: world.target, data: ONLY_ORIGIN }), refused)
+  // What reverts whoever sends it is told as ever.
+  const fails = submitTransaction(world.first.app, writer, { to: world.target, data: '0xdeadbeef' }, {})
+  await assert.rejects(fails, (error: unknown) => {
+    assert.ok(error instanceof AppError && error.code === 'execution_reverted')
+    assert.doesNotMatch(error.message, /topup-contract/)
+    return error.errors === undefined
+  })
+})
+
+test('named, a person with nothing writes to it: topped up, mined, and sent by their own account', async () => {
+  const writer = await world.poor('first')
+  const before = await countOfTarget()
+  const { answer } = await taken(mining(call(writer)))
+  await world.mine()
+  assert.equal(await stateOf(writer, answer.id), 'MINED')
+  assert.equal(await countOfTarget(), before + 1n)
+  assert.deepEqual(
+    [answer.tx.from.toLowerCase(), answer.tx.to?.toLowerCase(), answer.operation, answer.gas],
+    [writer.address, world.target, undefined, undefined],
+  )
+  assert.equal((await topUpsOf(writer)).length, 1)
+  assert.equal(await codeOf(writer), '0x')
+  // All else is sent by the sponsor as before, and its account delegates.
+  const { answer: carried } = await add(writer)
+  await world.mine()
+  assert.deepEqual([carried.gas?.strategy, await stateOf(writer, carried.id), await codeOf(writer)], ['sponsor', 'MINED', DELEGATED]) // prettier-ignore
+})
+
+test('who has delegated sends to it as well: `msg.sender` is the origin, whatever sponsors carry for them at the same time', async () => {
+  const writer = await world.poor('delegated')
+  await add(writer)
+  await world.mine()
+  assert.equal(await codeOf(writer), DELEGATED)
+  const before = await countOfTarget()
+  const own = await mining(call(writer))
+  await withCoins(writer)
+  // Beside one that waits: operations take no nonce of the account.
+  const second = await call(writer)
+  const { answer: carried } = await add(writer, 2)
+  assert.deepEqual([Number(own.answer.tx.nonce), Number(second.answer.tx.nonce)], [1, 2])
+  assert.equal(carried.gas?.strategy, 'sponsor')
+  await world.mine()
+  await until('all are mined', async () => {
+    await keep(world)
+    await world.mine()
+    const states = await Promise.all([own, second, { answer: carried }].map(({ answer }) => stateOf(writer, answer.id)))
+    return states.every((state) => state === 'MINED')
+  })
+  assert.deepEqual([await countOfTarget(), await world.countOf(writer)], [before + 2n, 3n])
+})
+
+test('a node that takes one transaction of a delegated account at a time has its writes one after another, in their order', async () => {
+  const writer = await world.poor('one-at-a-time')
+  await add(writer)
+  await world.mine()
+  await withCoins(writer)
+  const before = await countOfTarget()
+  const refused: string[] = []
+  // go-ethereum core/txpool/legacypool, checkDelegationLimit: ErrInflightTxLimitReached, of a nonce that comes after another in its pool
+  world.first.misbehave(async (method, params, next) => {
+    if (method !== 'eth_sendRawTransaction') return next()
+    const counts = ['latest', 'pending'].map((at) => world.rpc<string>('eth_getTransactionCount', writer.address, at))
+    const [mined, pending] = await Promise.all(counts)
+    if (mined === pending) return next()
+    refused.push(String(params[0]))
+    throw new RpcError(-32_000, 'in-flight transaction limit reached for delegated accounts', undefined)
+  })
+  const writes = [await call(writer), await call(writer), await call(writer)]
+  assert.deepEqual(
+    writes.map(({ answer }) => Number(answer.tx.nonce)),
+    [1, 2, 3],
+  )
+  assert.ok(refused.length >= 2, `${refused.length} refused`)
+  await until('all are mined', async () => {
+    await keep(world)
+    await world.mine()
+    return (await countOfTarget()) === before + 3n
+  })
+  for (const { answer } of writes) assert.equal(await stateOf(writer, answer.id), 'MINED')
+})
+
+test('behind a first write that a sponsor carries it waits until its account has delegated', async () => {
+  const writer = await world.poor('behind-first')
+  const { answer: carried } = await add(writer)
+  await assert.rejects(
+    underDeadline(performance.now() + 1_000, () => call(writer, 'behind')),
+    refusedWith('conflict'),
+  )
+  assert.deepEqual(await topUpsOf(writer), [])
+  const { answer } = await mining(underDeadline(performance.now() + 30_000, () => call(writer, 'behind')))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
+  // The nonce before it is that of the authorization.
+  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [1, DELEGATED])
+})
+
+test('an authorization that nothing carries is brought by an operation that does nothing, and the write is done', async () => {
+  const writer = await world.poor('left-behind')
+  await dies('after-sign-operation', () => add(writer, 1, 'never carried'))
+  await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
+  const before = await countOfTarget()
+  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await countOfTarget()], ['MINED', before + 1n])
+  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer), await world.countOf(writer)], [1, DELEGATED, 0n])
+})
+
+test('a first write that a sponsor is to carry waits behind one that the account sends itself', async () => {
+  const writer = await world.poor('own-first')
+  const { answer: own } = await mining(call(writer))
+  await world.mine()
+  const second = await call(await withCoins(writer))
+  await assert.rejects(add(writer, 1, 'carried'), refusedWith('conflict'))
+  await world.mine()
+  const { answer: carried } = await add(writer, 1, 'carried')
+  await world.mine()
+  for (const { id } of [own, second.answer, carried]) assert.equal(await stateOf(writer, id), 'MINED')
+})
+
+test('several calls with such a contract among them are refused as a whole, and what was answered before it was named is told again', async () => {
+  const writer = await world.poor('batch')
+  const one = { address: world.probe, abi: 'add(uint256 amount)', args: ['1'] }
+  const two = { address: world.target, abi: 'ping()' }
+  const send = (key: string) => writeBatch(world.first.app, writer, { calls: [one, two] }, { idempotencyKey: key })
+  const refused = (error: unknown) => {
+    assert.ok(error instanceof AppError && error.code === 'atomic_unsupported' && error.statusCode === 422)
+    assert.deepEqual(
+      error.errors?.map(({ pointer, code }) => [pointer, code]),
+      [['/calls/1/address', 'sent_by_account']],
+    )
+    return true
+  }
+  await assert.rejects(send('batch'), refused)
+  await assert.rejects(dryRunBatch(world.first.app, writer, { calls: [one, two] }), refused)
+  assert.deepEqual(await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
+  world.first.chain.topUpContracts = new Set()
+  const { answer } = await send('batch')
+  world.first.chain.topUpContracts = new Set([world.target])
+  const again = await send('batch')
+  assert.deepEqual([again.isReplay, again.answer.id], [true, answer.id])
+})
+
+test('the same key gives the first answer, whichever was named when it came, and has one effect', async () => {
+  const none = new Set<Hex>()
+  const named = new Set([world.target])
+  const ping = (writer: Writer, key: string) =>
+    writeContract(world.first.app, writer, { address: world.target, abi: 'ping()' }, { idempotencyKey: key })
+  for (const [name, before, then] of [
+    ['carried-then-own', none, named],
+    ['own-then-carried', named, none],
+  ] as const) {
+    const writer = await world.poor(name)
+    const count = await countOfTarget()
+    world.first.chain.topUpContracts = before
+    const { answer } = await mining(ping(writer, 'once'))
+    world.first.chain.topUpContracts = then
+    const again = await mining(ping(writer, 'once'))
+    assert.deepEqual([again.isReplay, again.answer.id, again.answer.hash], [true, answer.id, answer.hash])
+    await world.mine()
+    assert.deepEqual([await stateOf(writer, answer.id), await countOfTarget()], ['MINED', count + 1n])
+  }
+})
+
+/** The row is lost, and the ledger knows it: who repeats the key is told what was sent, and nothing is sent a second time. */
+test('what the database has lost of either kind is found under its key, whichever is named now', async () => {
+  const ping = (writer: Writer, key: string) =>
+    writeContract(world.first.app, writer, { address: world.target, abi: 'ping()' }, { idempotencyKey: key })
+  const none = new Set<Hex>()
+  const named = new Set([world.target])
+  for (const [name, before, then] of [
+    ['lost-carried', none, named],
+    ['lost-own', named, none],
+  ] as const) {
+    const writer = await world.poor(name)
+    await add(writer)
+    await world.mine()
+    // Nothing is sent to who has nothing, and nothing stands in the way of who has something.
+    if (name === 'lost-own') await withCoins(writer)
+    const count = await countOfTarget()
+    world.first.chain.topUpContracts = before
+    const lose = await remember(world.first.app)
+    const { answer } = await ping(writer, 'lost')
+    await lose()
+    world.first.chain.topUpContracts = then
+    const again = await taken(underDeadline(performance.now() + 8_000, () => ping(writer, 'lost')))
+    assert.deepEqual(await topUpsOf(writer), [])
+    assert.equal(again.answer.id, answer.id)
+    await world.mine()
+    await until('it is settled', async () => {
+      await keep(world)
+      await world.mine()
+      return (await stateOf(writer, answer.id)) === 'MINED'
+    })
+    assert.equal(await countOfTarget(), count + 1n)
+  }
+})
+
+test('a rehearsal sends nothing, and tells what the account would send; a fee is raised, a nonce cancelled, as of every write of an account', async () => {
+  const writer = await world.poor('changes-mind')
+  const dry = await rehearseTransaction(world.first.app, writer, { to: world.target, data: ONLY_ORIGIN })
+  assert.deepEqual([dry.tx.from.toLowerCase(), Number(dry.tx.nonce), dry.operation], [writer.address, 0, undefined])
+  assert.deepEqual(await topUpsOf(writer), [])
+  const before = await countOfTarget()
+  await mining(call(writer))
+  await withCoins(writer)
+  const { answer: raised } = await call(writer)
+  const { answer: cancelled } = await call(writer)
+  const { hash } = await speedUpTransaction(world.first.app, writer, raised.id)
+  assert.notEqual(hash, raised.hash)
+  await cancelTransaction(world.first.app, writer, cancelled.id)
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, raised.id), await stateOf(writer, cancelled.id)], ['MINED', 'CANCELLED'])
+  assert.equal(await countOfTarget(), before + 2n)
+})
+
+test('what is sent for it counts in the budgets that operations count in, and none pays it where those are used up', async () => {
+  const writer = await world.poor('counted')
+  const before = await spentOfBudget(world.db, 'demo', writer.accountId)
+  await add(writer)
+  await world.mine()
+  await keep(world)
+  const carried = (await spentOfBudget(world.db, 'demo', writer.accountId)) - before
+  await mining(call(writer))
+  const [topUp] = await topUpsOf(writer)
+  const all = (await spentOfBudget(world.db, 'demo', writer.accountId)) - before
+  assert.ok(carried > 0n && all === carried + BigInt(topUp!.charged), `${carried} and ${topUp!.charged} are ${all}`)
+  await assert.rejects(call(await world.poor('counted-small', 'small')), refusedWith('gas_budget_exhausted'))
+  // Of no budget, or one that names others, it is their own funds that do not suffice.
+  for (const clientId of ['none', 'one-contract'])
+    await assert.rejects(call(await world.poor(`counted-${clientId}`, clientId)), refusedWith('insufficient_funds'))
+})
