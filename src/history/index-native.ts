@@ -17,7 +17,7 @@ import { logsNative, type InternalTransfer } from './native-logs.ts'
 import { nativeRows } from './native-rows.ts'
 import { fetchInternalFlat } from './native-flat-traces.ts'
 import { fetchInternal } from './native-traces.ts'
-import { findAccounts } from './rows.ts'
+import { findAccounts, type TransferRow } from './rows.ts'
 
 /** blocks that are asked about side by side */
 const SIDE_BY_SIDE = 4
@@ -88,7 +88,7 @@ export async function gatherNative(app: App, chain: Chain, blocks: readonly Kept
   const read = await goodStart(blocks, (block) => orNot(app, chain, block, readNative(app, chain, block)))
   const accounts = await findAccounts(app.db, read.flatMap(partiesOf))
   const kept = await goodStart(read, async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts)))
-  const rows = kept.flatMap((one) => (one === null ? [] : nativeRows(one.block, one.found, accounts)))
+  const rows = kept.flatMap((of) => of ?? [])
   // What is told begins behind the last block of which nothing is known.
   const start = kept.lastIndexOf(null) + 1
   const told = read.slice(start, kept.length) as NativeOfBlock[]
@@ -156,7 +156,7 @@ async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<Nat
   const { native, answer } = await wholeOf(chain, block)
   memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
   const isTold = memory.hasLogs || !runsCode(block)
-  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, block)
+  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, { block, answer })
   const found = findNative(block, native, { receipts: block.receipts, internal })
   return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
 }
@@ -199,9 +199,16 @@ function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNativ
 /**
  * Internal transfers by traces; null where the nodes have none, or none of this block however often they are asked. Asked when the node has just told of
  * the block: one that is away is not one whose traces fail.
+ * @param answer  what the node has just told; null where the block came whole before
  */
-async function tracesOf(app: App, chain: Chain, block: KeptBlock): Promise<InternalTransfer[][] | null> {
+async function tracesOf(
+  app: App,
+  chain: Chain,
+  { block, answer }: { block: KeptBlock; answer: unknown },
+): Promise<InternalTransfer[][] | null> {
   const memory = learned.of(chain)
+  const told = answer ?? (await chain.rpc.call('eth_getBlockByHash', [block.hash, false]))
+  if (told === null) throw new InvalidResponse('the node does not know the block')
   let error: RpcError | RpcUnavailable | InvalidResponse | null = null
   for (const way of memory.ways) {
     try {
@@ -232,7 +239,7 @@ async function tracesOf(app: App, chain: Chain, block: KeptBlock): Promise<Inter
 }
 
 /**
- * The transfers of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
+ * The rows of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
  * and what they paid, as far as BLOCK_VERIFICATION checks what is ours; in `hash` all of it was checked when the block was
  * read. Traces are believed.
  * @throws RpcError | RpcUnavailable | InvalidResponse
@@ -241,17 +248,18 @@ async function keepOurs(
   chain: Chain,
   { block, native, answer, internal, found }: NativeOfBlock,
   accounts: ReadonlyMap<Hex, string>,
-): Promise<{ block: KeptBlock; found: FoundNative[] }> {
+): Promise<TransferRow[]> {
   const isOurs = (address: Hex | null) => address !== null && accounts.has(address)
   const ours = found.filter(({ from, to }) => isOurs(from) || isOurs(to))
   const touching = new Set(ours.map(({ hash }) => hash))
   const needsAll = isOurs(native.miner)
   for (const { hash, from, to } of native.sent) if (needsAll || isOurs(from) || isOurs(to)) touching.add(hash)
-  if (touching.size === 0 || chain.verification !== 'bloom' || native.sent.length === 0) return { block, found: ours }
+  if (touching.size === 0 || chain.verification !== 'bloom' || native.sent.length === 0)
+    return nativeRows(block, ours, accounts)
   const whole = answer ?? (await chain.rpc.call('eth_getBlockByHash', [block.hash, true]))
   checkNative(whole, block.hash, { isOurs })
   const again = await fetchBlock(chain.rpc, block.hash, learned.of(chain).source)
   const { receipts } = await again.prove({ signed: new Map(), claimed: [...touching] })
   const known = block.receipts.map((receipt) => receipts.get(receipt.transactionHash) ?? receipt)
-  return { block, found: findNative(block, native, { receipts: known, internal }) }
+  return nativeRows(block, findNative(block, native, { receipts: known, internal }), accounts)
 }
