@@ -16,7 +16,7 @@ import { noteNative, type NativeStretch } from './native-coverage.ts'
 import { logsNative, type InternalTransfer } from './native-logs.ts'
 import { nativeRows } from './native-rows.ts'
 import { fetchInternalFlat } from './native-flat-traces.ts'
-import { fetchInternal } from './native-traces.ts'
+import { fetchInternal, NotTracedYet } from './native-traces.ts'
 import { findAccounts, type TransferRow } from './rows.ts'
 
 /** blocks that are asked about side by side */
@@ -25,7 +25,9 @@ const SIDE_BY_SIDE = 4
 const MAX_TRACE_TRIES = 3
 /** The same of traces that take too long: a node works at each of them, and answers nobody else meanwhile. */
 const MAX_SLOW_TRACES = 2
-/** The same of all that a block says of native currency: half a minute. */
+/** The same where a node does not have the block yet: one of several behind an address is a block late. Five seconds. */
+const MAX_LATE_TRACES = 8
+/** The same where a node refuses for a while, and of all that a block says of native currency: half a minute. */
 const MAX_TRIES = 20
 /** blocks of which it is remembered how often that failed */
 const MAX_FAILING = 256
@@ -146,9 +148,13 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
   }
 }
 
-/** Also of transactions of which it is not known yet how they ended. */
-const partiesOf = (one: NativeOfBlock | null): { from: Hex; to: Hex }[] =>
-  one === null ? [] : [...one.found, ...one.native.sent.map(({ from, to }) => ({ from, to: to ?? from }))]
+/** Also of transactions of which it is not known yet how they ended, and who made the block, whatever its receipts say of tips. */
+function partiesOf(one: NativeOfBlock | null): { from: Hex; to: Hex }[] {
+  if (one === null) return []
+  const { miner, sent } = one.native
+  const makers = miner === null ? [] : [{ from: miner, to: miner }]
+  return [...one.found, ...sent.map(({ from, to }) => ({ from, to: to ?? from })), ...makers]
+}
 
 async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
   const memory = learned.of(chain)
@@ -218,25 +224,36 @@ async function tracesOf(
     } catch (thrown) {
       if (!(thrown instanceof RpcError || thrown instanceof RpcUnavailable || thrown instanceof InvalidResponse))
         throw thrown
+      if (lacksMethod(thrown)) {
+        // Blocks are asked about side by side.
+        const isLast = memory.ways.length === 1 && memory.ways[0] === way
+        memory.ways = memory.ways.filter((one) => one !== way)
+        if (isLast) app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: thrown.message }) // prettier-ignore
+        continue
+      }
       error = thrown
     }
     // What contradicts the block, or is too long, is asked for in another way, which repeats less.
-    if (error instanceof InvalidResponse || error instanceof RpcTooLarge) continue
-    if (!lacksMethod(error)) break
-    // Blocks are asked about side by side.
-    const isLast = memory.ways.length === 1 && memory.ways[0] === way
-    memory.ways = memory.ways.filter((one) => one !== way)
-    if (isLast) app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: error.message })
+    if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge)) break
   }
-  if (error === null || memory.ways.length === 0) return null
-  // One that is too long will be too long again.
-  const isHopeless = error instanceof RpcTooLarge
-  const isSlow = error instanceof RpcUnavailable && error.timedOut
-  const most = isSlow ? MAX_SLOW_TRACES : MAX_TRACE_TRIES
-  if (!isAbandoned(memory.untraced, block.hash, { most, isHopeless })) throw error
+  if (error === null) return null
+  if (!isAbandoned(memory.untraced, block.hash, patienceWith(error))) throw error
   app.telemetry.log.warn('internal_transfers_missing', { chainId: chain.chainId, block: block.number }, error)
   return null
 }
+
+/** How often traces are asked for that fail like this. */
+function patienceWith(error: RpcError | RpcUnavailable | InvalidResponse): { most: number; isHopeless: boolean } {
+  // One that is too long will be too long again.
+  if (error instanceof RpcTooLarge) return { most: 1, isHopeless: true }
+  if (error instanceof RpcUnavailable && error.timedOut) return { most: MAX_SLOW_TRACES, isHopeless: false }
+  if (error instanceof RpcError && isHurried(error)) return { most: MAX_TRIES, isHopeless: false }
+  const isLate = error instanceof NotTracedYet || (error instanceof RpcError && NO_BLOCK.test(error.message))
+  return { most: isLate ? MAX_LATE_TRACES : MAX_TRACE_TRIES, isHopeless: false }
+}
+
+/** go-ethereum "block 0x… not found", Nethermind "Cannot find block", Erigon "could not find block" */
+const NO_BLOCK = /(header|block)\b.*not found|(cannot|not) find.*(header|block)|unknown block/i
 
 /**
  * The rows of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended

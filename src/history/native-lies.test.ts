@@ -66,14 +66,19 @@ suite('native currency of nodes that lie, or are away', () => {
   test('what an account is paid for a block rests on receipts that are proven', async () => {
     const script = scriptedChain({ isDevelopment: true, finality: 2, miner: ALICE })
     script.mine({ from: STRANGER, transfers: [], gasUsed: GAS })
-    let lies = 1
-    const chain = lying(script, (method, _, answer) => {
-      const receipts = answer as Said[]
-      if (method !== 'eth_getBlockReceipts' || receipts.length === 0 || lies-- <= 0) return
-      receipts[0]!.effectiveGasPrice = '0x77359400'
+    let lies = 0
+    let isWhole = false
+    const chain = lying(script, (method, params, answer) => {
+      // From then on the receipts are asked for anew, to be proven.
+      isWhole ||= method === 'eth_getBlockByHash' && params[1] === true
+      const [receipt] = method === 'eth_getBlockReceipts' ? (answer as Said[]) : []
+      if (receipt === undefined || isWhole) return
+      // As if nobody had offered anything on top.
+      receipt.effectiveGasPrice = script.blocks[1]!.header.baseFeePerGas
+      lies++
     })
     await followed(script, indexTransfers, chain)
-    assert.ok(lies <= 0)
+    assert.ok(lies > 0)
     const tip = 1_000_000_007n - BigInt(script.blocks[1]!.header.baseFeePerGas!)
     assert.deepEqual(await rows(), [[1, 'REWARD', BigInt(GAS) * tip]])
   })
@@ -108,6 +113,38 @@ suite('native currency of nodes that lie, or are away', () => {
     assert.deepEqual(await rows(), [])
     assert.ok(logged.includes('native_transfers_missing'))
   })
+
+  for (const [what, error, most] of [
+    ['a limit of requests', new RpcError(429, 'Too Many Requests', undefined), 20],
+    ['a block that another node behind its address has, and it not yet', new RpcError(-32000, 'block 0x12 not found', undefined), 8], // prettier-ignore
+    ['a fault of its own', new RpcError(-32000, 'execution timeout', undefined), 3],
+  ] as const)
+    test(`traces that a node refuses for ${what} are asked for ${most} times`, async () => {
+      Object.assign(app.config, { NATIVE_HISTORY: 'traces' })
+      const gathered = async (refusals: number) => {
+        const script = scriptedChain({ isDevelopment: true, finality: 2 })
+        script.mine({ from: ALICE, transfers: [], gasUsed: GAS })
+        const traces = tracesOf(script)
+        let left = refusals
+        script.answer = (method, params) => {
+          if (method === 'debug_traceBlockByHash' && left-- > 0) throw error
+          return traces(method, params)
+        }
+        const { chain } = script
+        const block = await fetchBlock(chain.rpc, script.blocks[1]!.hash, sourceOf(chain))
+        for (let tries = 1; tries < most; tries++)
+          await assert.rejects(gatherNative(app, chain, [block]), { message: error.message })
+        const { store } = await gatherNative(app, chain, [block])
+        await app.db.transaction().execute(store)
+        const kinds = (await rows()).map(([, kind]) => kind)
+        await app.db.deleteFrom('transfers').execute()
+        return kinds
+      }
+      assert.deepEqual(await gathered(most - 1), ['FEE', 'VALUE', 'INTERNAL'])
+      assert.ok(!logged.includes('internal_transfers_missing'))
+      assert.deepEqual(await gathered(most), ['FEE', 'VALUE'])
+      assert.ok(logged.includes('internal_transfers_missing'))
+    })
 
   test('traces of old blocks that a node has no state for any more are missing, and those of newer ones are asked for', async () => {
     Object.assign(app.config, { NATIVE_HISTORY: 'traces' })
