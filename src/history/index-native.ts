@@ -33,6 +33,8 @@ const MAX_TRIES = 20
 const MAX_FAILING = 256
 /** How often what was abandoned for the block before is asked for: a network may have a way of its own with all of its blocks. */
 const TRIES_AFTER_ABANDONED = 1
+/** Blocks that are looked back at, once in a process, for whether the network logs native currency. */
+const MAX_BEFORE = 8
 /** Networks on which withdrawals of the consensus layer are of another coin: Gnosis and its test network pay a token. */
 const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 /** gas of a transaction that runs no code */
@@ -48,7 +50,8 @@ const WAYS = [fetchInternalFlat, fetchInternal]
 const learned = slot('how native currency is read', (chain: Chain) => ({
   source: sourceOf(chain),
   ways: WAYS,
-  hasLogs: false,
+  /** null: no block has said it since the start */
+  hasLogs: null as boolean | null,
   untraced: failing(),
   unread: failing(),
 }))
@@ -120,7 +123,7 @@ async function goodStart<T, R>(all: readonly T[], ask: (one: T) => Promise<R>): 
 
 function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch {
   const { ways, hasLogs } = learned.of(chain)
-  const isTold = hasLogs || (ways.length > 0 && app.config.NATIVE_HISTORY === 'traces')
+  const isTold = hasLogs === true || (ways.length > 0 && app.config.NATIVE_HISTORY === 'traces')
   const lastGap = read.findLast(({ hasInternal }) => !hasInternal)?.block.number
   const [first, last] = [read[0]!.block, read.at(-1)!.block]
   return { first, last, internalFrom: isTold ? (lastGap === undefined ? first.number : lastGap + 1) : null }
@@ -161,10 +164,29 @@ async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<Nat
   const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.ways.length > 0 && runsCode(block)
   const { native, answer } = await wholeOf(chain, block)
   memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
-  const isTold = memory.hasLogs || !runsCode(block)
-  const internal = isTold || !wantsTraces ? null : await tracesOf(app, chain, { block, answer })
+  const isQuiet = !runsCode(block)
+  const isAsked = wantsTraces && memory.hasLogs !== true && !isQuiet
+  const internal = isAsked ? await tracesOf(app, chain, { block, answer }) : null
+  if (internal === null && !isQuiet) memory.hasLogs ??= await loggedBefore(chain, block)
+  const isTold = memory.hasLogs === true || isQuiet
   const found = findNative(block, native, { receipts: block.receipts, internal })
   return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
+}
+
+/** Whether the network logs native currency, by the blocks before one that says nothing of it; false where they do not say it either. */
+async function loggedBefore(chain: Chain, { parentHash, number }: KeptBlock): Promise<boolean> {
+  try {
+    for (let hash = parentHash, left = Math.min(number, MAX_BEFORE); left > 0; left--) {
+      const block = await fetchBlock(chain.rpc, hash, learned.of(chain).source)
+      const said = logsNative(block, (await wholeOf(chain, block)).native.sent)
+      if (said !== null) return said
+      hash = block.parentHash
+    }
+  } catch (error) {
+    // A node may not have them any more; one that is away is waited for.
+    if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge || (error instanceof RpcError && !isHurried(error)))) throw error // prettier-ignore
+  }
+  return false
 }
 
 /** What a block says of native currency; asked for only where it came with the hashes of its transactions. */

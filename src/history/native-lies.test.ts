@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { beforeEach, suite, test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
+import { NATIVE_TRANSFER_LOGGER, TRANSFER_TOPIC } from '../abi/transfers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
 import { fetchBlock } from '../follower/fetch.ts'
 import { sourceOf } from '../follower/receipt-source.ts'
+import type { Hex } from '../ids.ts'
+import { openState } from '../state.ts'
 import { fromHex, fromWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
@@ -62,6 +65,28 @@ suite('native currency of nodes that lie, or are away', () => {
     }
     return { ...script.chain, rpc }
   }
+
+  test('a server that starts anew at a block without native currency knows by those before that the network logs it', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 2 })
+    const wordOf = (hex: string): Hex => `0x${hex.slice(2).padStart(64, '0')}`
+    const data = wordOf('0x3')
+    const logs = [{ address: NATIVE_TRANSFER_LOGGER, topics: [TRANSFER_TOPIC, STRANGER, addressOf(0xc0)].map((one, index) => (index === 0 ? one : wordOf(one))), data }] // prettier-ignore
+    const moving = { from: STRANGER, transfers: [], gasUsed: GAS, logs }
+    const silent = { from: STRANGER, transfers: [], gasUsed: GAS, reverted: true }
+    for (const made of [[moving, silent], [silent, silent], [moving]]) {
+      for (const one of made) script.mine(one)
+      await followed(script, indexTransfers, { ...script.chain, state: openState() })
+      assert.deepEqual(await coverage(), { from: 0, internalFrom: 0 })
+    }
+  })
+
+  test('nothing is known of a network whose blocks did not say whether it logs native currency', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 2 })
+    for (let count = 0; count < 12; count++)
+      script.mine({ from: STRANGER, transfers: [], gasUsed: GAS, reverted: true })
+    await followed(script, indexTransfers)
+    assert.deepEqual(await coverage(), { from: 0, internalFrom: null })
+  })
 
   test('what an account is paid for a block rests on receipts that are proven', async () => {
     const script = scriptedChain({ isDevelopment: true, finality: 2, miner: ALICE })
