@@ -96,12 +96,14 @@ const BATCH: Hex = '0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526
  * A chain in memory behind the `Rpc` of a node that does as it is told. Block 0 exists.
  * @param isDevelopment  a chain with a faucet, which may lose any number of blocks
  * @param everySeconds   what its blocks say of the time between them; by default that they come as they like
+ * @param miner          who makes its blocks
  */
 export function scriptedChain({
   finality = 12,
   isDevelopment = false,
   everySeconds,
-}: { finality?: Chain['finality']; isDevelopment?: boolean; everySeconds?: number } = {}): ScriptedChain {
+  miner = addressOf(0),
+}: { finality?: Chain['finality']; isDevelopment?: boolean; everySeconds?: number; miner?: Hex } = {}): ScriptedChain {
   const known = new Map<Hex, ScriptedBlock>()
   const faults: Faults = {
     isAway: false,
@@ -158,6 +160,7 @@ export function scriptedChain({
       const logs = made.flatMap(logsOf)
       const header: Record<string, Hex> = {
         ...EMPTY_HEADER,
+        miner,
         parentHash: parent?.hash ?? `0x${'00'.repeat(32)}`,
         transactionsRoot: transactionsRoot(made),
         receiptsRoot: receiptsRoot(receiptAnswers({ hash: EMPTY, transactions: made })),
@@ -316,7 +319,7 @@ const PLAIN_GAS = 21_000
 const TARGET = addressOf(0xc0)
 const EMPTY: Hex = `0x${'00'.repeat(32)}`
 const EMPTY_HEADER: Record<string, Hex> = {
-  ...{ sha3Uncles: EMPTY, miner: addressOf(0), stateRoot: EMPTY, difficulty: '0x0' },
+  ...{ sha3Uncles: EMPTY, stateRoot: EMPTY, difficulty: '0x0' },
   ...{ gasLimit: '0x1c9c380', gasUsed: '0x0', mixHash: EMPTY, nonce: '0x0000000000000000' },
 }
 

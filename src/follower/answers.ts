@@ -11,7 +11,7 @@ import {
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
-import type { Log, Receipt } from './block.ts'
+import { LOG_PLACES, type Log, type Receipt } from './block.ts'
 
 /** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
 export type RawBlock = Block & { logsBloom: string | null; transactionsRoot: string | null; transactions: Hex[] }
@@ -65,10 +65,12 @@ export function readLog(answer: unknown): Log {
   if (!Array.isArray(log.topics) || log.topics.length > 4) throw new InvalidResponse('a log has no list of topics')
   if (typeof log.data !== 'string' || log.data.length % 2 !== 0 || !/^0x[0-9a-f]*$/i.test(log.data))
     throw new InvalidResponse('a log has no data')
+  const logIndex = readNumber(log.logIndex, 'log index')
+  if (logIndex >= LOG_PLACES) throw new InvalidResponse('a log has a place that none can have')
   return {
     address: readAddress(log.address, 'address of a log'),
     topics: log.topics.map((topic) => readHash(topic, 'topic')),
     data: log.data as Hex,
-    logIndex: readNumber(log.logIndex, 'log index'),
+    logIndex,
   }
 }

@@ -75,7 +75,10 @@ export type Receipt = {
 /** What is known of a transaction without its receipt: who sent it, and what it logged. Whether it succeeded is not, unless it did. */
 export type Logged = Pick<Receipt, 'transactionHash' | 'from' | 'logs'> & { status: null }
 
-/** `logIndex` counts through the block. */
+/** Places that logs have in a block. No block has as many: behind them the history places native currency. */
+export const LOG_PLACES = 1_000_000_000
+
+/** `logIndex` counts through the block, below LOG_PLACES. */
 export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
 
 /** A block as it is kept for who comes behind: what it was proven by is not. */

@@ -157,7 +157,12 @@ suite('a whole block', () => {
     })
   }
 
-  for (const message of ['header not found', 'Block not found', 'resource not available']) {
+  for (const message of [
+    'header not found',
+    'Block not found',
+    'resource not available',
+    'historical state not available in path scheme yet',
+  ]) {
     test(`of a node that says ${message} is asked for again: the method is there, the block is not yet`, async () => {
       const { script, block } = mined(two)
       for (const code of [-32601, -32000]) {

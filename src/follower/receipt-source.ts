@@ -38,10 +38,10 @@ export const mayAskForLogs = ({ verification, hasBlockLogs = true }: ReceiptSour
 /** Nulls in a row after which receipts are asked for one by one: a node that is a moment late says null, too. */
 export const MAX_NULLS = 3
 
-/** Also nodes that know the method by number only: they call a hash a wrong parameter. */
+/** Also nodes that know the method by number only: they call a hash a wrong parameter. What a node lacks of one block is said of the block, or of its state. */
 export function lacksMethod(answer: unknown): boolean {
   if (!(answer instanceof RpcError)) return false
   const text = answer.message.replace(/(eth|debug|trace)_\w+/g, '')
-  if (/header|block|resource/i.test(text)) return false
+  if (/header|block|resource|state/i.test(text)) return false
   return [-32601, -32602].includes(answer.rpcCode) || /not (found|supported|available|exist)/i.test(text)
 }

@@ -40,7 +40,15 @@ function busyChain(): ScriptedChain {
 }
 
 suite('transfers of accounts that existed before', () => {
-  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
+  const { app, followed } = followerStage([
+    'accounts',
+    'blocks',
+    'cursors',
+    'transfers',
+    'tokens',
+    'backfills',
+    'coverage',
+  ])
 
   const addAccounts = async (addresses = ACCOUNTS) => {
     const rows = addresses.map((address) => ({
@@ -107,6 +115,24 @@ suite('transfers of accounts that existed before', () => {
       types.map(({ token_type }) => token_type),
       [20, 721, 1155],
     )
+  })
+
+  test('a past that lacks one block counts as complete only with it', async () => {
+    const script = busyChain()
+    await follow(script)
+    await addAccounts()
+    const covered = async () =>
+      (await app.db.selectFrom('coverage').select('account_id').where('covered_from', '=', 0).execute()).length
+    for (const [mined, next, count] of [
+      [0, 48, 0],
+      [2, 50, 0],
+      [1, 51, ACCOUNTS.length],
+    ] as const) {
+      for (let block = 0; block < mined; block++) script.mine()
+      await follow(script)
+      assert.equal((await fill(script)).nextBlock, next)
+      assert.equal(await covered(), count, String(next))
+    }
   })
 
   for (const [name, faults] of Object.entries({

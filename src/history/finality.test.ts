@@ -108,6 +108,10 @@ suite('the history at the edge of what is final, and of what failed', () => {
     // Below what was final, by an operator.
     const final = await pageWhile(script, () => move(3, 3), { finality: 'finalized' })
     assert.deepEqual([final.indexedTo, final.finalizedTo, final.entries], [3, 3, rowsTo(3, 3)])
+    // Rewound and followed again in between: what is above is there, and not final any more.
+    await move(10, 10)
+    const again = await pageWhile(script, () => app.db.updateTable('cursors').set({ finalized_number: 2 }).execute(), { finality: 'finalized' }) // prettier-ignore
+    assert.deepEqual([again.finalizedTo, again.entries], [2, rowsTo(2, 2)])
     const gone = await pageWhile(script, () => move(-1, -1))
     assert.deepEqual([gone.indexedTo, gone.finalizedTo, gone.entries, gone.nextCursor], [null, null, [], null])
   })

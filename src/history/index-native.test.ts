@@ -225,6 +225,17 @@ suite('native currency behind the follower', () => {
     ])
   })
 
+  test('stays complete where the newest block alone is reorganised', async () => {
+    const script = chainWith((_, hash) => traces(script, hash))
+    for (let count = 0; count < 3; count++) script.mine(sends)
+    await followed(script, indexTransfers)
+    script.lose(1)
+    script.mine(sends, sends)
+    await followed(script, indexTransfers)
+    assert.equal((await rows()).length, 4 * 3)
+    assert.deepEqual(await coverage(), { from: 0, internalFrom: 0 })
+  })
+
   test('begins anew where a program that does not know it has followed meanwhile', async () => {
     const script = chainWith((_, hash) => traces(script, hash))
     script.mine(sends)

@@ -120,6 +120,11 @@ suite('native currency where sources say different things', () => {
     await app.db.insertInto('history_cursors').values({ chain_id: 31_337, block_number: 90, block_hash: Buffer.alloc(32), epoch: 1 } as never).execute() // prettier-ignore
     const marks = [[-900, 10], [200, 20], [400, 30], [700, 40]] as const // prettier-ignore
     await app.db.insertInto('history_marks').values(marks.map(([seconds, block_number]) => ({ chain_id: 31_337, at: at(seconds), block_number }))).execute() // prettier-ignore
+    // What was noted of another network says nothing of this one.
+    await app.db
+      .insertInto('history_marks')
+      .values({ chain_id: 1, at: at(350), block_number: 3 })
+      .execute()
     const note = async (from: number, internal: number | null) => {
       await app.db.deleteFrom('native_coverage').execute()
       await app.db.insertInto('native_coverage').values({ chain_id: 31_337, from_block: from, from_at: at(-800), internal_from_block: internal, internal_from_at: internal === null ? null : at(-800), to_block: 90, to_hash: null }).execute() // prettier-ignore

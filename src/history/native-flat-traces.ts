@@ -3,7 +3,7 @@ import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { InternalTransfer } from './native-logs.ts'
-import { hasFailed } from './native-traces.ts'
+import { hasFailed, NotTracedYet } from './native-traces.ts'
 
 type Trace = { own: Record<string, unknown>; path: readonly number[] }
 
@@ -17,6 +17,7 @@ export async function fetchInternalFlat(
   { hash, number, receipts }: KeptBlock,
 ): Promise<InternalTransfer[][]> {
   const answer = await rpc.call('trace_block', [`0x${number.toString(16)}`])
+  if (answer === null) throw new NotTracedYet()
   if (!Array.isArray(answer)) throw new InvalidResponse('traces of a block are missing')
   const traces = receipts.map((): Trace[] => [])
   for (const one of answer) {

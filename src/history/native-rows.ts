@@ -1,3 +1,4 @@
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { FoundNative } from './native.ts'
@@ -7,9 +8,13 @@ import { DIRECTION, MAX_ROWS, type TransferRow } from './rows.ts'
 /** `token_type` of native currency in the table; it is no type of token. */
 export const NATIVE_TYPE_NUMBER = 1
 
+/** digits of 32 bytes */
+const WORD_DIGITS = 64
+
 /**
  * Rows of transfers of native currency, one for each of our accounts that takes part.
  * @param accounts  ids by address
+ * @throws InvalidResponse  where an amount is more than a balance can hold
  */
 export function nativeRows(
   block: KeptBlock,
@@ -57,4 +62,10 @@ function rowOf(
   }
 }
 
-const wordOf = (value: bigint): Hex => `0x${wordDigits(value)}`
+/** Fees and traces are a node's word: one that no balance can hold would stop the history at this block. */
+function wordOf(value: bigint): Hex {
+  const digits = wordDigits(value)
+  if (digits.length > WORD_DIGITS)
+    throw new InvalidResponse('an amount of native currency is more than a balance holds')
+  return `0x${digits}`
+}

@@ -4,6 +4,14 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { InternalTransfer } from './native-logs.ts'
 
+/** The node does not know the block, or its traces, yet. */
+export class NotTracedYet extends InvalidResponse {
+  constructor() {
+    super('the node has no traces of the block yet')
+    this.name = 'NotTracedYet'
+  }
+}
+
 /** frames of one transaction that are read; the EVM's own bound is its gas, about a million */
 const MAX_FRAMES = 2_000_000
 
@@ -14,6 +22,7 @@ const MAX_FRAMES = 2_000_000
  */
 export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Promise<InternalTransfer[][]> {
   const answer = await rpc.call('debug_traceBlockByHash', [hash, { tracer: 'callTracer' }])
+  if (answer === null) throw new NotTracedYet()
   if (!Array.isArray(answer) || answer.length !== receipts.length)
     throw new InvalidResponse('traces of transactions are missing')
   return answer.map((one: unknown, index) => {

@@ -1,5 +1,12 @@
 import type { Hex } from '../ids.ts'
-import type { BlockNative, KeptBlock, Logged, Receipt, SentNative } from '../follower/block.ts'
+import {
+  LOG_PLACES,
+  type BlockNative,
+  type KeptBlock,
+  type Logged,
+  type Receipt,
+  type SentNative,
+} from '../follower/block.ts'
 import { readNativeLogs, type InternalTransfer } from './native-logs.ts'
 
 /** What moved native currency. `FEE` leaves for nobody: what is burned and what the block's maker gets are one entry. */
@@ -20,7 +27,7 @@ export type FoundNative = {
  * The position of entries without a log in the order of a block: behind all of its logs. Those of a transaction at the first plus its place
  * in the block, by what they are and then as they were made; then the withdrawals, then the reward.
  */
-export const FIRST_NATIVE = 1_000_000_000
+export const FIRST_NATIVE = LOG_PLACES
 export const FIRST_WITHDRAWAL = 2_000_000_000
 const REWARD_PLACE = 2_100_000_000
 export const FEE_PLACE = 0

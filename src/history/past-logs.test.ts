@@ -50,6 +50,30 @@ test('a node that tells the truth is read', async () => {
   )
 })
 
+test('logs of other blocks than those asked for are not read, though the chain has them', async () => {
+  for (const [from, to] of [
+    [1, 1],
+    [2, 2],
+  ] as const)
+    // prettier-ignore
+    await assert.rejects(
+      () => {
+        const script = chainWithTransfers()
+        script.mine({ from: OURS, transfers: [{ type: 'ERC20', token: TOKEN, from: OURS, to: OTHER, items: [{ id: null, value: 7n }] }] }) // prettier-ignore
+        const { rpc } = script.chain
+        const every = { fromBlock: '0x0', toBlock: '0x2' }
+        const wide = {
+          ...rpc,
+          batch: (calls: { method: string; params: unknown[] }[]) =>
+            rpc.batch(calls.map(({ method, params }) => ({ method, params: method === 'eth_getLogs' ? [{ ...(params[0] as object), ...every }] : params }))), // prettier-ignore
+        }
+        return fetchPast(wide, { from, to, addresses: [OURS] })
+      },
+      { name: 'InvalidResponse', message: 'a log lies outside the range' },
+      String(from),
+    )
+})
+
 let blocksAsked = 0
 const nonsense: [string, Change][] = [
   ...[5, true, {}, 'no', []].map((answer): [string, Change] => [
@@ -81,6 +105,10 @@ const nonsense: [string, Change][] = [
     },
   ],
   ['a log of another chain', logsAs((log) => ({ ...log, blockHash: `0x${'ab'.repeat(32)}` }))],
+  [
+    'a log at a place that native currency has',
+    logsAs((log, index) => (index === 0 ? { ...log, logIndex: '0x3b9aca00' } : log)),
+  ],
   ['a log that was removed', logsAs((log) => ({ ...log, removed: true }))],
   ['a log below the range', logsAs((log) => ({ ...log, blockNumber: '0x0' }))],
   ['a log above the range', logsAs((log) => ({ ...log, blockNumber: '0x2' }))],

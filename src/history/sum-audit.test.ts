@@ -12,10 +12,27 @@ import { addressOf } from '../../test/scripted-chain.ts'
 import { ledgerChain } from '../../test/sums/chain.ts'
 import { CONTRACTS, GENESIS, STRANGERS, TOKENS } from '../../test/sums/generate.ts'
 import { indexTransfers } from './index-transfers.ts'
-import { auditSums, everyAccount } from './sum-audit.ts'
+import { auditSums, everyAccount, sampledAccounts } from './sum-audit.ts'
 
 const ALICE = addressOf(0xa_0000)
 const ALICE_ID = '00000000-0000-8000-8000-0000000000a1'
+
+test('samples are of every block from the first to the last, both included', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await db
+    .insertInto('accounts')
+    .values({ account_id: ALICE_ID, user_id: 'DEV-a', address: fromHex(ALICE) })
+    .execute()
+  const sampled = async (random: (below: number) => number, from: number, to: number) => {
+    const blocks: number[] = []
+    for await (const { block } of sampledAccounts(db, { count: 2, random, from, to })) blocks.push(block)
+    return blocks
+  }
+  assert.deepEqual(await sampled((below) => below - 1, 3, 7), [7, 7])
+  assert.deepEqual(await sampled(() => 0, 3, 7), [3, 3])
+  assert.deepEqual(await sampled((below) => below - 1, 7, 7), [7, 7])
+})
 
 suite('sums that cannot be made are counted as unknown', () => {
   type Known = { native: 'traces' | 'off'; areTokensWhole?: boolean; since?: number | null }

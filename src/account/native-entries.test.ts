@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import type { Caller } from '../http/bearer.ts'
+import { wordDigits, type Hex } from '../ids.ts'
+import { insertTransfers } from '../history/columns.ts'
+import { FIRST_NATIVE, FIRST_WITHDRAWAL, VALUE_PLACE } from '../history/native.ts'
+import { readNativePage } from '../history/native-page.ts'
+import { DIRECTION, type TransferRow } from '../history/rows.ts'
+import { fromHex } from '../store/bytes.ts'
+import { followerStage } from '../../test/follower-stage.ts'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { readNativeEntries } from './native-activity.ts'
+
+const ALICE = addressOf(0xa1)
+const ACCOUNT_ID = '00000000-0000-8000-8000-0000000000a1'
+const FRIEND: Hex = `0xabcde${'1'.repeat(31)}9876`
+const IMITATOR: Hex = `0xabcde${'2'.repeat(31)}9876`
+const ETHER = 10n ** 18n
+
+suite('entries of native currency for a person', () => {
+  const stage = followerStage(['accounts', 'blocks', 'cursors', 'history_cursors', 'transfers', 'tokens'])
+  const script = scriptedChain({ isDevelopment: true, finality: 2 })
+  const { chain } = script
+  const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), identityKeys: noIdentityKeys }) as App
+  const caller = {
+    ...{ userId: 'DEV-alice', accountId: ACCOUNT_ID, address: ALICE, clientId: 'demo', chainId: 31_337 },
+    ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
+  } as Caller
+  const wordOf = (value: bigint): Hex => `0x${wordDigits(value)}`
+  type Moved = { from: Hex; to: Hex; value: bigint } & Partial<Pick<TransferRow, 'logIndex' | 'batchIndex' | 'omitted'>>
+  const row = (blockNumber: number, { from, to, value, ...more }: Moved): TransferRow => ({
+    ...{ accountId: ACCOUNT_ID, blockNumber, logIndex: FIRST_NATIVE, batchIndex: VALUE_PLACE },
+    ...{ direction: to === ALICE ? DIRECTION.IN : DIRECTION.OUT, tokenType: 1, token: addressOf(0) },
+    ...{ sender: from, recipient: to, tokenId: null, value: wordOf(value), hash: wordOf(BigInt(blockNumber)) },
+    ...{ blockHash: wordOf(BigInt(blockNumber)), minedAt: 1_700_000_000 + blockNumber, isSpam: false, omitted: 0 },
+    ...more,
+  })
+  async function stored(...rows: TransferRow[]) {
+    const { db } = stage.app
+    await db.insertInto('accounts').values({ account_id: ACCOUNT_ID, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
+    while (script.blocks.length <= rows.length) script.mine()
+    await stage.followed(script, { isTrailing: true, onBlocks: async () => {}, onRetract: async () => {} })
+    await insertTransfers(db, chain, rows)
+  }
+
+  test('say what looks like spam, and what of a block has none of its own', async () => {
+    await stored(
+      row(1, { from: ALICE, to: FRIEND, value: ETHER }),
+      row(2, { from: IMITATOR, to: ALICE, value: 1n }),
+      row(3, { from: FRIEND, to: ALICE, value: ETHER, omitted: 7 }),
+      row(4, { from: addressOf(0), to: ALICE, value: 5n, logIndex: FIRST_WITHDRAWAL, batchIndex: 0 }),
+    )
+    const { entries } = await readNativeEntries(app(), caller, chain, { limit: 10 })
+    assert.deepEqual(
+      entries.map(({ kind, blockNumber, isSpam, omitted }) => [blockNumber, kind, isSpam, omitted]),
+      [
+        [4, 'WITHDRAWAL', false, 0],
+        [3, 'VALUE', false, 7],
+        [2, 'VALUE', true, 0],
+        [1, 'VALUE', false, 0],
+      ],
+    )
+  })
+
+  test('end with the page that has the last of them, also where that is full', async () => {
+    await stored(...[1, 2, 3, 4].map((block) => row(block, { from: FRIEND, to: ALICE, value: ETHER })))
+    const pages: number[][] = []
+    for (let cursor: string | null | undefined; cursor !== null;) {
+      const page = await readNativePage(app(), caller, 'DEV-alice', { limit: 2, cursor, direction: 'all' })
+      pages.push(page.entries.map(({ blockNumber }) => blockNumber))
+      cursor = page.nextCursor
+    }
+    assert.deepEqual(pages, [[4, 3], [2, 1]]) // prettier-ignore
+  })
+})
