@@ -1,9 +1,11 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { remember, replay } from '../../test/lost-tail.ts'
+import { encodeFunctionData, parseAbi } from 'viem'
+import { keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import { interruptSteps } from './crash-points.ts'
+import type { Hex } from '../ids.ts'
 import { readTransaction } from './read.ts'
 
 let world: Sponsored
@@ -38,5 +40,32 @@ test('an operation whose restore is broken off is restored whole, or not at all'
   })
   const again = await world.add(first, writer, 1, 'broken-off')
   assert.deepEqual([again.isReplay, again.answer.id], [true, answer.id])
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what was lost is told as it was signed, also where the network sends in another space by now', async () => {
+  const { first, house, dispatcher } = world
+  const writer = await world.poor('other-space')
+  const goBack = await remember(world)
+  const { answer } = await world.add(first, writer, 1, 'other-space')
+  await world.mine()
+  await goBack()
+  const other = (await world.rpc<Hex[]>('eth_accounts'))[1]!
+  const abi = parseAbi(['function setSponsor(address, bool)'])
+  await world.rpc('eth_sendTransaction', { from: other, to: dispatcher, data: encodeFunctionData({ abi, args: [house.address, true] }) }) // prettier-ignore
+  await world.mine()
+  const before = first.chain.gasSpace!
+  first.chain.gasSpace = other
+  try {
+    const again = await world.add(first, writer, 1, 'other-space')
+    assert.deepEqual([again.isReplay, again.answer.operation?.id], [true, answer.operation!.id])
+  } finally {
+    first.chain.gasSpace = before
+  }
+  await until('it is told as done', async () => {
+    await keep(world)
+    await world.mine()
+    return ['MINED', 'FINALIZED'].includes((await readTransaction(first.app, writer, answer.id)).state)
+  })
   assert.equal(await world.countOf(writer), 1n)
 })
