@@ -130,6 +130,23 @@ test('without a grant, by one for another sponsor, address or amount, or by a us
   assert.equal((await ask(mine.name, { to: mine.to, amount: String(2n * COIN), grant: small })).state, 'ASKED')
 })
 
+test('what was refused is not sent by who asks for something else with its grant', async () => {
+  const { name, to, address } = await house()
+  const text = await grant({ name, to })
+  await ask(name, { to, amount: String(20n * COIN), grant: text })
+  assert.match((await round(text)).refusal!, /^insufficient_funds/)
+  await world.rpc('anvil_setBalance', address, `0x${(30n * COIN).toString(16)}`)
+  await world.mine()
+  for (const amount of ['1', null]) {
+    await assert.rejects(ask(name, { to, amount, grant: text }), pointing('/grant'))
+    assert.equal((await round(text)).state, 'REFUSED')
+  }
+  await world.mine()
+  assert.equal(await balanceOf(to), 0n)
+  await ask(name, { to, amount: String(20n * COIN), grant: text })
+  assert.equal((await round(text)).state, 'SUBMITTED')
+})
+
 test('what cannot be asked for is refused with its place, and frozen sponsors send nothing back', async () => {
   const { name, to, userId } = await house()
   const text = await grant({ name, to })
