@@ -6,7 +6,8 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
-import { fromWord } from '../store/bytes.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, fromWord } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -102,6 +103,29 @@ test('a write that is repeated while it waits is packed once, and nobody beside 
   const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', same.accountId).executeTakeFirstOrThrow() // prettier-ignore
   assert.equal((await world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()).length, 1)
   for (const writer of [one, two, same, beside]) assert.equal(await world.countOf(writer), 1n)
+})
+
+test('no node is given what is not stored, with all that it carries', async () => {
+  const writer = await world.poor('stored-first')
+  const stored: number[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') {
+      const rows = await world.db
+        .selectFrom('attempts as a')
+        .innerJoin('carried as c', 'c.transaction_id', 'a.transaction_id')
+        .innerJoin('operations as o', 'o.outer_id', 'a.transaction_id')
+        .select('o.id')
+        .where('a.raw', '=', fromHex(params[0] as Hex))
+        .where('o.account_id', '=', writer.accountId)
+        .execute()
+      stored.push(rows.length)
+    }
+    return next()
+  })
+  const { answer } = await add(writer)
+  assert.deepEqual([...new Set(stored)], [1])
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
 })
 
 test('a restored operation delegates where its account did not, also by the authorization of another that was never sent', async () => {
