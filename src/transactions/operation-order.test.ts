@@ -149,6 +149,21 @@ test('what was to delegate before it and is cancelled is not relied on', async (
   assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
 })
 
+test('what was to delegate before it and was reverted whole is not relied on', async () => {
+  const writer = await world.poor('reverted-before')
+  const { answer } = await add(writer)
+  const outer = (await rowOf(answer.id)).outer_id!
+  const set = (state: 'REVERTED' | 'SUBMITTED') => world.db.updateTable('transactions').set({ state }).where('id', '=', outer).execute() // prettier-ignore
+  await set('REVERTED')
+  const second = await add(writer, 2)
+  const { authorizations } = await world.db.selectFrom('transactions').select('authorizations').where('id', '=', (await rowOf(second.answer.id)).outer_id!).executeTakeFirstOrThrow() // prettier-ignore
+  assert.deepEqual(authorizations?.map(({ from }) => from), [writer.address]) // prettier-ignore
+  await set('SUBMITTED')
+  await world.mine()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 3n)
+})
+
 test('a nonce that was given back below the delegation is not taken without it', async () => {
   const [writer, refused] = [await world.poor('below'), await world.poor('below-refused')]
   const gate = Promise.withResolvers<void>()

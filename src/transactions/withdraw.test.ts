@@ -8,7 +8,7 @@ import { accountIdOf, type Hex } from '../ids.ts'
 import { askAt } from '../signer/ask-operator.ts'
 import { adminSocketIn } from '../signer/socket.ts'
 import { verifyStore } from '../signer/verify.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, fromWord } from '../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
@@ -92,7 +92,10 @@ test('all that is there goes but what open transactions and the fee take', async
   const { name, to, address } = await house()
   const text = await grant({ name, to })
   await ask(name, { to, grant: text })
-  const { wei } = await round(text)
+  const { wei, transactionId } = await round(text)
+  // So that its fee can be raised once.
+  const { gas_limit: gas, max_fee: price } = await world.db.selectFrom('attempts').select(['gas_limit', 'max_fee']).where('transaction_id', '=', transactionId!).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal(BigInt(wei!) + 2n * BigInt(gas) * fromWord(price!), 10n * COIN)
   await world.mine()
   assert.equal(await balanceOf(to), BigInt(wei!))
   const left = await balanceOf(address)
