@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { toEventSelector } from 'viem'
 import { world, type World } from '../../test/world.ts'
+import { readGasContracts } from '../gas/contracts.ts'
 
 /** `NETWORK_GAS=sponsor npm start`: the whole program, with what it has from its first block. */
 let here: World
 before(async () => void (here = await world({ NETWORK_GAS: 'sponsor' })))
 after(() => here?.close())
 
+const SPONSOR_SET = toEventSelector('SponsorSet(address,address,bool)')
 const ADD = { abi: 'mint(address to, uint256 amount) public', args: ['', '5'] }
 
 test('the first write of a person who has nothing works, and costs them nothing', async () => {
@@ -58,6 +61,14 @@ test('it starts again with what it had', async () => {
     args: [here.alice.address, '1'],
   })
   assert.equal(body.state, 'MINED')
+  // Its right among it, which is not given once more.
+  const { dispatcher } = readGasContracts()
+  const logs = await here.rpc<unknown[]>('eth_getLogs', {
+    address: dispatcher,
+    topics: [SPONSOR_SET],
+    fromBlock: '0x0',
+  })
+  assert.equal(logs.length, 1)
 })
 
 test('a contract of NETWORK_TOPUP_CONTRACTS is written to by the account itself, which a sponsor tops up', async () => {

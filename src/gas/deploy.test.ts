@@ -77,6 +77,16 @@ for (const [name, open] of Object.entries(evms))
         )
       }))
 
+    test('a transaction of ours that was reverted is said, and does not count as done', () =>
+      apart(async () => {
+        await deploy()
+        const reverted: AskChain = async (method, params) => {
+          const said = await ask<object | null>(method, params)
+          return (method === 'eth_getTransactionReceipt' && said !== null ? { ...said, status: '0x0' } : said) as never
+        }
+        await assert.rejects(deploy(reverted, [accountOf('a fourth').hex]), /was reverted/)
+      }))
+
     test('other code at an address is refused, of one byte too', () =>
       apart(async () => {
         await deploy()

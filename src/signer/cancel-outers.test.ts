@@ -144,6 +144,19 @@ test('who is frozen uses nothing up, and a fee is bounded as one that nobody’s
   await assert.rejects(signer.cancelOuter(cancel({ gas: '450000', maxFeePerGas: '3000', maxPriorityFeePerGas: '300' })), denied('max-raise')) // prettier-ignore
 })
 
+test('cancels of a sponsor’s nonces cost together what a network’s hour allows, whoever asks for them', async (t) => {
+  const { signer, operations, authorizations, outer, cancel, problems } = await carried(t, {
+    SIGNER_MAX_FILL_FEE_WEI: '1',
+    SIGNER_MAX_UNATTENDED_FEE_WEI: String(2n * 120_000n * 2_000n - 1n),
+  })
+  await signer.signOuter(outer(operations, { nonce: 6, authorizations }))
+  await signer.cancelOuter(cancel())
+  const next = { intentId: 'outer_6', nonce: 6 }
+  await assert.rejects(signer.cancelOuter(cancel(next)), denied('max-unattended-fee'))
+  await signer.cancelOuter(cancel({ ...next, gas: '119999' }))
+  assert.deepEqual(problems(), [])
+})
+
 test('what is recorded of it is verified: ids that are not in what it takes the place of are a fault', async (t) => {
   const { signer, cancel, folder, problems } = await carried(t)
   await signer.cancelOuter(cancel())

@@ -126,6 +126,15 @@ test('a cancel that comes too late changes nothing: what carried the operation w
   await assert.rejects(cancel(writer, answer.id), refusedWith('not_cancellable'))
 })
 
+test('a cancel of what a block has, which this server has not seen yet, is refused as too late', async () => {
+  const writer = await delegated('just-mined')
+  const { answer } = await add(writer, 2)
+  await world.rpc('evm_mine')
+  await assert.rejects(cancel(writer, answer.id), refusedWith('not_cancellable'))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 3n])
+})
+
 test('a person who cancels the write in which they delegate has delegated all the same, and what relies on it is done', async () => {
   const writer = await world.poor('cancels-delegation')
   const first = await add(writer)

@@ -8,11 +8,13 @@ import type { Writer } from '../../test/writing.ts'
 import type { Hex } from '../ids.ts'
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { carriersOf } from './carriers.ts'
 import { interruptSteps } from './crash-points.ts'
 import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
 import { reopenOperations, settleOperations } from './settle-operations.ts'
+import { tendOperations } from './tend-operations.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
 
@@ -86,6 +88,15 @@ test('a number that the signer refuses is passed over, and so are those that a r
   assert.deepEqual([await stateOf(writer, again.id), await world.countOf(writer)], ['MINED', 7n])
 })
 
+test('a node that fails when it is asked which sponsors carry is asked again by the next write', async () => {
+  const { app, chain, misbehave } = await world.replica()
+  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
+  misbehave((method, _params, next) => (method === 'eth_getCode' ? Promise.reject(new Error('the node is away')) : next())) // prettier-ignore
+  await assert.rejects(carriersOf(app, chain))
+  misbehave(null)
+  assert.ok((await carriersOf(app, chain)).length > 0)
+})
+
 test('an account that is not delegated any more delegates again with the write after the one that failed by it', async () => {
   const writer = await world.poor('undelegated')
   for (let write = 0; write < 2; write++) {
@@ -157,6 +168,34 @@ for (const [what, stop] of [
     assert.match(await stateOf(writer, answer.id), /MINED|FINALIZED/)
     assert.equal(await world.countOf(writer), 1n)
   })
+
+test('what waits behind a nonce that its sponsor cannot pay is sent by another, too', async () => {
+  if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  const writer = await world.poor('behind')
+  await add(writer)
+  await world.mine()
+  const ids = [(await add(writer, 2)).answer.id, (await add(writer, 4)).answer.id]
+  const outersOf = async () => Promise.all(ids.map(async (id) => (await rowOf(id)).outer_id!))
+  const [stuck, behind] = await outersOf()
+  assert.notEqual(stuck, behind)
+  const { chain_id, sender, nonce, hash } = await world.db.selectFrom('transactions').selectAll().where('id', '=', stuck!).executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.insertInto('waits').values({ ...{ chain_id, sender, nonce: nonce!, hash }, trouble: 'insufficient_funds' }).execute() // prettier-ignore
+  await age(world.first.app, 40)
+  const payer = world.first.app.signer
+  world.first.app.signer = {
+    ...payer,
+    signOuter: (request) =>
+      request.from.toLowerCase() === toHex(sender) ? Promise.reject(new AppError('account_frozen', 'The account is frozen.')) : payer.signOuter(request), // prettier-ignore
+  }
+  await tendOperations(world.first.app, world.first.chain)
+  world.first.app.signer = payer
+  const moved = await outersOf()
+  assert.ok(moved[0] !== stuck && moved[1] !== behind, 'both go into another one')
+  await world.db.deleteFrom('waits').where('sender', '=', sender).execute()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 7n)
+})
 
 test('an id that was used up for another account does nothing of the write: it has failed, and is never told as done', async () => {
   const writer = await world.poor('elsewhere')

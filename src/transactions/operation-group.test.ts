@@ -9,7 +9,7 @@ import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { EVERYONE, spentOfBudget, spentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
-import { bindOperation, type OperationBinding } from './bind-operation.ts'
+import { bindOperation, claimOperation, unbind, type OperationBinding } from './bind-operation.ts'
 import { interruptSteps } from './crash-points.ts'
 
 /** Operations that arrive together: they share a commit, a transaction, and nothing else. */
@@ -146,6 +146,18 @@ test('a number that another has keeps nobody else from being bound, and reserves
   ])
   assert.deepEqual(ends, ['sequence is taken', 'bound'])
   assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 20n)
+})
+
+test('what another request took up is not unbound by the one that bound it; else it gives back what it reserved', async () => {
+  const { app } = world.first
+  const writer = await world.poor('taken-up')
+  const [taken, own] = [bindingOf(writer), bindingOf(writer)]
+  for (const binding of [taken, own]) assert.equal(await bind(binding), 'bound')
+  assert.ok(await claimOperation(app.db, taken))
+  for (const binding of [taken, own]) await unbind(app, binding)
+  assert.deepEqual([(await rowOf(taken.id))?.claims, await rowOf(own.id)], [2, undefined])
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 10n)
+  assert.equal(await claimOperation(app.db, own), false)
 })
 
 test('a group that dies in its commit has bound nobody, and reserved nothing', async () => {

@@ -6,7 +6,8 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
-import { fromWord } from '../store/bytes.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, fromWord } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -104,6 +105,29 @@ test('a write that is repeated while it waits is packed once, and nobody beside 
   for (const writer of [one, two, same, beside]) assert.equal(await world.countOf(writer), 1n)
 })
 
+test('no node is given what is not stored, with all that it carries', async () => {
+  const writer = await world.poor('stored-first')
+  const stored: number[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') {
+      const rows = await world.db
+        .selectFrom('attempts as a')
+        .innerJoin('carried as c', 'c.transaction_id', 'a.transaction_id')
+        .innerJoin('operations as o', 'o.outer_id', 'a.transaction_id')
+        .select('o.id')
+        .where('a.raw', '=', fromHex(params[0] as Hex))
+        .where('o.account_id', '=', writer.accountId)
+        .execute()
+      stored.push(rows.length)
+    }
+    return next()
+  })
+  const { answer } = await add(writer)
+  assert.deepEqual([...new Set(stored)], [1])
+  await world.mine()
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+})
+
 test('a restored operation delegates where its account did not, also by the authorization of another that was never sent', async () => {
   const writer = await world.poor('restored-second')
   const goBack = await remember(world.first.app)
@@ -123,6 +147,21 @@ test('what was to delegate before it and is cancelled is not relied on', async (
   const second = await add(writer, 2)
   await world.mine()
   assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('what was to delegate before it and was reverted whole is not relied on', async () => {
+  const writer = await world.poor('reverted-before')
+  const { answer } = await add(writer)
+  const outer = (await rowOf(answer.id)).outer_id!
+  const set = (state: 'REVERTED' | 'SUBMITTED') => world.db.updateTable('transactions').set({ state }).where('id', '=', outer).execute() // prettier-ignore
+  await set('REVERTED')
+  const second = await add(writer, 2)
+  const { authorizations } = await world.db.selectFrom('transactions').select('authorizations').where('id', '=', (await rowOf(second.answer.id)).outer_id!).executeTakeFirstOrThrow() // prettier-ignore
+  assert.deepEqual(authorizations?.map(({ from }) => from), [writer.address]) // prettier-ignore
+  await set('SUBMITTED')
+  await world.mine()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 3n)
 })
 
 test('a nonce that was given back below the delegation is not taken without it', async () => {

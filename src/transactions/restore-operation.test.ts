@@ -1,10 +1,14 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { remember, replay } from '../../test/lost-tail.ts'
+import { encodeFunctionData, parseAbi } from 'viem'
+import { keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import { interruptSteps } from './crash-points.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
 import { readTransaction } from './read.ts'
+import { restoreOperation } from './restore-operation.ts'
 
 let world: Sponsored
 before(async () => {
@@ -38,5 +42,50 @@ test('an operation whose restore is broken off is restored whole, or not at all'
   })
   const again = await world.add(first, writer, 1, 'broken-off')
   assert.deepEqual([again.isReplay, again.answer.id], [true, answer.id])
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what carried a lost operation is there before it is: while the signer does not say it, neither is', async () => {
+  const { app, chain } = world.first
+  const writer = await world.poor('carrier-first')
+  const goBack = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  await goBack()
+  const { signer } = app
+  const away = new AppError('signer_unavailable', 'The signer is away.')
+  app.signer = { ...signer, recall: (asked) => ('nonce' in asked ? Promise.reject(away) : signer.recall(asked)) }
+  await assert.rejects(restoreOperation(app, chain, answer.id), away)
+  const rowsOf = () => world.db.selectFrom('operations').select('outer_id').where('id', '=', answer.id).execute()
+  assert.deepEqual(await rowsOf(), [])
+  app.signer = signer
+  assert.ok(await restoreOperation(app, chain, answer.id))
+  assert.notEqual((await rowsOf())[0]!.outer_id, null)
+  await world.mine()
+})
+
+test('what was lost is told as it was signed, also where the network sends in another space by now', async () => {
+  const { first, house, dispatcher } = world
+  const writer = await world.poor('other-space')
+  const goBack = await remember(world)
+  const { answer } = await world.add(first, writer, 1, 'other-space')
+  await world.mine()
+  await goBack()
+  const other = (await world.rpc<Hex[]>('eth_accounts'))[1]!
+  const abi = parseAbi(['function setSponsor(address, bool)'])
+  await world.rpc('eth_sendTransaction', { from: other, to: dispatcher, data: encodeFunctionData({ abi, args: [house.address, true] }) }) // prettier-ignore
+  await world.mine()
+  const before = first.chain.gasSpace!
+  first.chain.gasSpace = other
+  try {
+    const again = await world.add(first, writer, 1, 'other-space')
+    assert.deepEqual([again.isReplay, again.answer.operation?.id], [true, answer.operation!.id])
+  } finally {
+    first.chain.gasSpace = before
+  }
+  await until('it is told as done', async () => {
+    await keep(world)
+    await world.mine()
+    return ['MINED', 'FINALIZED'].includes((await readTransaction(first.app, writer, answer.id)).state)
+  })
   assert.equal(await world.countOf(writer), 1n)
 })

@@ -52,8 +52,9 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )
-      const { sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row
-      const signed = { sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash }
+      // Its space, too: the network may send in another one by now.
+      const { space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
+      const signed = { space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
       // Another that has its number now was never signed for it, and gets another when it is.
       await db
         .updateTable('operations')

@@ -76,7 +76,7 @@ export async function settleOperations(
   )
 }
 
-/** An id is of the space: whoever may send there can use up ours for an account of their own. */
+/** An id is of the space: who may send there can use up ours for an account of their own. */
 const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
 
 type PlacedEvent = { event: OperationEvent; afterLog: number; eventLog: number }

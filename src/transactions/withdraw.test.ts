@@ -8,7 +8,7 @@ import { accountIdOf, type Hex } from '../ids.ts'
 import { askAt } from '../signer/ask-operator.ts'
 import { adminSocketIn } from '../signer/socket.ts'
 import { verifyStore } from '../signer/verify.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, fromWord } from '../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
@@ -92,7 +92,10 @@ test('all that is there goes but what open transactions and the fee take', async
   const { name, to, address } = await house()
   const text = await grant({ name, to })
   await ask(name, { to, grant: text })
-  const { wei } = await round(text)
+  const { wei, transactionId } = await round(text)
+  // So that its fee can be raised once.
+  const { gas_limit: gas, max_fee: price } = await world.db.selectFrom('attempts').select(['gas_limit', 'max_fee']).where('transaction_id', '=', transactionId!).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal(BigInt(wei!) + 2n * BigInt(gas) * fromWord(price!), 10n * COIN)
   await world.mine()
   assert.equal(await balanceOf(to), BigInt(wei!))
   const left = await balanceOf(address)
@@ -128,6 +131,23 @@ test('without a grant, by one for another sponsor, address or amount, or by a us
   await assert.rejects(ask(mine.name, { to: mine.to, amount: '1', grant: small }), pointing('/grant'))
   await assert.rejects(ask(other.name, { to: mine.to, amount: String(2n * COIN), grant: small }), pointing('/grant'))
   assert.equal((await ask(mine.name, { to: mine.to, amount: String(2n * COIN), grant: small })).state, 'ASKED')
+})
+
+test('what was refused is not sent by who asks for something else with its grant', async () => {
+  const { name, to, address } = await house()
+  const text = await grant({ name, to })
+  await ask(name, { to, amount: String(20n * COIN), grant: text })
+  assert.match((await round(text)).refusal!, /^insufficient_funds/)
+  await world.rpc('anvil_setBalance', address, `0x${(30n * COIN).toString(16)}`)
+  await world.mine()
+  for (const amount of ['1', null]) {
+    await assert.rejects(ask(name, { to, amount, grant: text }), pointing('/grant'))
+    assert.equal((await round(text)).state, 'REFUSED')
+  }
+  await world.mine()
+  assert.equal(await balanceOf(to), 0n)
+  await ask(name, { to, amount: String(20n * COIN), grant: text })
+  assert.equal((await round(text)).state, 'SUBMITTED')
 })
 
 test('what cannot be asked for is refused with its place, and frozen sponsors send nothing back', async () => {

@@ -53,7 +53,16 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     db
       .insertInto('withdrawals')
       .values({ grant_id: grant, ...row })
-      .onConflict((on) => on.column('grant_id').doUpdateSet({ refusal: null }))
+      .onConflict((on) =>
+        // Only as it was: what was refused is not begun again by who asks for something else.
+        on
+          .column('grant_id')
+          .doUpdateSet({ refusal: null })
+          .where('withdrawals.chain_id', '=', row.chain_id)
+          .where('withdrawals.sponsor_id', '=', row.sponsor_id)
+          .where('withdrawals.target', '=', target)
+          .where('withdrawals.amount', 'is not distinct from', row.amount),
+      )
       .execute(),
   )
   const known = await retrying(() =>

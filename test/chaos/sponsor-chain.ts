@@ -1,14 +1,18 @@
 import { toEventSelector } from 'viem'
-import { readEvents } from '../../src/gas/events.ts'
 import type { Hex } from '../../src/ids.ts'
 import { readChain, readReceipts, type Canonical, type Log, type MinedTx, type Receipt } from './transactions-chain.ts'
 import type { Part, Write } from './transactions-client.ts'
+import { saidBy } from './sponsor-events.ts'
 import { GAS, type Sponsors } from './sponsor-world.ts'
 import { TRANSFER } from './transactions-balances.ts'
 import type { ChaosWorld } from './transactions-world.ts'
 
-/** What the dispatcher said of an id, and in which transaction. */
-export type Settled = { tx: MinedTx; event: { kind: 'Done' | 'Cancelled' } | { kind: 'Failed'; reason: Hex } }
+/** What the dispatcher said of an id, of whose operation, and in which transaction. */
+export type Settled = {
+  tx: MinedTx
+  account: Hex | null
+  event: { kind: 'Done' | 'Cancelled' } | { kind: 'Failed'; reason: Hex }
+}
 
 /** What the canonical chain says of operations: by the dispatcher's events, and by what contracts logged that something was done. */
 export type OnChain = {
@@ -25,8 +29,6 @@ export type OnChain = {
 /** An operation as it stands in the calldata of a transaction that somebody gave to the node. */
 export type Packed = { id: Hex; account: Hex; deadline: number; bytes: Hex }
 
-const idOf = (space: Hex, sequence: bigint): Hex => `${space}${sequence.toString(16).padStart(24, '0')}`
-
 export async function readOnChain(world: ChaosWorld, sponsors: Sponsors): Promise<OnChain> {
   const chain = await readChain(world)
   const later = chain.transactions.filter(({ block }) => block.number > world.firstBlock)
@@ -35,15 +37,12 @@ export async function readOnChain(world: ChaosWorld, sponsors: Sponsors): Promis
   for (const tx of later) {
     const { succeeded, logs } = receipts.get(tx.hash)!
     if (!succeeded) continue
-    for (const event of readEvents(GAS.dispatcher, logs)) {
-      if (event.kind === 'Skipped') continue
-      const id = idOf(event.space, event.sequence)
-      const { kind } = event
-      settled.set(id, [
-        ...(settled.get(id) ?? []),
-        { tx, event: kind === 'Failed' ? { kind, reason: event.reason } : { kind } },
-      ])
-    }
+    for (const { id, account, ...event } of saidBy(GAS.dispatcher, logs))
+      if (event.kind !== 'Skipped')
+        settled.set(id, [
+          ...(settled.get(id) ?? []),
+          { tx, account, event: { ...event, kind: event.kind } as Settled['event'] },
+        ])
   }
   const own = new Set(sponsors.accounts.map(({ address }) => address))
   return {

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { readFailure } from '../../src/gas/events.ts'
 import type { Hex } from '../../src/ids.ts'
 import { inParallel } from './transactions-answers.ts'
 import { doesNothing, readBack, type Write } from './transactions-client.ts'
 import { slotOf, type Check, type Tell } from './transactions-evidence.ts'
 import { checkOf, highestOffered, untilFollowed, type Verdict } from './transactions-oracle.ts'
 import { effectsOf, isGivenUp, packedOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
+import { errorOf } from './sponsor-events.ts'
 import { judgeReplays } from './sponsor-replays.ts'
 import { gatherSponsored, judgeKeptKeys, judgeSponsoredRows } from './sponsor-rows.ts'
 import { judgePurses } from './sponsor-purses.ts'
@@ -114,6 +114,8 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
     const [settled] = said.settled.get(operation.id) ?? []
     const state = told?.body.state ?? told?.body.code ?? 'nothing'
     const expected = expectedOf(write, settled, isGivenUp(said, packed.get(operation.id)))
+    if (settled !== undefined && ![null, write.account.address].includes(settled.account))
+      tell('wrong', `${name} was told ${operation.id}, which is used for ${settled.account}`)
     if (expected === null)
       return tell('lost', `${name} was told ${operation.id}, the chain says ${sayOf(settled)}, the service ${state}`)
     if (!expected.includes(state)) tell('wrong', `${name} is ${state}, the chain says ${sayOf(settled)}`)
@@ -126,9 +128,9 @@ async function look(world: ChaosWorld, writes: Write[], sponsors: Sponsors): Pro
 }
 
 const sayOf = (settled: Settled | undefined): string =>
-  settled === undefined ? 'nothing' : `${settled.event.kind} ${'reason' in settled.event ? readFailure(settled.event.reason).error : ''} in ${settled.tx.hash}` // prettier-ignore
+  settled === undefined ? 'nothing' : `${settled.event.kind} ${'reason' in settled.event ? errorOf(settled.event.reason) : ''} in ${settled.tx.hash}` // prettier-ignore
 
-const isUndelegated = ({ event }: Settled): boolean => event.kind === 'Failed' && readFailure(event.reason).error === 'NotDelegated' // prettier-ignore
+const isUndelegated = ({ event }: Settled): boolean => event.kind === 'Failed' && errorOf(event.reason) === 'NotDelegated' // prettier-ignore
 
 /**
  * What a told write may be, by what the dispatcher said of its id; null: it is lost. Without a word of the dispatcher it has to have failed
@@ -142,10 +144,11 @@ function expectedOf(write: Write, settled: Settled | undefined, isCarriedNoMore:
     if (event.kind === 'Done') return ['MINED', 'FINALIZED']
     return write.isCancelAsked ? ['CANCELLED'] : null
   }
-  const { error } = readFailure(event.reason)
+  const error = errorOf(event.reason)
   if (error === 'CallFailed') return write.mayFail ? ['REVERTED'] : null
   // Its time was over when it came into a block; or what its account delegated by was lost, and came behind it.
-  return error === 'Expired' || error === 'NotDelegated' ? ['FAILED'] : null
+  if (error === 'Expired') return settled.tx.block.timestamp > write.answer!.operation!.deadline ? ['FAILED'] : null
+  return error === 'NotDelegated' ? ['FAILED'] : null
 }
 
 /** Each effect is one that was asked for, once, and there exactly where the dispatcher says that its operation was done. */

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Selectable } from 'kysely'
 import { BATCH_ROUTE } from '../../src/contracts/write-batch.ts'
 import { WRITE_ROUTE } from '../../src/contracts/write.ts'
-import { readFailure } from '../../src/gas/events.ts'
 import { accountIdOf, transactionIdOf, type Hex } from '../../src/ids.ts'
 import { toHex } from '../../src/store/bytes.ts'
 import type { Database } from '../../src/store/rows.ts'
@@ -12,6 +11,7 @@ import { gather, type Evidence, type Tell } from './transactions-evidence.ts'
 import { judgePrices } from './transactions-money.ts'
 import { judgeRows } from './transactions-rows.ts'
 import { isGivenUp, packedOf, partsOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
+import { errorOf } from './sponsor-events.ts'
 import type { Sponsors } from './sponsor-world.ts'
 import type { Account, ChaosWorld } from './transactions-world.ts'
 
@@ -109,7 +109,7 @@ function judgeOperation(evidence: SponsoredEvidence, row: OperationRow, tell: Te
 
 function stateOf(event: Settled['event'], isFinal: boolean): string {
   if (event.kind !== 'Failed') return event.kind === 'Cancelled' ? 'CANCELLED' : isFinal ? 'FINALIZED' : 'MINED'
-  const { error } = readFailure(event.reason)
+  const error = errorOf(event.reason)
   return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
 }
 
