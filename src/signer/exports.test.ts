@@ -555,6 +555,28 @@ test('one altered record stops no freeze: it reaches everyone it names, and that
   assert.deepEqual(exports.open().exports, [])
 })
 
+test('verify finds a key that left without its request, by that of another, or before its delay was over, also where the signer itself wrote it', async (t) => {
+  const { ask, keys, clock, db, ledger, kek, folder } = await world(t)
+  const problems = async () =>
+    (await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.filter((one) =>
+      one.startsWith('Keys that left'),
+    )
+  const { id, readyAt } = await ask()
+  const leave = (userId: string, at: number, request: string | null = id) => {
+    const { address } = keys.ofUser(userId)!
+    db.exec('BEGIN')
+    ledger.append({ at, kind: 'export', userId, address, rule: 'export-by-person', tokenId: 't', evidence: JSON.stringify({ request }) }) // prettier-ignore
+    db.exec('COMMIT')
+  }
+  leave(ALICE, readyAt!)
+  assert.deepEqual(await problems(), [])
+  leave(ALICE, readyAt! - 1)
+  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 1.'])
+  leave(BOB, readyAt!)
+  leave(ALICE, clock.at + DAY, 'another')
+  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 3.'])
+})
+
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {
   const place = await makePlace()
   let signer = await startSigner(place)
