@@ -188,6 +188,10 @@ test('the master key and the store are never in reach of a backup, and no file i
     const { code, err } = await run(place, 'backup', ...words)
     assert.deepEqual([code, why.test(err)], [1, true], err)
   }
+  // The one that is to take over opens what a later backup has.
+  const next = { env: { ...place.env, SIGNER_KEK_NEXT_FILE: join(backups, 'next') } }
+  const beside = await run(next, 'backup', '--to', join(backups, 'c.age'), '--recipient', recipient)
+  assert.match(beside.err, /The master key \(KEK\) lies in the folder of --to/)
   assert.deepEqual(readdirSync(backups).toSorted(), ['b.age', 'b.age.json'])
   const mine = join(place.folder, 'mine')
   const [made, again] = [await run(place, 'create-backup-key', mine), await run(place, 'create-backup-key', mine)]

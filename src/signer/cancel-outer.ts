@@ -71,7 +71,10 @@ function judgeNow(
   // Once more: a freeze may have come since.
   freezes.assertMoves({ chainId, userId: sponsor.userId })
   inside.assertUnattended()
-  if (caller !== null) assertNotSuspended(freezes, caller.clientId)
+  if (caller !== null) {
+    freezes.assertMoves({ chainId, userId: caller.userId })
+    assertNotSuspended(freezes, caller.clientId)
+  }
   const slot = { chainId, address: sponsor.address, nonce }
   const facts = factsOf(inside, { slot, account: sponsor, hasToken: true, intentId })
   const { attempts } = facts

@@ -7,6 +7,8 @@ import { artefact } from '../../test/gas/stage.ts'
 import { ALICE, ask, CHAIN_ID, refusal, SOMEWHERE } from '../../test/spawned-signer.ts'
 import { HOUSE, SPACE, sponsored } from '../../test/sponsored-world.ts'
 import { readGasContracts } from '../gas/contracts.ts'
+import { cancelOuter } from './cancel-outer.ts'
+import { Refusal } from './refusal.ts'
 import { frozenEntry, revoked, type CancelOuterRequest, type Hex } from './wire.ts'
 
 const { dispatcher } = readGasContracts()
@@ -166,4 +168,26 @@ test('what is recorded of it is verified: ids that are not in what it takes the 
   db.exec(`UPDATE ledger SET rule = 'default-allow' WHERE kind = 'send'`)
   db.close()
   assert.ok(problems().some((problem) => problem.includes('it cancels what carries no operations')))
+})
+
+test('a freeze of the person that comes while the cancel waits for its turn holds for it', async () => {
+  let isFrozen = false
+  const frozen = (userId: string) => {
+    if (isFrozen && userId === ALICE) throw new Refusal('account_frozen', 'frozen')
+  }
+  const inside = {
+    keys: { ofAddress: () => ({ userId: HOUSE, address: Buffer.alloc(20, 1) }) },
+    tokens: { check: () => ({ userId: ALICE, clientId: 'shop', chainId: CHAIN_ID, scopes: ['contracts:write'] }) },
+    limits: { chains: null, maxFeeWei: 10n ** 18n },
+    freezes: { assertMoves: ({ userId }: { userId: string }) => frozen(userId), isApplicationFrozen: () => false },
+    assertUnattended: () => {},
+    now: () => 0,
+    group: async (_order: number, job: () => unknown) => {
+      isFrozen = true
+      return job()
+    },
+  }
+  const house = `0x${'01'.repeat(20)}` as const
+  const request = { intentId: 'outer_5', chainId: CHAIN_ID, from: house, nonce: 5, gas: '120000', authorizations: [], maxFeePerGas: '2000', maxPriorityFeePerGas: '200', sequences: ['0'], accessToken: 'token' } // prettier-ignore
+  await assert.rejects(cancelOuter(inside as never, request), { code: 'account_frozen' })
 })

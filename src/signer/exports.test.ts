@@ -7,6 +7,7 @@ import { exportJWK, generateKeyPair } from 'jose'
 import { computeAddress } from 'ethers'
 import { exportTokens } from '../../test/export-tokens.ts'
 import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
+import { askAt } from './ask-operator.ts'
 import { openExportChain } from './export-chain.ts'
 import { openExportRecords, type ExportRecord } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
@@ -20,6 +21,7 @@ import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { LedgerDamaged, Refusal } from './refusal.ts'
 import { openSigningLog } from './signing-log.ts'
+import { adminSocketIn } from './socket.ts'
 import { openStore } from './store.ts'
 import { openWitness } from './witness.ts'
 import { verifyStoreWith } from './verify.ts'
@@ -553,6 +555,28 @@ test('one altered record stops no freeze: it reaches everyone it names, and that
   assert.deepEqual(exports.open().exports, [])
 })
 
+test('verify finds a key that left without its request, by that of another, or before its delay was over, also where the signer itself wrote it', async (t) => {
+  const { ask, keys, clock, db, ledger, kek, folder } = await world(t)
+  const problems = async () =>
+    (await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.filter((one) =>
+      one.startsWith('Keys that left'),
+    )
+  const { id, readyAt } = await ask()
+  const leave = (userId: string, at: number, request: string | null = id) => {
+    const { address } = keys.ofUser(userId)!
+    db.exec('BEGIN')
+    ledger.append({ at, kind: 'export', userId, address, rule: 'export-by-person', tokenId: 't', evidence: JSON.stringify({ request }) }) // prettier-ignore
+    db.exec('COMMIT')
+  }
+  leave(ALICE, readyAt!)
+  assert.deepEqual(await problems(), [])
+  leave(ALICE, readyAt! - 1)
+  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 1.'])
+  leave(BOB, readyAt!)
+  leave(ALICE, clock.at + DAY, 'another')
+  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 3.'])
+})
+
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {
   const place = await makePlace()
   let signer = await startSigner(place)
@@ -624,5 +648,47 @@ test('the list has requests under way, the newest where there are too many, and 
     clock.at += DAY
     await take(id!)
     assert.equal(exports.open().total, lapse === 0 ? 500 : 0)
+  }
+})
+
+test('the program: what a policy freezes keeps its keys, from its person and from the operator who takes all of them', async (t) => {
+  const place = await makePlace()
+  const file = join(place.folder, 'policy.json')
+  const more = {
+    SIGNER_EXPORT: 'on',
+    SIGNER_EXPORT_DELAY_SECONDS: '0',
+    SIGNER_EXPORT_ALL: 'on',
+    SIGNER_POLICY_FILE: file,
+  }
+  const put = (version: number, freeze: object) =>
+    writeFileSync(file, JSON.stringify({ version, freeze, rules: [{ name: 'rest', effect: 'allow' }] }))
+  put(1, {})
+  let signer = await startSigner(place, { more })
+  t.after(async () => {
+    await signer.end('SIGKILL')
+    place.clear()
+  })
+  for (const userId of [ALICE, BOB]) await signer.createAccount({ userId })
+  const recipient = newKeyPair().getPublicKey('base64url')
+  const { id } = await signer.askKey({ token: await place.exportToken(ALICE, 'ask') })
+  const taken = async () =>
+    signer.takeKey({ token: await place.exportToken(ALICE, 'take', { request: id, recipient }) })
+  const all = () =>
+    askAt<{ keys: unknown[]; refused: unknown[] }>(adminSocketIn(place.env.SIGNER_DIR!), {
+      verb: 'exportKeys',
+      request: { recipient, batch: 'b', after: 0 },
+    })
+  for (const [version, freeze, code, given] of [
+    [2, { users: [ALICE] }, 'account_frozen', 1],
+    [3, { chains: [1] }, 'policy_denied', 0],
+    [4, { everything: true }, 'policy_denied', 0],
+  ] as const) {
+    await signer.end('SIGTERM')
+    put(version, freeze)
+    signer = await startSigner(place, { more })
+    await assert.rejects(taken(), refusal(code))
+    await assert.rejects(signer.askKey({ token: await place.exportToken(ALICE, 'ask') }), refusal(code))
+    const { keys, refused } = await all()
+    assert.deepEqual([keys.length, refused.length], [given, 2 - given], code)
   }
 })

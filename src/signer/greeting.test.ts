@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { isContinued, isIncluded } from '../../test/merkle.ts'
 import { ALICE, ask, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { askAt } from './ask-operator.ts'
 import { connectSigner } from './client.ts'
 import { readSignedHead } from './wire.ts'
 
@@ -16,6 +17,9 @@ function accept(place: Place, ...args: string[]): string {
 
 const size = (head: string | null) => readSignedHead(head!)!.size
 const bytes = (hexes: string[]) => hexes.map((one) => Buffer.from(one, 'hex'))
+
+/** What a client has beside the verbs. */
+const OF_CLIENT = new Set(['identity', 'bringRevocations', 'head', 'rememberHead', 'close', 'stderr', 'pid', 'ended', 'end', 'stdin']) // prettier-ignore
 
 test('a folder restored as a whole is found at the first request of who kept a head, and accepted by its operator', async (t) => {
   const { place, signer, address, accessToken, again } = await world(t)
@@ -46,6 +50,11 @@ test('a folder restored as a whole is found at the first request of who kept a h
   await older.end('SIGTERM')
   const restarted = await again()
   await assert.rejects(restarted.health(), isFound)
+  // Each verb of its own; `prove` says where the ledger ends, and `greeting` is what found it.
+  const verbs = [...Object.keys(restarted).filter((verb) => !OF_CLIENT.has(verb)), 'revocations']
+  assert.ok(verbs.length >= 20, verbs.join())
+  for (const verb of verbs.filter((one) => one !== 'prove'))
+    await assert.rejects(askAt(place.env.SIGNER_SOCKET!, { verb, request: {} }), /older than what it has answered for/, verb) // prettier-ignore
   await restarted.end('SIGTERM')
 
   const shown = accept(place)

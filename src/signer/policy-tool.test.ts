@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
@@ -19,6 +19,7 @@ import { ALICE, ask, CHAIN_ID, makePlace, refusal, startSigner, world } from '..
 import { until } from '../../test/until.ts'
 import { readPolicy } from './policy/document.ts'
 import { describePolicy, findDoubts } from './policy/words.ts'
+import { readPolicyTrust, writePolicyTrust } from './policy-trust.ts'
 
 const DEFAULT = fileURLToPath(new URL('../../docs/examples/policy.json', import.meta.url))
 const REST = { name: 'rest', effect: 'allow' }
@@ -157,7 +158,8 @@ test('in production a policy is in force by two of three keys, and only a freeze
   const offers = ['a', 'b', 'c'].flatMap((name) => ['--offer', at(`${name}.pub`)])
   const accepts = keys.flatMap((key) => ['--accept', key])
   assert.match(run('policy-keys.ts', [...offers, ...accepts], env).err, /--threshold is missing/)
-  assert.match(run('policy-keys.ts', [...offers, ...accepts, '--threshold', '4'], env).err, /from 1 to 3/)
+  for (const threshold of ['4', '0', '1.5', 'two'])
+    assert.match(run('policy-keys.ts', [...offers, ...accepts, '--threshold', threshold], env).err, /from 1 to 3/)
   assert.match(run('policy-keys.ts', ['--accept', keys[0]!, '--threshold', '1'], env).err, /No offered key/)
   const kept = run('policy-keys.ts', [...offers, ...accepts, '--threshold', '2'], env)
   assert.match(kept.out, /^(trusted {6}[\w-]{43}\n){3}A policy needs 2 of 3 signatures\.\n$/)
@@ -260,4 +262,17 @@ test('a draft that is replayed refuses what it freezes; raises and cancels cost 
     assert.equal(lines[5], '5 of 5 signatures with a token would have been refused.')
   }
   assert.deepEqual(replayed({ freeze: { users: ['DISCORD-9'], chains: [1], clients: ['game'] } }), [none])
+})
+
+test('a file of trusted keys that asks for no signature, or for more than there are keys, is unreadable', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }) as { x: string }
+  const key = { kty: 'OKP', crv: 'Ed25519', x } as const
+  writePolicyTrust(folder, { threshold: 1, keys: [key] })
+  assert.deepEqual(readPolicyTrust(folder), { threshold: 1, keys: [key] })
+  for (const threshold of [0, -1, 2, 0.5]) {
+    writePolicyTrust(folder, { threshold, keys: [key] })
+    assert.throws(() => readPolicyTrust(folder), /The keys for policies are unreadable/, String(threshold))
+  }
 })

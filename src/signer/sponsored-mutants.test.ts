@@ -48,7 +48,7 @@ const MUTANTS: SourceMutant[] = [
   ],
   ['a person’s token uses up ids of others', 'cancel-outer.ts', 'held?.userId !== caller!.userId', 'held === null', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
   ['ids are used up at no token', 'cancel-outer.ts', "attempts.every(({ kind }) => kind !== 'cancel')", 'attempts.length === 0', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
-  ['a frozen person’s token uses ids up', 'cancel-outer.ts', 'freezes.assertMoves({ chainId, userId: caller.userId })', '', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
+  ['a frozen person’s token uses ids up', 'cancel-outer.ts', 'freezes.assertMoves({ chainId, userId: caller.userId })\n    assertNotSuspended', 'assertNotSuspended', 'cancel-outers', 'while the cancel waits'], // prettier-ignore
   ['a person’s token agrees to what a sponsor pays', 'cancel-outer.ts', 'agreed, hasToken: false }', 'agreed, hasToken: caller !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
   ['the fee of a cancel is agreed to for the next', 'cancel-outer.ts', 'clientId: null, tokenId: null }', "clientId: null, tokenId: caller?.tokenId ?? null }", 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
