@@ -231,6 +231,17 @@ suite('a page of a history without spam', () => {
     assert.deepEqual(seen, expected)
   })
 
+  test('a page that is just full is the last one where nothing stands behind it, or nothing but spam', async () => {
+    const [short, spammed] = [newAccount(), newAccount()]
+    await store([1, 2].map((blockNumber) => rowOf(short, { blockNumber })))
+    const spam = [1, 2, 3].map((blockNumber) => rowOf(spammed, { blockNumber, token: CLAIMS }))
+    await store([...spam, ...[4, 5].map((blockNumber) => rowOf(spammed, { blockNumber }))])
+    for (const one of [short, spammed]) {
+      const { shown, next } = await page(one, { limit: 2 })
+      assert.deepEqual([shown.length, next], [2, null])
+    }
+  })
+
   test('a cursor stays good when the verdict about its row changes', async () => {
     const one = newAccount()
     await store([paid(one, 1), ...[10, 11, 12, 13].map((block) => dust(one, block))])

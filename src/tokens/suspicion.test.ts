@@ -48,6 +48,10 @@ suite('a token is suspected by its own words', () => {
     ['USDC', '', 60, ['same_symbol']],
     ['usdc ✔', 'Circle USDC', 60, ['same_symbol']],
     ['USDC', 'Under Sea Diving Club', 25, ['same_symbol']],
+    // Its name is said, or begun, and not in two letters.
+    ['USDC', 'USD Coin (Bridged)', 60, ['same_symbol']],
+    ['USDC', 'USD Co', 60, ['same_symbol']],
+    ['USDC', 'US', 25, ['same_symbol']],
     ['ETH', 'Ether', 60, ['same_symbol']],
     ['USDC.e', 'USD Coin', 20, ['same_symbol']],
     ['USDT', 'Tether USD', 0, []],
@@ -71,6 +75,19 @@ suite('a token is suspected by its own words', () => {
     assert.equal(suspect('USDC', 'claim at https://usdc.gift', { address: USDC }).points, 0)
     assert.equal(suspect('USDC', 'USDC', { tokenType: 'ERC721' }).points, 0)
     assert.equal(suspect('ＵＳＤＣ', 'USDC', { tokenType: 'ERC721' }).points, 80)
+  })
+
+  test('a known token whose symbol has no letters, or that has no name, makes no other one suspicious by that', () => {
+    const other: Hex = '0x7171717171717171717171717171717171717171'
+    const beside = (symbol: string, name: string) =>
+      knownTokens(new Map([[other, { symbol, name }]]), { symbol: 'ETH', name: 'Ether' })
+    const token = { address: '0x7070707070707070707070707070707070707070', tokenType: 'ERC20' } as const
+    const points = (words: { symbol: string; name: string }, list: ReturnType<typeof beside>) =>
+      suspectToken({ ...token, ...words }, list).points
+    assert.equal(points({ symbol: '🚀', name: 'Rocket' }, beside('🔥', 'Fire')), 0)
+    assert.equal(points({ symbol: '', name: '' }, beside('🔥', 'Fire')), 0)
+    assert.equal(points({ symbol: 'ABC', name: '' }, beside('XYZ', '')), 0)
+    assert.equal(points({ symbol: 'XYZ', name: 'Another thing' }, beside('XYZ', '')), 25)
   })
 
   test('longest names that are kept are read in no time', () => {
