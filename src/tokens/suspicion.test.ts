@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
@@ -70,6 +71,22 @@ suite('a token is suspected by its own words', () => {
     test(`${symbol || '(none)'}, ${name || '(none)'}: ${points}`, () => {
       assert.deepEqual(suspect(symbol, name), { points, reasons })
     })
+
+  test('docs/guides/spam.md says the points that are given for words', async () => {
+    const page = await readFile(new URL('../../docs/guides/spam.md', import.meta.url), 'utf8')
+    const told = (reason: string) => new RegExp(`^\\| \`${reason}\` \\| (.*)$`, 'm').exec(page)![1]!
+    const points = (symbol: string, name: string) => suspect(symbol, name).points
+    const row = (reason: string, text: string) => assert.ok(told(reason).startsWith(text), `${told(reason)}: ${text}`)
+    row('look_alike_symbol', `${points('ＷＥＴＨ', 'x')} |`)
+    row('same_symbol', `${points('USDC', '')} |`)
+    const [other, alone] = [points('USDC', 'Under Sea Diving Club'), points('USDC.e', 'USD Coin')]
+    assert.ok(told('same_symbol').includes(`${other} if the name says something else, ${alone} for the name alone`))
+    const links = ['https://x', 'example.org/x', 'yearn.finance'].map((name) => points('X', name))
+    row('link_in_name', `${links.join(', ')} |`)
+    const lures = ['Claim your reward', 'Staked Reward', 'Reward Voucher $500'].map((name) => points('X', name))
+    row('lure_in_name', `${lures[0]}, ${lures[1]} to ${lures[2]} |`)
+    row('mixed_scripts', `${points('X', 'МеtаMаsk')} |`)
+  })
 
   test('a known token has no points whatever it calls itself, and a collection may share the symbol of a currency', () => {
     assert.equal(suspect('USDC', 'claim at https://usdc.gift', { address: USDC }).points, 0)
