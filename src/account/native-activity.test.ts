@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
+import type { AccountOwner } from '../oauth/account/slices.ts'
+import { toWord } from '../store/bytes.ts'
 import { openBrowser, textOf } from '../../test/rehearsal.ts'
 import { en } from '../texts/en.ts'
 import { until } from '../../test/until.ts'
 import { world, type Person, type World } from '../../test/world.ts'
+import { accountReads } from './reads.ts'
 
 const OUTSIDE: Hex = '0x1c7d4b196cb0c7b01d743fbc6116a902379c7238'
 const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
@@ -157,6 +160,42 @@ test('what was sent before the history looked at native currency is listed from 
   const both = await see(`${COINS}&direction=out`)
   assert.equal(both.match(/−0\.125 ETH/g)?.length, 1, both)
   assert.match(both, /−0\.125 ETH.*−0\.25 ETH/s)
+})
+
+test('pages of the history and of our own record follow each other, also where one of them gives a page nothing', async () => {
+  const { account_id } = await accountOf(nell)
+  const sent = await nell.post('/v1/tokens/transfers?wait=mined', { tokenType: 'NATIVE', amount: '0.0625', toAddress: OUTSIDE }) // prettier-ignore
+  assert.ok(sent.status < 300, JSON.stringify(sent.body))
+  const ofIt = () =>
+    here.app.db.selectFrom('transfers').select('hash').where('account_id', '=', account_id).where('token_type', '=', 1)
+      .where('value', '=', toWord(62_500_000_000_000_000n)).execute() // prettier-ignore
+  await until('it is in the history', async () => (await ofIt()).length === 1)
+  const [{ hash }] = (await ofIt()) as [{ hash: Uint8Array }]
+  await here.app.db.deleteFrom('transfers').where('account_id', '=', account_id).where('hash', '=', hash).execute()
+  const reads = accountReads(here.app)
+  const owner = { accountId: account_id, userId: nell.userId, address: nell.address.toLowerCase() } as AccountOwner
+  const through = async (limit: number) => {
+    const seen: string[] = []
+    let cursor: string | null | undefined
+    for (let pages = 0; cursor !== null; pages++) {
+      assert.ok(pages < 100, 'it leads on and on')
+      const page = await reads.readNativeTransfers(owner, 31_337, {
+        limit,
+        cursor: cursor ?? undefined,
+        direction: 'all',
+      })
+      seen.push(...page.entries.map(({ amount, direction, at }) => `${direction} ${amount.value} ${at.getTime()}`))
+      cursor = page.nextCursor
+    }
+    return seen
+  }
+  const all = await through(100)
+  // The newest and one behind sixty of the history are of our own record.
+  assert.equal(all.filter((one) => /^OUT (62500000000000000|250000000000000000) /.test(one)).length, 2, all.join('\n'))
+  assert.equal(new Set(all).size, all.length)
+  const came = await reads.readNativeTransfers(owner, 31_337, { limit: 62, direction: 'in' })
+  assert.deepEqual([came.entries.length, came.nextCursor], [62, null], 'what is just full leads to no empty page')
+  for (const limit of [1, 2, 7, all.length - 1, all.length]) assert.deepEqual(await through(limit), all, `${limit}`)
 })
 
 test('a network whose native currency is not looked at, or not what contracts pay out, says so on both pages', async () => {

@@ -119,6 +119,25 @@ suite('a page of a history without spam', () => {
     assert.deepEqual(await blocks(one), [5])
   })
 
+  test('a verdict follows the words of a token: it comes when the token takes another name, and goes with that name', async () => {
+    const one = newAccount()
+    const token = addressOf(0x73)
+    const named = async (symbol: string, name: string) => {
+      const words = { symbol, name, state: 'KNOWN' as const, attempts: 1, retry_at: null, decimals: 6 }
+      await app.db
+        .insertInto('tokens')
+        .values({ chain_id: CHAIN_ID, address: fromHex(token), token_type: 20, ...words })
+        .onConflict((on) => on.columns(['chain_id', 'address']).doUpdateSet(words))
+        .execute()
+      return blocks(one)
+    }
+    await store([rowOf(one, { blockNumber: 5, token })])
+    assert.deepEqual(await named('ABC', 'Abc'), [5])
+    assert.deepEqual(await named('USDC', 'USD Coin'), [])
+    assert.deepEqual(await named('ABC', 'visit abc-drop.com to claim'), [])
+    assert.deepEqual(await named('ABC', 'Abc'), [5])
+  })
+
   test('whom the person paid tells a write too, of native currency, and the imitator is none once it was paid', async () => {
     const one = newAccount()
     await store([dust(one, 5)])
@@ -229,6 +248,17 @@ suite('a page of a history without spam', () => {
       place = next
     }
     assert.deepEqual(seen, expected)
+  })
+
+  test('a page that is just full is the last one where nothing stands behind it, or nothing but spam', async () => {
+    const [short, spammed] = [newAccount(), newAccount()]
+    await store([1, 2].map((blockNumber) => rowOf(short, { blockNumber })))
+    const spam = [1, 2, 3].map((blockNumber) => rowOf(spammed, { blockNumber, token: CLAIMS }))
+    await store([...spam, ...[4, 5].map((blockNumber) => rowOf(spammed, { blockNumber }))])
+    for (const one of [short, spammed]) {
+      const { shown, next } = await page(one, { limit: 2 })
+      assert.deepEqual([shown.length, next], [2, null])
+    }
   })
 
   test('a cursor stays good when the verdict about its row changes', async () => {

@@ -193,6 +193,11 @@ suite('GET /v1/users/:userId/history', () => {
     }
     assert.deepEqual(await wished(), [ALICE_ID], 'what is not here is filled for those first who looked for it')
     await app.db.deleteFrom('backfill_wishes').execute()
+    const { BACKFILL } = app.config
+    Object.assign(app.config, { BACKFILL: 'off' })
+    await get(ALICE_PATH)
+    assert.deepEqual(await wished(), [], 'nobody fills it')
+    Object.assign(app.config, { BACKFILL })
     await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 0 })
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '0')
     assert.deepEqual(await wished(), [])

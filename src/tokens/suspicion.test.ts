@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
@@ -48,6 +49,10 @@ suite('a token is suspected by its own words', () => {
     ['USDC', '', 60, ['same_symbol']],
     ['usdc ✔', 'Circle USDC', 60, ['same_symbol']],
     ['USDC', 'Under Sea Diving Club', 25, ['same_symbol']],
+    // Its name is said, or begun, and not in two letters.
+    ['USDC', 'USD Coin (Bridged)', 60, ['same_symbol']],
+    ['USDC', 'USD Co', 60, ['same_symbol']],
+    ['USDC', 'US', 25, ['same_symbol']],
     ['ETH', 'Ether', 60, ['same_symbol']],
     ['USDC.e', 'USD Coin', 20, ['same_symbol']],
     ['USDT', 'Tether USD', 0, []],
@@ -67,10 +72,39 @@ suite('a token is suspected by its own words', () => {
       assert.deepEqual(suspect(symbol, name), { points, reasons })
     })
 
+  test('docs/guides/spam.md says the points that are given for words', async () => {
+    const page = await readFile(new URL('../../docs/guides/spam.md', import.meta.url), 'utf8')
+    const told = (reason: string) => new RegExp(`^\\| \`${reason}\` \\| (.*)$`, 'm').exec(page)![1]!
+    const points = (symbol: string, name: string) => suspect(symbol, name).points
+    const row = (reason: string, text: string) => assert.ok(told(reason).startsWith(text), `${told(reason)}: ${text}`)
+    row('look_alike_symbol', `${points('ＷＥＴＨ', 'x')} |`)
+    row('same_symbol', `${points('USDC', '')} |`)
+    const [other, alone] = [points('USDC', 'Under Sea Diving Club'), points('USDC.e', 'USD Coin')]
+    assert.ok(told('same_symbol').includes(`${other} if the name says something else, ${alone} for the name alone`))
+    const links = ['https://x', 'example.org/x', 'yearn.finance'].map((name) => points('X', name))
+    row('link_in_name', `${links.join(', ')} |`)
+    const lures = ['Claim your reward', 'Staked Reward', 'Reward Voucher $500'].map((name) => points('X', name))
+    row('lure_in_name', `${lures[0]}, ${lures[1]} to ${lures[2]} |`)
+    row('mixed_scripts', `${points('X', 'МеtаMаsk')} |`)
+  })
+
   test('a known token has no points whatever it calls itself, and a collection may share the symbol of a currency', () => {
     assert.equal(suspect('USDC', 'claim at https://usdc.gift', { address: USDC }).points, 0)
     assert.equal(suspect('USDC', 'USDC', { tokenType: 'ERC721' }).points, 0)
     assert.equal(suspect('ＵＳＤＣ', 'USDC', { tokenType: 'ERC721' }).points, 80)
+  })
+
+  test('a known token whose symbol has no letters, or that has no name, makes no other one suspicious by that', () => {
+    const other: Hex = '0x7171717171717171717171717171717171717171'
+    const beside = (symbol: string, name: string) =>
+      knownTokens(new Map([[other, { symbol, name }]]), { symbol: 'ETH', name: 'Ether' })
+    const token = { address: '0x7070707070707070707070707070707070707070', tokenType: 'ERC20' } as const
+    const points = (words: { symbol: string; name: string }, list: ReturnType<typeof beside>) =>
+      suspectToken({ ...token, ...words }, list).points
+    assert.equal(points({ symbol: '🚀', name: 'Rocket' }, beside('🔥', 'Fire')), 0)
+    assert.equal(points({ symbol: '', name: '' }, beside('🔥', 'Fire')), 0)
+    assert.equal(points({ symbol: 'ABC', name: '' }, beside('XYZ', '')), 0)
+    assert.equal(points({ symbol: 'XYZ', name: 'Another thing' }, beside('XYZ', '')), 25)
   })
 
   test('longest names that are kept are read in no time', () => {
