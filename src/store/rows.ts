@@ -2,10 +2,8 @@ import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { Hex } from '../ids.ts'
 import type { ExplorerTemplates, Quota, TransactionState, OuterAuthorization, Transition } from './column-values.ts'
 
-/**
- * The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
- * (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
- */
+// The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
+// (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
 type Bytes = Uint8Array
 type Time = ColumnType<Date, Date | string, Date | string>
 type MaybeTime = ColumnType<Date | null, Date | string | null | undefined, Date | string | null>

@@ -4,6 +4,7 @@ import { age, rememberWithBlocks, replay } from '../../test/lost-tail.ts'
 import { randomOf } from '../../test/random.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import type { Replica, Writer } from '../../test/writing.ts'
+import { underDeadline } from '../deadline.ts'
 import { fromWord } from '../store/bytes.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction } from './change.ts'
@@ -14,6 +15,9 @@ import { readTransaction } from './read.ts'
  * Random schedules: people write through two replicas that die at any step, the node loses what it was given, blocks are
  * reorganised, the database goes back, with what it knows of blocks. Every write adds a bit of its own to the person's number on the chain: one that is done twice, or
  * that is said to be done and is not, is seen in the sum.
+ *
+ * In mixed schedules people have coins, and what they write to is named now and then as a contract to which accounts send themselves, by one replica
+ * earlier than by the other.
  */
 let world: Sponsored
 let replicas: Replica[]
@@ -27,120 +31,148 @@ before(async () => {
 after(() => world?.close())
 
 const STEPS: Step[] = ['in-bind-operation', 'after-bind-operation', 'after-sign-operation', 'after-bind-outer', 'after-sign-outer', 'in-store-outer', 'after-store-outer', 'after-broadcast', 'before-answer-operation', 'before-repack', 'before-expire', 'in-block', 'in-retract'] // prettier-ignore
+/** And of what accounts send themselves. */
+const MIXED_STEPS: Step[] = [...STEPS, 'in-bind', 'after-bind', 'after-sign', 'after-store', 'before-answer']
 const SEEDS = (process.env.STORM_SEEDS ?? '11 12 13').split(' ').map(Number)
+const MIXED_SEEDS = (process.env.MIXED_STORM_SEEDS ?? '21 22').split(' ').filter(Boolean).map(Number)
 const ROUNDS = Number(process.env.STORM_ROUNDS ?? 60)
 const PEOPLE = 5
+/** milliseconds: a block comes only when the schedule has one, so nothing waits for it */
+const WAITS_MS = 5_100
 
 type Written = { writer: Writer; bit: bigint; key: string; id: string | null; wantsCancel: boolean }
 
-for (const [turn, seed] of SEEDS.entries())
-  test(`people write once, whatever dies and whatever is lost; schedule ${seed}`, { timeout: 300_000 }, async (t) => {
-    const below = randomOf(seed)
-    // How often a node is asked depends on time: what it loses decides nothing else.
-    const loses = randomOf(seed + 1)
-    const one = <T>(of: readonly T[]): T => of[below(of.length)]!
-    const people: Writer[] = []
-    for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
-    const writes: Written[] = []
-    const bits = new Map<Writer, bigint>()
-    let goBack: (() => Promise<void>) | null = null
-    let isLossy = false
-    let lost = 0
-    const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
-      if (!isLossy || method !== 'eth_sendRawTransaction' || loses(2) === 0) return next()
-      throw new Error('the node is away')
-    }
-    for (const replica of replicas) replica.misbehave(lossy)
+const SCHEDULES = [
+  ...SEEDS.map((seed) => ({ seed, isMixed: false })),
+  ...MIXED_SEEDS.map((seed) => ({ seed, isMixed: true })),
+]
 
-    async function ask(write: Written): Promise<void> {
-      try {
-        const { answer } = await world.add(one(replicas), write.writer, Number(write.bit), write.key)
-        assert.ok(write.id === null || write.id === answer.id, 'a key answers one id')
-        write.id = answer.id
-      } catch (error) {
-        if (error instanceof assert.AssertionError) throw error
+for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
+  test(
+    `people write once, whatever dies and whatever is lost; ${isMixed ? 'mixed ' : ''}schedule ${seed}`,
+    { timeout: 300_000 },
+    async (t) => {
+      const below = randomOf(seed)
+      // How often a node is asked depends on time: what it loses decides nothing else.
+      const loses = randomOf(seed + 1)
+      const one = <T>(of: readonly T[]): T => of[below(of.length)]!
+      const people: Writer[] = []
+      for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
+      if (isMixed) for (const { address } of people) await world.rpc('anvil_setBalance', address, '0xde0b6b3a7640000')
+      // Deeper than a reorganisation reaches.
+      for (let block = 0; block < 4; block++) await world.mine()
+      const writes: Written[] = []
+      const bits = new Map<Writer, bigint>()
+      let goBack: (() => Promise<void>) | null = null
+      let isLossy = false
+      let lost = 0
+      const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
+        if (!isLossy || method !== 'eth_sendRawTransaction' || loses(2) === 0) return next()
+        throw new Error('the node is away')
       }
-    }
-    async function keepAll(): Promise<void> {
-      for (const replica of replicas) {
-        const keeper = replica.keeper()
-        await keeper.round()
-        await keeper.stop()
-      }
-    }
+      for (const replica of replicas) replica.misbehave(lossy)
 
-    for (let round = 0; round < ROUNDS; round++) {
-      const what = below(22)
-      if (what < 8) {
-        // Some at once, so that they share transactions; one of them may die, and what is in it with it.
-        if (below(3) === 0) {
-          const [step, replica] = [one(STEPS), one(replicas)]
-          let left = 1
-          interruptSteps(replica.app, (reached) => {
-            if (reached === step && left-- > 0) throw new Error('killed')
-          })
+      async function ask(write: Written): Promise<void> {
+        try {
+          const replica = one(replicas)
+          const send = () => world.add(replica, write.writer, Number(write.bit), write.key)
+          const { answer } = await (isMixed ? underDeadline(performance.now() + WAITS_MS, send) : send())
+          assert.ok(write.id === null || write.id === answer.id, 'a key answers one id')
+          write.id = answer.id
+        } catch (error) {
+          if (error instanceof assert.AssertionError) throw error
         }
-        const fresh = Array.from({ length: 1 + below(4) }, () => {
-          const writer = one(people)
-          const bit = bits.get(writer) ?? 1n
-          bits.set(writer, bit * 2n)
-          return { writer, bit, key: `${seed}-${writes.length}-${bit}`, id: null, wantsCancel: false }
-        })
-        writes.push(...fresh)
-        await Promise.all(fresh.map(ask))
-        for (const replica of replicas) interruptSteps(replica.app, null)
-      } else if (what < 13) {
-        await world.mine()
-      } else if (what === 13) {
-        await reorganise(1 + below(2))
-      } else if (what === 14) await keepAll()
-      else if (what === 15) isLossy = !isLossy
-      else if (what === 16) await age(world.first.app, 20)
-      else if (what === 17 && writes.length > 0) {
-        const write = one(writes)
-        if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
-      } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
-      else if (what >= 18 && goBack !== null) {
-        // The database of a moment ago, as a replica that was behind and became the first.
-        await goBack()
-        lost++
-        goBack = null
-        for (const replica of replicas) await replay(replica)
-      } else if (writes.length > 0) await ask(one(writes))
-    }
+      }
+      async function keepAll(): Promise<void> {
+        for (const replica of replicas) {
+          const keeper = replica.keeper()
+          await keeper.round()
+          await keeper.stop()
+        }
+      }
 
-    isLossy = false
-    for (const replica of replicas) replica.misbehave(null)
-    for (const replica of replicas) await replay(replica)
-    const states = new Map<Written, string>()
-    for (let wait = 0; wait < 60; wait++) {
-      await age(world.first.app, 20)
-      await keepAll()
-      await world.mine()
-      for (const write of writes) {
-        if (write.id === null) await ask(write)
-        if (write.id !== null) states.set(write, (await readTransaction(world.first.app, write.writer, write.id)).state)
+      for (let round = 0; round < ROUNDS; round++) {
+        const what = below(22)
+        if (what < 8) {
+          // Some at once, so that they share transactions; one of them may die, and what is in it with it.
+          if (below(3) === 0) {
+            const [step, replica] = [one(isMixed ? MIXED_STEPS : STEPS), one(replicas)]
+            let left = 1
+            interruptSteps(replica.app, (reached) => {
+              if (reached === step && left-- > 0) throw new Error('killed')
+            })
+          }
+          const fresh = Array.from({ length: 1 + below(4) }, () => {
+            const writer = one(people)
+            const bit = bits.get(writer) ?? 1n
+            bits.set(writer, bit * 2n)
+            return { writer, bit, key: `${seed}-${writes.length}-${bit}`, id: null, wantsCancel: false }
+          })
+          writes.push(...fresh)
+          if (isMixed)
+            for (const { chain } of replicas) chain.topUpContracts = new Set(below(2) === 0 ? [] : [world.probe])
+          await Promise.all(fresh.map(ask))
+          for (const replica of replicas) interruptSteps(replica.app, null)
+        } else if (what < 13) {
+          await world.mine()
+        } else if (what === 13) {
+          await reorganise(1 + below(2))
+        } else if (what === 14) await keepAll()
+        else if (what === 15) isLossy = !isLossy
+        else if (what === 16) await age(world.first.app, 20)
+        else if (what === 17 && writes.length > 0) {
+          const write = one(writes)
+          if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
+        } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
+        else if (what >= 18 && goBack !== null) {
+          // The database of a moment ago, as a replica that was behind and became the first.
+          await goBack()
+          lost++
+          goBack = null
+          for (const replica of replicas) await replay(replica)
+        } else if (writes.length > 0) await ask(one(writes))
       }
-      if (writes.every((write) => !['SUBMITTED', undefined].includes(states.get(write)))) break
-    }
-    const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
-    for (const writer of people) {
-      const own = writes.filter((write) => write.writer === writer)
-      let sum = 0n
-      for (const write of own) {
-        const state = states.get(write) ?? 'unanswered'
-        said[state] = (said[state] ?? 0) + 1
-        if (state === 'MINED' || state === 'FINALIZED') sum += write.bit
+
+      isLossy = false
+      for (const { chain } of replicas) chain.topUpContracts = new Set()
+      for (const replica of replicas) replica.misbehave(null)
+      for (const replica of replicas) await replay(replica)
+      const states = new Map<Written, string>()
+      for (let wait = 0; wait < 60; wait++) {
+        await age(world.first.app, 20)
+        await keepAll()
+        await world.mine()
+        for (const write of writes) {
+          if (write.id === null) await ask(write)
+          if (write.id !== null)
+            states.set(write, (await readTransaction(world.first.app, write.writer, write.id)).state)
+        }
+        if (writes.every((write) => !['SUBMITTED', undefined].includes(states.get(write)))) break
       }
-      assert.equal(await world.countOf(writer), sum, `${writer.name}: ${own.map((write) => `${write.bit} ${states.get(write)}`).join(', ')}`) // prettier-ignore
-    }
-    assert.equal(said.SUBMITTED ?? 0, 0, JSON.stringify(said))
-    assert.equal(said.unanswered ?? 0, 0, JSON.stringify(said))
-    // Nothing here fails by itself, and an account has delegated before what needs it, whatever the order of blocks.
-    assert.equal(said.FAILED! + said.REVERTED!, 0, JSON.stringify(said))
-    await judgeCosts()
-    t.diagnostic(`${writes.length} writes: ${JSON.stringify(said)}; the database went back ${lost} times`)
-  })
+      const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
+      for (const writer of people) {
+        const own = writes.filter((write) => write.writer === writer)
+        let sum = 0n
+        for (const write of own) {
+          const state = states.get(write) ?? 'unanswered'
+          said[state] = (said[state] ?? 0) + 1
+          if (state === 'MINED' || state === 'FINALIZED') sum += write.bit
+        }
+        assert.equal(await world.countOf(writer), sum, `${writer.name}: ${own.map((write) => `${write.bit} ${states.get(write)}`).join(', ')}`) // prettier-ignore
+      }
+      assert.equal(said.SUBMITTED ?? 0, 0, JSON.stringify(said))
+      assert.equal(said.unanswered ?? 0, 0, JSON.stringify(said))
+      // Nothing here fails by itself, and an account has delegated before what needs it, whatever the order of blocks.
+      assert.equal(said.FAILED! + said.REVERTED!, 0, JSON.stringify(said))
+      await judgeCosts()
+      const own = await world.db.selectFrom('transactions').select('id').where('id', 'in', writes.map(({ id }) => id!)).execute() // prettier-ignore
+      if (isMixed)
+        assert.ok(own.length > 0 && own.length < writes.length, `${own.length} of ${writes.length} by accounts`)
+      t.diagnostic(
+        `${writes.length} writes, ${own.length} by accounts themselves: ${JSON.stringify(said)}; the database went back ${lost} times`,
+      )
+    },
+  )
 
 /** What sponsors paid for transactions that carried anything is off the budgets: never less, and but for rounding no more. */
 async function judgeCosts(): Promise<void> {

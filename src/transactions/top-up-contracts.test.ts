@@ -342,3 +342,21 @@ test('what is sent for it counts in the budgets that operations count in, and no
   for (const clientId of ['none', 'one-contract'])
     await assert.rejects(call(await world.poor(`counted-${clientId}`, clientId)), refusedWith('insufficient_funds'))
 })
+
+test('where the signer signs no top-ups, a write to it is refused as that, and all else is carried', async () => {
+  const own = await sponsored({ SIGNER_TOPUP_PER_USER_WEI: '0', SIGNER_TOPUP_PER_SPONSOR_WEI: '0' })
+  try {
+    own.first.chain.topUpContracts = new Set([own.target])
+    const writer = await own.poor('no-top-ups')
+    const body = { address: own.target, abi: ONLY_ORIGIN_ABI }
+    const refused = (error: unknown) =>
+      error instanceof AppError && error.code === 'sponsor_empty' && /signs no top-ups/.test(error.message)
+    await assert.rejects(writeContract(own.first.app, writer, body, {}), refused)
+    const { answer } = await own.add(own.first, writer)
+    await own.mine()
+    assert.equal(answer.gas?.strategy, 'sponsor')
+    assert.equal(await own.countOf(writer), 1n)
+  } finally {
+    await own.close()
+  }
+})
