@@ -51,6 +51,7 @@ const MUTANTS: SourceMutant[] = [
   ['a frozen person’s token uses ids up', 'cancel-outer.ts', 'freezes.assertMoves({ chainId, userId: caller.userId })\n    assertNotSuspended', 'assertNotSuspended', 'cancel-outers', 'while the cancel waits'], // prettier-ignore
   ['a person’s token agrees to what a sponsor pays', 'cancel-outer.ts', 'agreed, hasToken: false }', 'agreed, hasToken: caller !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
   ['the fee of a cancel is agreed to for the next', 'cancel-outer.ts', 'clientId: null, tokenId: null }', "clientId: null, tokenId: caller?.tokenId ?? null }", 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
+  ['cancels of a sponsor’s nonces cost no hour anything', 'cancel-outer.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
   ['any transaction of nothing is a cancel', 'judge.ts', "ask.kind === 'cancel' && ask.isOfOuter !== true &&", "ask.kind === 'cancel' && ask.isOfOuter === true &&", 'judge', 'a cancel outbids'], // prettier-ignore
   ['nothing that needs no token waits for the first list', 'sign-outer.ts', '  inside.assertUnattended()\n', '', 'gas-limits', 'waits for the first list'], // prettier-ignore

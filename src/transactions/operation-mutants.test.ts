@@ -34,6 +34,12 @@ const MUTANTS: SourceMutant[] = [
   ['blocks that are gone take nothing back', 'settle-operations.ts', 'and block_number >= ${fromNumber}::bigint`', 'and block_number > ${fromNumber + 9}::bigint`', 'operation-reorg', 'a block that is gone'], // prettier-ignore
   ['what was done for another account counts as done', 'settle-operations.ts', 'said.account <> operations.sender', 'said.account = \'\'::bytea', 'operation-faults', 'used up for another account'], // prettier-ignore
   ['a delegation is believed until a restart', 'settle-operations.ts', "if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))", '', 'operation-faults', 'not delegated any more'], // prettier-ignore
+  ['a delegation in what was reverted is relied on', 'pack.ts', ".where('t.state', '=', 'SUBMITTED')", '', 'operation-order', 'was reverted whole is not'], // prettier-ignore
+  ['an operation has failed at a block that the follower has not', 'tend-operations.ts', 'if ((await storedBlockHash(db, chainId, head.number)) !== head.hash) return', '', 'operation-packing', 'past it it has failed'], // prettier-ignore
+  ['what waits behind a stuck nonce is left there', 'tend-operations.ts', 'w.nonce <= t.nonce', 'w.nonce = t.nonce', 'operation-faults', 'behind a nonce'], // prettier-ignore
+  ['a cancel that comes too late is one', 'cancel-operation.ts', "if (sent === 'nonce_too_low') throw", "if (sent === 'nonce_too_low' && outer.is_final) throw", 'operation-cancel', 'not seen yet'], // prettier-ignore
+  ['what another request took up is unbound', 'bind-operation.ts', ".where('claims', '=', 1)", '', 'operation-group', 'took up'], // prettier-ignore
+  ['what is restored keeps the space that it was bound for', 'restore-operation.ts', 'signed = { space: of, sequence', 'signed = { sequence', 'restore-operation', 'another space'], // prettier-ignore
   ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
   ['a named contract is carried all the same', 'own-nonces.ts', "if (chain.gas === 'sponsor') return gasChoiceOf(chain, to) === 'sponsor'", "if (chain.gas === 'sponsor') return to !== '0x'", 'top-up-contracts', 'a person with nothing'], // prettier-ignore
   ['an account pays before it has delegated', 'bring-delegation.ts', "if (chain.gas !== 'sponsor') return", "if (chain.gas !== 'self') return", 'top-up-contracts', 'behind a first write'], // prettier-ignore

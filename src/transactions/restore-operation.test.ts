@@ -77,7 +77,7 @@ test('what was lost is told as it was signed, also where the network sends in an
   const before = first.chain.gasSpace!
   first.chain.gasSpace = other
   try {
-    const again = await world.add(first, writer, 1, 'other-space')
+    const again = await world.add(first, writer, 1, 'other-space').catch((error: unknown) => assert.fail(String(error)))
     assert.deepEqual([again.isReplay, again.answer.operation?.id], [true, answer.operation!.id])
   } finally {
     first.chain.gasSpace = before
