@@ -2,7 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/database.ts'
-import { assertNarrow, OF_API, OF_AUTH } from './roles.ts'
+import { listNetworks } from '../applications/networks.ts'
+import { nextByNeed } from '../history/backfill-need.ts'
+import { readFirstBlock, sweepWishes } from '../history/backfill-wishes.ts'
+import { scriptedChain } from '../../test/scripted-chain.ts'
+import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {
   const { db, close } = await testDatabase()
@@ -17,6 +21,37 @@ test('every table belongs to one of the two programs, or to both: one that nobod
   // What signs people in is written by one of them alone.
   const both = OF_AUTH.whole.filter((name) => OF_API.whole.includes(name))
   assert.deepEqual(both, ['networks', 'signing_log_head'])
+})
+
+test('the API may read what puts pasts into order, and the authorization server how far they are', async () => {
+  const { db, close } = await testDatabase()
+  const [auth, api] = ['auth', 'api'].map((name) => `${name}_${process.pid}_${Date.now()}`) as [string, string]
+  const as = (role: string, work: (one: typeof db) => Promise<unknown>) =>
+    db.connection().execute(async (one) => {
+      await sql.raw(`set role ${role}`).execute(one)
+      try {
+        await work(one as typeof db)
+      } finally {
+        await sql`reset role`.execute(one)
+      }
+    })
+  try {
+    for (const role of [auth, api]) await sql.raw(`create role ${role}`).execute(db)
+    await grantRoles(db, { auth, api })
+    const { chain } = scriptedChain()
+    await as(api, async (one) => {
+      const fromBlock = await readFirstBlock(one, chain, 3)
+      await sweepWishes(one, { chainId: chain.chainId, fromBlock })
+      assert.deepEqual((await nextByNeed(one, chain, { fromBlock, atMost: 1 })).accountIds, [])
+    })
+    await as(auth, async (one) => void (await listNetworks(one)))
+  } finally {
+    for (const role of [auth, api]) {
+      await sql.raw(`drop owned by ${role}`).execute(db)
+      await sql.raw(`drop role ${role}`).execute(db)
+    }
+    await close()
+  }
 })
 
 test('a role that may lift freezes is too wide for the API, and so is the owner of the tables', async () => {
