@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import type { Log } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -9,13 +10,19 @@ import { laneStopped, stopLane } from './stop-lane.ts'
 import { prove, type MinedOutcome, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
-import { finalizeOperations, reopenOperations, settleOperations, type MinedOuter } from './settle-operations.ts'
+import {
+  finalizeOperations,
+  findOuters,
+  reopenOperations,
+  settleOperations,
+  type MinedOuter,
+} from './settle-operations.ts'
 import { crashAt, reach } from './crash-points.ts'
 import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Provable & { receipts: Sent[] }
-type Sent = { transactionHash: Hex; from: Hex }
+type Sent = { transactionHash: Hex; from: Hex; logs?: readonly Log[] }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
 type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: MinedOutcome }
@@ -28,10 +35,18 @@ export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
     const known = await findAttempts(db, chain.chainId, block)
     const unknown = await findUnknown(db, block.receipts, known)
+    // What our accounts signed others may send, who have a right in the space: its bytes are public.
+    const others = await findOuters(
+      db,
+      chain.chainId,
+      block.receipts.filter(({ transactionHash }) => !known.has(transactionHash)),
+    )
     // Nothing that is believed here can be reverted once it is final, and a write that failed is written again.
     const { nonces, receipts } = await prove(app, chain, block, {
       signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
-      claimed: [...withoutBytes(known), ...unknown.map(({ transactionHash }) => transactionHash)],
+      claimed: [
+        ...new Set([...withoutBytes(known), ...unknown.map(({ transactionHash }) => transactionHash), ...others]),
+      ],
     })
     const mined = block.receipts.flatMap(({ transactionHash: hash }) => {
       const attempt = known.get(hash)
@@ -43,7 +58,7 @@ export const followTransactions = {
       app,
       chain,
       block,
-      logged(receipts, [...known.keys()], (hash) => known.get(hash)!.isCancel),
+      logged(receipts, [...known.keys(), ...others], (hash) => known.get(hash)?.isCancel === true),
     )
     for (const { transactionHash: hash, from } of unknown) {
       const foreign = { hash, from, nonce: nonces.get(hash)!, receipt: receipts.get(hash)! }

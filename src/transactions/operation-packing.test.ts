@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { keep } from '../../test/lost-tail.ts'
+import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -92,6 +92,9 @@ test('before an operation is packed again the dispatcher is asked, at a block, w
   const writer = await delegated('used-elsewhere')
   const id = await unpacked(writer)
   await useElsewhere(id)
+  assert.equal((await rowOf(id)).state, 'CANCELLED')
+  // As where the event is not here: its block was before what is followed.
+  await world.db.updateTable('operations').set({ state: 'SUBMITTED', block_number: null, block_hash: null }).where('id', '=', id).execute() // prettier-ignore
   const head = world.first.chain.head.current()!.hash
   world.first.calls.length = 0
   const before = asked.length
@@ -100,6 +103,41 @@ test('before an operation is packed again the dispatcher is asked, at a block, w
   assert.equal((await outersOf(id)).length, 1)
   const questions = world.first.calls.filter(({ method, params }) => method === 'eth_call' && (params[0] as { to: Hex }).to === world.dispatcher) // prettier-ignore
   assert.ok(questions.some(({ params }) => (params[1] as { blockHash?: Hex }).blockHash === head))
+})
+
+test('what another sends who may is settled by its events like what our sponsors send, and taken back with its block', async () => {
+  const writer = await delegated('sent-by-another')
+  const { answer } = await add(writer, 2)
+  const outer = await world.db.selectFrom('transactions').select('data').where('id', '=', (await rowOf(answer.id)).outer_id!).executeTakeFirstOrThrow() // prettier-ignore
+  await world.rpc('anvil_dropAllTransactions')
+  const [, other] = await world.rpc<Hex[]>('eth_accounts')
+  await allowSponsor(world.nodeUrl, other!)
+  const before = await world.rpc('evm_snapshot')
+  await world.rpc('eth_sendTransaction', {
+    from: other,
+    to: world.dispatcher,
+    data: toHex(outer.data!),
+    gas: '0x7a120',
+  })
+  await world.mine()
+  const told = await shown(writer, answer.id)
+  assert.deepEqual([told.state, await world.countOf(writer)], ['MINED', 3n])
+  // Nothing of a budget was paid for it.
+  await keep(world)
+  assert.deepEqual([(await rowOf(answer.id)).charged, (await outersOf(answer.id)).length], ['0', 1])
+  await world.rpc('evm_revert', before)
+  for (let block = 0; block < 2; block++) await world.mine()
+  await age(world.first.app, 40)
+  await keep(world)
+  await world.mine()
+  await until('it is done by ours', async () => {
+    const row = await rowOf(answer.id)
+    const { block_hash: carriedIn } = await world.db.selectFrom('transactions').select('block_hash').where('id', '=', row.outer_id!).executeTakeFirstOrThrow() // prettier-ignore
+    return row.block_hash !== null && carriedIn !== null && toHex(carriedIn) === toHex(row.block_hash)
+  })
+  const { transitions } = await rowOf(answer.id)
+  assert.deepEqual(transitions.slice(0, 4).map(({ state }) => state), ['SUBMITTED', 'MINED', 'SUBMITTED', 'MINED']) // prettier-ignore
+  assert.equal(await world.countOf(writer), 3n)
 })
 
 test('a transaction that is stored after what it carries was done by another takes nothing back', async () => {
@@ -171,9 +209,7 @@ test('a cancel of an operation leaves alone what carries those of other people',
 
 // The last one: the chain's clock does not go back.
 test('an operation is not packed again when its deadline is near by the clock of the chain; past it it has failed, where its id is not used', async () => {
-  const [writer, other] = [await delegated('late-by-the-chain'), await delegated('used-and-late')]
-  const used = await unpacked(other)
-  await useElsewhere(used)
+  const writer = await delegated('late-by-the-chain')
   const { answer } = await add(writer, 2)
   const row = await rowOf(answer.id)
   await world.rpc('anvil_dropAllTransactions')
@@ -200,6 +236,4 @@ test('an operation is not packed again when its deadline is near by the clock of
     return (await rowOf(answer.id)).state === 'FAILED'
   })
   assert.equal(await world.countOf(writer), 1n)
-  // What became of this one another event says, of whoever used its id.
-  assert.equal((await rowOf(used)).state, 'SUBMITTED')
 })

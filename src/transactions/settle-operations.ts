@@ -79,6 +79,23 @@ export async function settleOperations(
 /** An id is of the space: who may send there can use up ours for an account of their own. */
 const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
 
+/** Transactions, of whomever, in whose logs the dispatcher speaks of ids of a space that we have sent in, by what a node says. */
+export async function findOuters(
+  db: Db,
+  chainId: number,
+  sent: readonly { transactionHash: Hex; logs?: readonly Log[] }[],
+): Promise<Hex[]> {
+  const speaking = sent.flatMap(({ transactionHash, logs = [] }) => {
+    const spaces = readEvents(GAS_CONTRACTS.dispatcher, logs).map(({ space }) => space)
+    return spaces.length === 0 ? [] : [{ transactionHash, spaces: new Set(spaces) }]
+  })
+  if (speaking.length === 0) return []
+  const rows = await db.selectFrom('operation_sequences').select('space').where('chain_id', '=', chainId).execute()
+  return speaking
+    .filter(({ spaces }) => rows.some(({ space }) => spaces.has(toHex(space))))
+    .map(({ transactionHash }) => transactionHash)
+}
+
 type PlacedEvent = { event: OperationEvent; afterLog: number; eventLog: number }
 
 /**
