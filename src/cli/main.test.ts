@@ -178,7 +178,6 @@ describe('beside a database that nobody holds', () => {
     assert.equal((await set('--topup-contract', other)).code, 0)
     assert.deepEqual((await json('network', 'show', 'sepolia')).topUpContracts, [other.toLowerCase()])
     assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Sent by accounts/)
-    assert.equal((await set('--sponsor-per-day', '1000', '--sponsor-low', '5')).code, 0)
     for (const [words, why] of [
       [['--gas', 'sponsor'], /is tried with the nodes before it is kept/],
       [['--gas', 'free'], /must be `self`/],
@@ -207,7 +206,7 @@ describe('beside a database that nobody holds', () => {
     assert.match((await run('network', 'set', 'mars', '--gas', 'topup')).err, /There is no network mars/)
     assert.match((await run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the settings.*NETWORK_GAS/)
     const [last, , action] = await json('actions', 'list', '--limit', '3')
-    assert.deepEqual([action.action, action.target, action.after], ['set-network', 'sepolia', { sponsorPerDay: '1000', sponsorLow: '5' }]) // prettier-ignore
+    assert.deepEqual([action.action, action.target, action.after], ['set-network', 'sepolia', { topUpContracts: [] }]) // prettier-ignore
     assert.deepEqual([last.before, last.after], [{ backfillFrom: 4_800_000 }, { backfillFrom: null }])
     const undone = ['--gas', 'self', '--fee-cap-gwei', 'default', '--sponsor-per-day', 'default', '--sponsor-low', 'default'] // prettier-ignore
     assert.equal((await set(...undone)).code, 0)
