@@ -70,6 +70,9 @@ function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, ac
       return n % 2 === 0 || isKey ? n + 1 : 2 ** 31 - 1 - n
     case 'smallint':
       return n % 2
+    // Of which text has to have all 17 digits.
+    case 'double precision':
+      return n % 2 === 0 ? 0.1 + 0.2 : Number.MIN_VALUE
     case 'boolean':
       return n % 2 === 0
     case 'timestamp with time zone':
