@@ -203,10 +203,17 @@ test('an exchange and a revocation that wait for each other both end', { skip: i
   const answer = exchange()
   const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   await until('the exchange waits for the grant', async () => (await waiting.execute(app.db)).rows.length > 0)
-  // It has the code and waits for the grant; this has the grant and waits for the code.
-  await end().execute()
-  await revocation.commit().execute()
-  assert.deepEqual([(await answer).status, (await answer).body.error], [400, 'invalid_grant'])
+  // It has the code and waits for the grant; this has the grant and waits for the code. PostgreSQL ends the one that has waited for a second by
+  // then, which is the exchange but where a second has passed already: that looks once.
+  const isRevoked = await end()
+    .execute()
+    .then(
+      () => true,
+      (error: { code?: string }) => (assert.equal(error.code, '40P01'), false),
+    )
+  await (isRevoked ? revocation.commit() : revocation.rollback()).execute()
+  const { status, body } = await answer
+  assert.deepEqual([status, body.error], isRevoked ? [400, 'invalid_grant'] : [200, undefined])
 })
 
 test('what the pages were for is gone as soon as the application has its code', async () => {
