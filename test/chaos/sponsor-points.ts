@@ -266,12 +266,11 @@ async function retracting(stage: Stage): Promise<void> {
   await world.node.mine()
   const head = Number(await world.node.anvil.rpc<string>('eth_blockNumber'))
   await until('the follower has the newest block', () => isFollowed(world, head))
-  const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: string }>(
-    'eth_getTransactionReceipt',
-    writes[0]!.hash,
-  )
+  // By what is told: the transaction of the first answer may have been replaced by then.
+  const [first] = writes
+  const { blockNumber } = (await readBack(target, first!, first!.answer!.id!))!.body.receipt!
   for (const server of world.servers) server.arm(step)
-  await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
+  await world.node.reorganise(head - blockNumber + 1, { putBack: false })
   await dies(world.servers, step)
 }
 

@@ -48,6 +48,7 @@ export type Told = {
   body: {
     hash?: Hex
     hashes?: Hex[]
+    receipt?: { blockNumber: number } | null
     id?: string
     state?: string
     code?: string
