@@ -243,3 +243,26 @@ test('an hour after a restore operations are signed again, above the floor', asy
     signer.close()
   }
 })
+
+test('of several restores the last one says from when on, and above which ids, operations are signed', async () => {
+  let clock = 1_700_000_000_000
+  const policy = JSON.stringify({ version: 1, rules: [{ name: 'all', effect: 'allow' }] })
+  const signer = await openGoverned({ policy, now: () => clock, gas: { perUser: 10n ** 18n, perSponsor: 10n ** 18n } })
+  try {
+    const [alice, by] = [await signer.account(ALICE), { userId: ALICE, clientId: 'shop' }]
+    const request = (sequence: bigint) =>
+      askOperation(alice, '', { sequence: String(sequence), deadline: Math.floor(clock / 1_000) + 600 })
+    signer.acceptRestore()
+    const first = BigInt(clock) << 12n
+    clock += 2 * 3_600_000
+    signer.acceptRestore()
+    const floor = BigInt(clock) << 12n
+    await assert.rejects(signer.signOperation(request(floor), by), /under way/)
+    clock += 3_600_000
+    for (const lost of [first, floor - 1n])
+      await assert.rejects(signer.signOperation(request(lost), by), /may have been used/)
+    await signer.signOperation(request(floor), by)
+  } finally {
+    signer.close()
+  }
+})

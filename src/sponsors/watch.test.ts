@@ -3,7 +3,8 @@ import { after, before, test } from 'node:test'
 import { writing, type Writing } from '../../test/writing.ts'
 import { currentFees } from '../chain/current-fees.ts'
 import { highestPrice } from '../chain/fees.ts'
-import { accountIdOf, type Hex } from '../ids.ts'
+import { accountIdOf, newTransactionId, type Hex } from '../ids.ts'
+import { fromHex, toWord } from '../store/bytes.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { lowBelow, lowSponsors, openTransactions, startWatchingSponsors } from './watch.ts'
 
@@ -98,4 +99,28 @@ test('where its operator says nothing else a sponsor is low that cannot pay a hu
   const standard = await lowBelow(app.db, replica.chain)
   assert.equal(standard, 100n * 150_000n * highestPrice(await currentFees(replica.chain)))
   assert.equal(await openTransactions(app.db, { address, chainId: 31_337 }), 0)
+})
+
+test('what a sponsor sends on another network is not under way on this one', async () => {
+  const { app } = await watcher()
+  const open = () => Promise.all([31_337, 5].map((chainId) => openTransactions(app.db, { address, chainId })))
+  const before = await open()
+  const send = (chainId: number, nonce: number) =>
+    app.db
+      .insertInto('transactions')
+      .values({
+        ...{ id: newTransactionId(), account_id: accountIdOf('SPONSOR', 'HOUSE'), client_id: '', chain_id: chainId },
+        ...{ sender: fromHex(address), nonce, target: Buffer.alloc(20, 1), value: toWord(0n), data: Buffer.alloc(0) },
+        ...{ gas_limit: 21_000, max_fee: toWord(1n), abi: '', state: 'SUBMITTED', transitions: '[]' },
+      })
+      .execute()
+  await send(31_337, 900)
+  for (const nonce of [900, 901]) await send(5, nonce)
+  assert.deepEqual(
+    [before, await open()],
+    [
+      [0, 0],
+      [1, 2],
+    ],
+  )
 })

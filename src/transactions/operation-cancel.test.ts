@@ -18,15 +18,17 @@ import { readTransaction } from './read.ts'
 /** A cancel uses the id up at the nonce of what carries the operation: one of the two is mined, and that one is the truth. */
 let world: Sponsored
 /** What the signer may not raise any more. */
-let refuseRaises = false
+let refuseRaises: boolean | AppError = false
 before(async () => {
   world = await sponsored()
   const { signer } = world.first.app
   world.first.app.signer = {
     ...signer,
     signOuter: (request) =>
-      refuseRaises && request.kind === 'replace'
-        ? Promise.reject(new SignerRefused('operation_refused', 'The person is frozen.', 0))
+      refuseRaises !== false && request.kind === 'replace'
+        ? Promise.reject(
+            refuseRaises === true ? new SignerRefused('operation_refused', 'The person is frozen.', 0) : refuseRaises,
+          )
         : signer.signOuter(request),
   }
 })
@@ -174,6 +176,39 @@ test('what the signer raises no more, since one person in it is frozen, is cance
   assert.match(await stateOf(other, first!.answer.id), /MINED|FINALIZED/)
   assert.match(await stateOf(other, second.answer.id), /MINED|FINALIZED/)
   assert.equal(await world.countOf(other), 3n)
+})
+
+test('asking twice for a cancel is asking once: one is signed', async () => {
+  const writer = await delegated('asks-twice')
+  const { answer } = await add(writer, 2)
+  const outer = (await rowOf(answer.id)).outer_id!
+  for (let time = 0; time < 2; time++) assert.equal((await cancel(writer, answer.id)).isCancel, true)
+  assert.deepEqual((await attemptsOf(outer)).map(({ isCancel }) => isCancel), [false, true]) // prettier-ignore
+  await world.mine()
+  assert.equal(await stateOf(writer, answer.id), 'CANCELLED')
+})
+
+test('what a limit of the signer keeps from being raised frees its nonce, and is done by another transaction', async () => {
+  const writer = await delegated('limit-of-raises')
+  const { answer } = await add(writer, 2)
+  const outer = (await rowOf(answer.id)).outer_id!
+  await world.rpc('anvil_dropAllTransactions')
+  refuseRaises = new AppError('policy_denied', 'The rule sponsored-per-sponsor rejects this transaction: a limit.')
+  for (let block = 0; block < 5; block++) await world.mine()
+  await until('its nonce is cancelled', async () => {
+    await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', outer).execute() // prettier-ignore
+    await age(world.first.app, 40)
+    await keep(world)
+    return (await outerOf(outer)).is_cancel
+  })
+  refuseRaises = false
+  await until('it is done', async () => {
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    return /MINED|FINALIZED/.test(await stateOf(writer, answer.id))
+  })
+  assert.equal(await world.countOf(writer), 3n)
 })
 
 const STEPS: Step[] = ['before-replace', 'after-replace-sign', 'after-replace-store', 'after-replace-broadcast']

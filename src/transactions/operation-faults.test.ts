@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { age, keep } from '../../test/lost-tail.ts'
+import { age, keep, useElsewhere } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -233,4 +233,31 @@ test('a database that knows none of a space begins above what one before it has 
   Object.assign(replica.chain, { gas: 'sponsor', gasSpace: `0x${'0c'.repeat(20)}` })
   const first = await sequencesOf(replica.app, replica.chain).take()
   assert.ok(first >= (Date.now() - 60_000) * 4_096 && Number.isSafeInteger(first), String(first))
+})
+
+test('what rode on a nonce that someone else with the sponsor’s key used is done by another sponsor', async () => {
+  if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  const writer = await world.poor('rides-on-it')
+  await add(writer)
+  await world.mine()
+  world.first.misbehave((method, _params, next) => (method === 'eth_sendRawTransaction' ? Promise.reject(new Error('the node is away')) : next())) // prettier-ignore
+  const { answer } = await add(writer, 2)
+  const payer = answer.tx.from.toLowerCase() as Hex
+  const outer = (await rowOf(answer.id)).outer_id!
+  await useElsewhere(world, { address: payer } as Writer)
+  await world.mine()
+  const stateOfOuter = async () => (await world.db.selectFrom('transactions').select('state').where('id', '=', outer).executeTakeFirstOrThrow()).state // prettier-ignore
+  assert.equal(await stateOfOuter(), 'REPLACED')
+  world.first.misbehave(null)
+  await until('it is done', async () => {
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    return /MINED|FINALIZED/.test(await stateOf(writer, answer.id))
+  })
+  const { gas } = await readTransaction(world.first.app, writer, answer.id)
+  assert.notEqual(gas!.payer.toLowerCase(), payer)
+  assert.equal(await world.countOf(writer), 3n)
+  await world.db.deleteFrom('stopped_lanes').execute()
 })

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
@@ -146,6 +147,34 @@ test('a number that another has keeps nobody else from being bound, and reserves
   ])
   assert.deepEqual(ends, ['sequence is taken', 'bound'])
   assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 20n)
+})
+
+test('an hour counts until its last minute is a day old: 25 hours, of the person and of the network', async () => {
+  const writer = await world.poor('day-old')
+  const older = (hours: number) =>
+    Promise.all(
+      (['gas_spent', 'gas_spent_on_network'] as const).map((table) =>
+        sql`update ${sql.table(table)} set hour = date_trunc('hour', now()) - ${`${hours} hours`}::interval`.execute(
+          world.db,
+        ),
+      ),
+    )
+  for (const whose of ['person', 'application', 'network'] as const) {
+    for (const table of ['gas_spent', 'gas_spent_on_network'] as const) await world.db.deleteFrom(table).execute()
+    const setCap = (wei: string | null) => world.db.updateTable('networks').set({ sponsor_per_day: wei }).execute()
+    const budget = { ...PLENTY, ...(whose === 'person' ? { perUser: 15n } : whose === 'application' ? { perApplication: 15n } : {}) } // prettier-ignore
+    if (whose === 'network') await setCap('15')
+    try {
+      assert.equal(await bind(bindingOf(writer, { budget })), 'bound')
+      await older(24)
+      const refused = await bind(bindingOf(writer, { budget }))
+      assert.equal(typeof refused === 'string' ? refused : refused.of, whose)
+      await older(25)
+      assert.equal(await bind(bindingOf(writer, { budget })), 'bound')
+    } finally {
+      await setCap(null)
+    }
+  }
 })
 
 test('what another request took up is not unbound by the one that bound it; else it gives back what it reserved', async () => {

@@ -7,7 +7,7 @@ import type { Writer } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, fromWord } from '../store/bytes.ts'
+import { fromHex, fromWord, toWord } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -184,6 +184,24 @@ test('a nonce that was given back below the delegation is not taken without it',
   await world.mine()
   assert.equal((await shown(writer, answer.id)).state, 'MINED')
   assert.equal((await shown(writer, second.answer.id)).state, 'MINED')
+})
+
+test('what is counted of those in one transaction is together no less than its fee', async () => {
+  const [one, other] = [await world.poor('shares-fee'), await world.poor('shares-fee-with')]
+  for (const writer of [one, other]) await add(writer)
+  await world.mine()
+  const ends = await world.inOne([() => add(one, 2), () => add(other, 3)])
+  const rows = () => Promise.all(ends.map(({ answer }) => rowOf(answer.id)))
+  const outers = new Set((await rows()).map(({ outer_id: outer }) => outer!))
+  assert.equal(outers.size, 1)
+  await world.mine()
+  // A fee that does not come out even.
+  await world.db.updateTable('transactions').set({ gas_used: 100_001, effective_gas_price: toWord(1n) }).where('id', 'in', [...outers]).execute() // prettier-ignore
+  await keep(world)
+  const counted = await rows()
+  assert.deepEqual(counted.map(({ is_counted: isCounted }) => isCounted), [true, true]) // prettier-ignore
+  const sum = counted.reduce((all, { charged }) => all + BigInt(charged), 0n)
+  assert.ok(sum >= 100_001n && sum <= 100_003n, `${sum}`)
 })
 
 test('a transaction that carried it for nothing is counted, however late it is mined', async () => {

@@ -207,6 +207,21 @@ test('a cancel of an operation leaves alone what carries those of other people',
   assert.equal(await world.countOf(other), 3n)
 })
 
+test('a transaction has no more bytes than nodes take, whatever gas is left in it', async () => {
+  const writers: Writer[] = []
+  for (let index = 0; index < 5; index++) writers.push(await delegated(`long-${index}`))
+  const data: Hex = `0x5c36b186${'00'.repeat(31_000)}`
+  const ends = await world.inOne(writers.map((writer) => () => world.submit(writer, { to: world.target, data })))
+  const outers = await Promise.all(ends.map(async ({ answer }) => (await rowOf(answer.id)).outer_id!))
+  const rows = await world.db.selectFrom('transactions').select('data').where('id', 'in', outers).execute()
+  assert.ok(rows.length > 1 && rows.length < 5, `${rows.length} transactions`)
+  for (const row of rows) assert.ok(row.data.length < 100_000, `${row.data.length} bytes`)
+  await world.mine()
+  await world.mine()
+  for (const [index, writer] of writers.entries())
+    assert.match((await shown(writer, ends[index]!.answer.id)).state, /MINED|FINALIZED/)
+})
+
 // The last one: the chain's clock does not go back.
 test('an operation is not packed again when its deadline is near by the clock of the chain; past it it has failed, where its id is not used', async () => {
   const writer = await delegated('late-by-the-chain')

@@ -6,7 +6,7 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
-import { DELEGATED } from './delegation.ts'
+import { DELEGATED, delegationNonce } from './delegation.ts'
 import { readTransaction } from './read.ts'
 
 /**
@@ -67,6 +67,20 @@ test('what was done in a block that is gone is not said to be done, whatever els
   await sendAgain()
   await world.mine()
   assert.deepEqual([await finality(writer, answer.id), await world.countOf(writer)], ['FINALIZED', 1n])
+})
+
+test('who has delegated in a block that is gone is not believed to have', async () => {
+  const { chain } = world.first
+  const writer = await world.poor('delegated-no-more')
+  const kept = await snapshot()
+  await add(writer)
+  await world.mine()
+  assert.equal(await delegationNonce(chain, writer.address), null)
+  await goBackTo(kept)
+  assert.equal(await delegationNonce(chain, writer.address), 0)
+  await sendAgain()
+  await world.mine()
+  assert.equal(await delegationNonce(chain, writer.address), null)
 })
 
 test('the same transaction in another block may end otherwise: done first, failed then', async () => {

@@ -16,6 +16,9 @@ import { DELEGATED } from './delegation.ts'
 import { toBound } from './intent.ts'
 import { listTransactions, readTransaction } from './read.ts'
 import { raiseFee } from './replace.ts'
+import { rehearseTransaction } from './submit.ts'
+import { fromHex } from '../store/bytes.ts'
+import { tendOperations } from './tend-operations.ts'
 
 /** People without a coin write, and a sponsor sends what they sign. The chain is asked what was done, and by whom. */
 let world: Sponsored
@@ -47,6 +50,8 @@ const call = (writer: Writer, abi: string, args: string[] = [], key?: string) =>
   writeContract(world.first.app, writer, { address: world.target, abi, args }, { idempotencyKey: key })
 const transaction = (hash: Hex) =>
   world.rpc<{ type: Hex; from: Hex; to: Hex; authorizationList?: unknown[] }>('eth_getTransactionByHash', hash)
+/** calldata of `ping()` */
+const PING: Hex = '0x5c36b186'
 const spent = () => spentOfBudget(world.db, 'demo')
 /** Until its budget is what it really cost. */
 const counted = async (id: string) => {
@@ -204,6 +209,17 @@ test('the same key is the same write: told again, refused with another body, don
   assert.equal(await world.countOf(writer), 1n)
 })
 
+test('what is reserved of budgets is all that the transaction may cost which carries a write alone', async () => {
+  const writer = await world.poor('reserves')
+  for (let write = 0; write < 2; write++) {
+    const { answer } = await add(writer, 1 + write)
+    const { charged } = await rowOf(answer.id)
+    const most = BigInt(answer.tx.gasLimit.hex) * BigInt(answer.tx.maxFeePerGas!.hex)
+    assert.ok(BigInt(charged) >= most, `${charged} for ${most}`)
+    await world.mine()
+  }
+})
+
 test('budgets are reserved before anything is signed, and a write beyond them is refused', async () => {
   const writer = await world.poor('budget', 'small')
   await assert.rejects(add(writer), refusedWith('gas_budget_exhausted'))
@@ -211,6 +227,20 @@ test('budgets are reserved before anything is signed, and a write beyond them is
   assert.equal(await spentOfBudget(world.db, 'small'), 0n)
   const none = await world.poor('no-budget', 'none')
   await assert.rejects(add(none), refusedWith('gas_budget_exhausted'))
+})
+
+test('a dry run is refused by the budgets by which the write would be, and a write of more gas than a sponsor pays for as that', async () => {
+  const { app } = world.first
+  for (const clientId of ['small', 'none']) {
+    const writer = await world.poor(`dry-${clientId}`, clientId)
+    await assert.rejects(rehearseTransaction(app, writer, { to: world.target, data: PING }), refusedWith('gas_budget_exhausted')) // prettier-ignore
+  }
+  const writer = await world.poor('dear')
+  const dear = { to: world.target, data: PING, gas: '10000000' }
+  await assert.rejects(world.submit(writer, dear), refusedWith('invalid_gas'))
+  await assert.rejects(rehearseTransaction(app, writer, dear), refusedWith('invalid_gas'))
+  assert.deepEqual(await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
+  await world.submit(writer, { ...dear, gas: '100000' })
 })
 
 test('an application whose budget names contracts has writes to those paid, and a network’s own budget holds for all', async () => {
@@ -520,4 +550,21 @@ test('what the follower passed before the operation was known is read again from
   await world.db.updateTable('operations').set(unknown).where('id', 'in', ids).execute()
   await keep(world)
   assert.deepEqual([(await shown(done, ids[0]!)).state, (await shown(failed, ids[1]!)).state], ['MINED', 'FAILED'])
+})
+
+test('what the follower passed is not settled by a block that it has no more', async () => {
+  const writer = await world.poor('missed-gone')
+  await add(writer)
+  await world.mine()
+  const { answer } = await add(writer, 2)
+  await world.mine()
+  const { number, hash } = world.first.chain.head.current()!
+  await world.db.updateTable('operations').set({ state: 'SUBMITTED', block_number: null, block_hash: null, is_final: false }).where('id', '=', answer.id).execute() // prettier-ignore
+  const storeAs = (of: Hex) => world.db.updateTable('blocks').set({ hash: fromHex(of) }).where('number', '=', number).execute() // prettier-ignore
+  await storeAs(`0x${'ab'.repeat(32)}`)
+  await tendOperations(world.first.app, world.first.chain)
+  assert.equal((await rowOf(answer.id)).state, 'SUBMITTED')
+  await storeAs(hash)
+  await tendOperations(world.first.app, world.first.chain)
+  assert.equal((await rowOf(answer.id)).state, 'MINED')
 })

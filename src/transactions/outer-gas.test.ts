@@ -4,10 +4,12 @@ import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
+import { cancelOuterGas } from './cancel-gas.ts'
 import { DELEGATED } from './delegation.ts'
 import type { Operation } from './operation.ts'
-import { outerGas } from './operation-gas.ts'
-import { OuterReverts, outerGasOf } from './outer-gas.ts'
+import { MAX_GAS } from './limits.ts'
+import { AUTHORIZATION, outerGas } from './operation-gas.ts'
+import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 
 const ACCOUNT: Hex = `0x${'0a'.repeat(20)}`
 const operationOf = (authorizationNonce: number | null = null): Operation => ({
@@ -76,4 +78,23 @@ test('one that would be reverted whole is said to be, and a node that is away is
   await assert.rejects(gasOf(), OuterReverts)
   node.estimate = new Error('away')
   await assert.rejects(gasOf(), /away/)
+})
+
+test('an authorization that is carried once more has its gas, one that its operation counts has it once, and no transaction has more than a network takes', () => {
+  const other: Hex = `0x${'0c'.repeat(20)}`
+  const authorizations = [ACCOUNT, other].map((from) => ({ from, nonce: 7 }))
+  assert.equal(withAuthorizations(100n, authorizations, [operationOf(7)]), 100n + AUTHORIZATION)
+  assert.equal(withAuthorizations(100n, authorizations, [operationOf()]), 100n + 2n * AUTHORIZATION)
+  assert.equal(withAuthorizations(100n, [], [operationOf(7)]), 100n)
+  assert.equal(withAuthorizations(MAX_GAS - 1n, authorizations, [operationOf()]), MAX_GAS)
+})
+
+test('a cancel has the gas of what is delegated in it, which no node was asked about, also where a network says more', async () => {
+  let estimate = 1_000_000n
+  const chain = { rpc: { call: async () => quantityOf(estimate) }, gasSpace: ACCOUNT } as unknown as Chain
+  const gasOf = (many: number) =>
+    cancelOuterGas(chain, { from: ACCOUNT, authorizations: Array.from({ length: many }, () => ({ from: ACCOUNT, nonce: 7 })) }, [1]) // prettier-ignore
+  assert.deepEqual([await gasOf(0), await gasOf(2)], [1_250_000n, 1_250_000n + 2n * AUTHORIZATION])
+  estimate = 21_000n
+  assert.equal(await gasOf(2), (await gasOf(0)) + 2n * AUTHORIZATION)
 })

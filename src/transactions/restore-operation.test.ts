@@ -6,7 +6,7 @@ import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import { interruptSteps } from './crash-points.ts'
 import { AppError } from '../errors.ts'
-import type { Hex } from '../ids.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
 import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
 
@@ -88,4 +88,19 @@ test('what was lost is told as it was signed, also where the network sends in an
     return ['MINED', 'FINALIZED'].includes((await readTransaction(first.app, writer, answer.id)).state)
   })
   assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what has the same number on another network is not what was lost, and keeps it', async () => {
+  const { app, chain } = world.first
+  const writer = await world.poor('other-network')
+  const goBack = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  const row = await world.db.selectFrom('operations').selectAll().where('id', '=', answer.id).executeTakeFirstOrThrow()
+  await goBack()
+  const beside = { ...row, id: newTransactionId(), chain_id: 5, state: 'BOUND', outer_id: null, transitions: '[]', revert: null } as const // prettier-ignore
+  await world.db.insertInto('operations').values(beside).execute()
+  assert.ok(await restoreOperation(app, chain, answer.id))
+  const { sequence } = await world.db.selectFrom('operations').select('sequence').where('id', '=', beside.id).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal(sequence, row.sequence)
+  await world.mine()
 })

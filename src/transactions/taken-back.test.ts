@@ -1,7 +1,10 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
+import { newTransactionId } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
 import type { TransactionRow } from './intent.ts'
+import { finalizeOperations, reopenOperations } from './settle-operations.ts'
 import { markFinal, revertToPending } from './states.ts'
 
 /** Which rows a rollback and finality mean, of several networks in one table. */
@@ -93,4 +96,51 @@ test('final is what is in blocks up to that number, on that network; what ended 
     waiting: ['SUBMITTED', false, null, []],
     elsewhere: ['MINED', false, 4, []],
   })
+})
+
+test('of operations, too, a block takes back and makes final what is on its network', async () => {
+  const { accountId, address } = await world.account('operations')
+  const ids = new Map<string, string>()
+  const put = async (name: string, chainId: number, block: number, sequence: number) => {
+    ids.set(name, newTransactionId())
+    const mined = {
+      state: 'MINED',
+      block_number: block,
+      block_hash: Buffer.alloc(32, block),
+      outer_id: 'tx_1',
+    } as const
+    const signed = { space: Buffer.alloc(20, 1), sequence, calls: Buffer.of(0), gas_limit: 1, deadline: 1 }
+    await world.db
+      .insertInto('operations')
+      .values({
+        ...{
+          id: ids.get(name)!,
+          account_id: accountId,
+          client_id: 'demo',
+          chain_id: chainId,
+          sender: fromHex(address),
+        },
+        ...{ abi: '', charged: '0' },
+        ...{ ...signed, ...mined, hour: new Date(), transitions: '[]' },
+      })
+      .execute()
+  }
+  const here = world.chain.chainId
+  const all = [['below', here, 4], ['highest', here, 5], ['above', here, 6], ['elsewhere', OTHER, 5]] as const // prettier-ignore
+  for (const [index, [name, chainId, block]] of all.entries()) await put(name, chainId, block, index)
+  const states = async () => {
+    const rows = await world.db.selectFrom('operations').select(['id', 'state', 'is_final']).execute()
+    return Object.fromEntries(
+      [...ids].map(([name, id]) => {
+        const { state, is_final: isFinal } = rows.find((row) => row.id === id)!
+        return [name, [state, isFinal]]
+      }),
+    )
+  }
+  await world.db.transaction().execute((db) => finalizeOperations(db, world.app, here, 5))
+  const done = ['FINALIZED', true]
+  assert.deepEqual(await states(), { below: done, highest: done, above: ['MINED', false], elsewhere: ['MINED', false] })
+  await world.db.transaction().execute((db) => reopenOperations(db, world.app, here, 5))
+  const back = ['SUBMITTED', false]
+  assert.deepEqual(await states(), { below: done, highest: back, above: back, elsewhere: ['MINED', false] })
 })

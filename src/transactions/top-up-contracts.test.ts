@@ -218,6 +218,25 @@ test('an authorization that nothing carries is brought by an operation that does
   assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer), await world.countOf(writer)], [1, DELEGATED, 0n])
 })
 
+test('what brings an authorization is paid for as the write that needs it is: by a budget that names its contract, and by no other', async () => {
+  world.first.chain.topUpContracts = new Set()
+  const [writer, other] = [
+    await world.poor('brought-named', 'one-contract'),
+    await world.poor('brought-unnamed', 'one-contract'),
+  ]
+  for (const one of [writer, other]) await dies('after-sign-operation', () => add(one, 1, 'never carried'))
+  await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', 'in', [writer.accountId, other.accountId]).execute() // prettier-ignore
+  world.first.chain.topUpContracts = new Set([world.probe, world.target])
+  const within = <T>(work: () => Promise<T>) => mining(underDeadline(performance.now() + 15_000, work))
+  await assert.rejects(
+    within(() => call(other)),
+    refusedWith('gas_budget_exhausted'),
+  )
+  const { answer } = await taken(within(() => add(writer, 2)))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer), await codeOf(other)], ['MINED', 2n, DELEGATED, '0x']) // prettier-ignore
+})
+
 test('a first write that a sponsor is to carry waits behind one that the account sends itself', async () => {
   const writer = await world.poor('own-first')
   const { answer: own } = await mining(call(writer))

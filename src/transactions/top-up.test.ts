@@ -16,7 +16,7 @@ import { fromHex } from '../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { underDeadline } from '../deadline.ts'
-import { speedUpTransaction } from './change.ts'
+import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { interruptSteps } from './crash-points.ts'
 import { followTransactions } from './follow.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
@@ -638,6 +638,19 @@ test('a value in an open write is not paid by a sponsor either', async () => {
   assert.deepEqual(await sentTo(writer), [])
   await give(writer.address, 2n * COIN)
 })
+
+test('the value of a write that its person cancels is theirs again: gas alone is lacking, and that is sent', async () => {
+  const writer = await poor('value-cancelled', 'demo', 2n * COIN)
+  const { answer } = await submitTransaction(world.first.app, writer, { to: AWAY, value: String(COIN) }, {})
+  await cancelTransaction(world.first.app, writer, answer.id)
+  await world.rpc('anvil_dropAllTransactions')
+  await give(writer.address, 1n)
+  await world.mine()
+  await mining(add(writer))
+  await world.mine()
+  assert.equal((await sentTo(writer)).length, 1)
+})
+
 const stateOf = async (id: string) =>
   (await world.db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow()).state
 

@@ -108,6 +108,25 @@ test('all that is there goes but what open transactions and the fee take', async
   assert.match((await round(more)).refusal!, /^insufficient_funds/)
 })
 
+test('of all that is there what an open transaction may take stays', async () => {
+  const { name, to } = await house()
+  const [first, rest] = [await grant({ name, to }), await grant({ name, to })]
+  await ask(name, { to, amount: String(4n * COIN), grant: first })
+  const { transactionId } = await round(first)
+  const { reserved } = await world.db.selectFrom('transactions').select('reserved').where('id', '=', transactionId!).executeTakeFirstOrThrow() // prettier-ignore
+  await ask(name, { to, grant: rest })
+  const { wei, transactionId: second, refusal } = await round(rest)
+  assert.equal(refusal, null)
+  const { gas_limit: gas, max_fee: price } = await world.db.selectFrom('attempts').select(['gas_limit', 'max_fee']).where('transaction_id', '=', second!).executeTakeFirstOrThrow() // prettier-ignore
+  assert.equal(BigInt(wei!) + BigInt(reserved!) + 2n * BigInt(gas) * fromWord(price!), 10n * COIN)
+  await world.mine()
+  await world.mine()
+  assert.equal(await balanceOf(to), 4n * COIN + BigInt(wei!))
+  // A signer keeps few at a time, used ones too.
+  const path = adminSocketIn(world.place.env.SIGNER_DIR!)
+  for (const used of [first, rest]) await askAt(path, { verb: 'revokeWithdrawal', request: { grant: used } })
+})
+
 test('without a grant, by one for another sponsor, address or amount, or by a used one nothing is sent, and no nonce is taken', async () => {
   const [mine, other] = [await house(), await house()]
   const nonsense = `withdrawal_${'A'.repeat(43)}`
