@@ -74,4 +74,15 @@ suite('entries of native currency for a person', () => {
     }
     assert.deepEqual(pages, [[4, 3], [2, 1]]) // prettier-ignore
   })
+  test('lead through all that one transaction moved inside, however much that is', async () => {
+    const inside = Array.from({ length: 12 }, (_, index) => row(1, { from: FRIEND, to: ALICE, value: BigInt(index + 1), batchIndex: 3 + index })) // prettier-ignore
+    await stored(...inside)
+    const seen: string[] = []
+    for (let cursor: string | null | undefined; cursor !== null;) {
+      const page = await readNativePage(app(), caller, 'DEV-alice', { limit: 3, cursor, direction: 'all' })
+      seen.push(...page.entries.map(({ amount }) => amount.value))
+      cursor = page.nextCursor
+    }
+    assert.deepEqual(seen, inside.map(({ value }) => String(BigInt(value))).toReversed()) // prettier-ignore
+  })
 })

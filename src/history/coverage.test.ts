@@ -70,6 +70,10 @@ suite('from which block on a history is whole', () => {
     await follow(script)
     assert.equal(await from(BOB), 11)
     assert.equal(await from(ALICE), null)
+    // Who wants it from the block before waits for that one.
+    const waiting = async (fromBlock: number) =>
+      (await selectByNeed(app.db, { chainId: 31337, fromBlock, atMost: 9 })).accountIds
+    assert.deepEqual([await waiting(11), await waiting(10)], [[idOf(ALICE)], [ALICE, BOB].map(idOf)])
   })
 
   test('of one whose key was made for it: from the first block on where the network was followed by then, and it waits for no backfill', async () => {

@@ -86,7 +86,9 @@ suite('native currency where sources say different things', () => {
     await assert.rejects(fetchInternal(chain.rpc, { ...block, receipts: [] }), InvalidResponse)
   })
 
-  test('withdrawals are of native currency, and of a token on the networks that pay them so', async () => {
+  test('withdrawals are of native currency, each of them, and of a token on the networks that pay them so', async () => {
+    // One account may be paid by several validators in a block.
+    const paid = [[ALICE, 5n], [CONTRACT, 9n], [ALICE, 6n]].map(([address, value]) => ({ address, value })) // prettier-ignore
     for (const [chainId, isNative] of [
       [1, true],
       [100, false],
@@ -102,12 +104,12 @@ suite('native currency where sources say different things', () => {
           receipts: [],
           baseFee: null,
         },
-        native: { miner: null, withdrawals: [{ address: ALICE, value: 5n }], sent: null },
+        native: { miner: null, withdrawals: paid, sent: null },
       } as unknown as KeptBlock
       const { count, store } = await gatherNative(app, chain, [block])
       assert.equal(count, 1)
       await store(app.db)
-      assert.deepEqual(await rows(chainId), isNative ? [[7, 'WITHDRAWAL', 5n]] : [])
+      assert.deepEqual(await rows(chainId), isNative ? [[7, 'WITHDRAWAL', 5n], [7, 'WITHDRAWAL', 6n]] : []) // prettier-ignore
     }
   })
 
