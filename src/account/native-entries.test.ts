@@ -64,6 +64,24 @@ suite('entries of native currency for a person', () => {
     )
   })
 
+  test('lead to their transaction, and to the block where none made them', async () => {
+    await stored(
+      row(1, { from: FRIEND, to: ALICE, value: ETHER }),
+      row(2, { from: addressOf(0), to: ALICE, value: 5n, logIndex: FIRST_WITHDRAWAL, batchIndex: 0 }),
+      row(3, { from: addressOf(0), to: ALICE, value: 6n, logIndex: 2_100_000_000, batchIndex: 0 }),
+    )
+    const { entries } = await readNativeEntries(app(), caller, chain, { limit: 10 })
+    const explorer = 'http://localhost:4000/explorer'
+    assert.deepEqual(
+      entries.map(({ kind, explorerUrl }) => [kind, explorerUrl]),
+      [
+        ['REWARD', `${explorer}/block/3`],
+        ['WITHDRAWAL', `${explorer}/block/2`],
+        ['VALUE', `${explorer}/tx/${wordOf(1n)}`],
+      ],
+    )
+  })
+
   test('end with the page that has the last of them, also where that is full', async () => {
     await stored(...[1, 2, 3, 4].map((block) => row(block, { from: FRIEND, to: ALICE, value: ETHER })))
     const pages: number[][] = []
