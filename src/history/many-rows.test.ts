@@ -5,6 +5,7 @@ import { fromHex, toWord } from '../store/bytes.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
 import { noteTokens } from '../tokens/record.ts'
+import { insertTransfers } from './columns.ts'
 import { rowsOf, type FoundTransfer } from './rows.ts'
 
 const [ALICE, STRANGER] = [addressOf(0xa1), addressOf(0x57)]
@@ -63,5 +64,14 @@ suite('a block with more than one statement asks about', () => {
     await noteTokens(database.db, chain, tokens)
     const { count } = await database.db.selectFrom('tokens').select(({ fn }) => fn.countAll<string | number>().as('count')).executeTakeFirstOrThrow() // prettier-ignore
     assert.equal(Number(count), tokens.length)
+  })
+
+  test('is stored whole, and says how many of its rows were new', async () => {
+    const found = Array.from({ length: 4_001 }, (_, index) => transfer(index, STRANGER, ALICE, 1n))
+    const some = found.map((one, index) => ({ ...one, token: addressOf(0x70 + (index % 5)) }))
+    const { rows } = await rowsOf(database.db, chain, some)
+    assert.equal(rows.length, 4_001)
+    const stored = () => insertTransfers(database.db, chain, rows)
+    assert.deepEqual([await insertTransfers(database.db, chain, rows.slice(0, 3)), await stored(), await stored()], [3, 3_998, 0]) // prettier-ignore
   })
 })

@@ -160,6 +160,23 @@ suite('native currency of nodes that lie, or are away', () => {
     assert.ok(logged.includes('native_transfers_missing'))
   })
 
+  test('a node that limits requests is waited for, however often it does, and a block is not left out for that', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 2 })
+    script.mine({ from: ALICE, transfers: [], gasUsed: GAS })
+    const { chain } = script
+    const block = await fetchBlock(chain.rpc, script.blocks[1]!.hash, sourceOf(chain))
+    script.onAsk = () => {
+      throw new RpcError(429, 'Too Many Requests', undefined)
+    }
+    for (let tries = 0; tries < 30; tries++)
+      await assert.rejects(gatherNative(app, chain, [block]), { message: 'Too Many Requests' })
+    script.onAsk = () => {}
+    const { store } = await gatherNative(app, chain, [block])
+    await app.db.transaction().execute(store)
+    assert.deepEqual((await rows()).map(([, kind]) => kind), ['FEE', 'VALUE']) // prettier-ignore
+    assert.ok(!logged.includes('native_transfers_missing'))
+  })
+
   for (const [what, error, most] of [
     ['a limit of requests', new RpcError(429, 'Too Many Requests', undefined), 20],
     ['a block that another node behind its address has, and it not yet', new RpcError(-32000, 'block 0x12 not found', undefined), 8], // prettier-ignore

@@ -64,4 +64,18 @@ suite('the sums of an account with more than one statement or request tells', ()
     const [sum, ...others] = await summed()
     assert.deepEqual([others, sum!.net, sum!.balance], [[], 5_400n, 5_400n])
   })
+
+  test('of native currency begin where internal transfers do, where those begin later', async () => {
+    const { db } = database
+    const { chainId } = chain
+    const known = { chain_id: chainId, from_block: 3, internal_from_block: 6, to_block: 9, to_hash: null }
+    await db.insertInto('native_coverage').values({ ...known, from_at: new Date(), internal_from_at: new Date() }).execute() // prettier-ignore
+    await db.insertInto('history_marks').values({ chain_id: chainId, at: new Date(Date.now() + 3_600_000), block_number: 1 }).execute() // prettier-ignore
+    const native = { tokenType: 1, token: addressOf(0), logIndex: 1_000_000_000, batchIndex: 1 }
+    await insertTransfers(db, chain, [4, 7].map((blockNumber) => row({ ...native, blockNumber, value: wordOf(blockNumber) }))) // prettier-ignore
+    script.answer = (_method, [, at]) => (at === '0x5' ? '0x64' : '0x6b')
+    const account = { accountId: ACCOUNT_ID, address: ALICE }
+    const [sum] = await sumAccount(database, chain, { account, block: 9, since: null, rpc: chain.rpc })
+    assert.deepEqual([sum!.from, sum!.opening, sum!.net, sum!.balance], [5, 100n, 7n, 107n])
+  })
 })
