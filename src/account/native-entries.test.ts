@@ -7,11 +7,13 @@ import { insertTransfers } from '../history/columns.ts'
 import { FIRST_NATIVE, FIRST_WITHDRAWAL, VALUE_PLACE } from '../history/native.ts'
 import { readNativePage } from '../history/native-page.ts'
 import { DIRECTION, type TransferRow } from '../history/rows.ts'
-import { fromHex } from '../store/bytes.ts'
+import type { AccountOwner } from '../oauth/account/slices.ts'
+import { fromHex, toWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
-import { readNativeEntries } from './native-activity.ts'
+import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
+import { accountReads } from './reads.ts'
 
 const ALICE = addressOf(0xa1)
 const ACCOUNT_ID = '00000000-0000-8000-8000-0000000000a1'
@@ -20,7 +22,15 @@ const IMITATOR: Hex = `0xabcde${'2'.repeat(31)}9876`
 const ETHER = 10n ** 18n
 
 suite('entries of native currency for a person', () => {
-  const stage = followerStage(['accounts', 'blocks', 'cursors', 'history_cursors', 'transfers', 'tokens'])
+  const stage = followerStage([
+    'accounts',
+    'blocks',
+    'cursors',
+    'history_cursors',
+    'transfers',
+    'tokens',
+    'transactions',
+  ])
   const script = scriptedChain({ isDevelopment: true, finality: 2 })
   const { chain } = script
   const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), identityKeys: noIdentityKeys }) as App
@@ -42,7 +52,7 @@ suite('entries of native currency for a person', () => {
     await db.insertInto('accounts').values({ account_id: ACCOUNT_ID, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
     while (script.blocks.length <= rows.length) script.mine()
     await stage.followed(script, { isTrailing: true, onBlocks: async () => {}, onRetract: async () => {} })
-    await insertTransfers(db, chain, rows)
+    if (rows.length > 0) await insertTransfers(db, chain, rows)
   }
 
   test('say what looks like spam, and what of a block has none of its own', async () => {
@@ -102,5 +112,41 @@ suite('entries of native currency for a person', () => {
       cursor = page.nextCursor
     }
     assert.deepEqual(seen, inside.map(({ value }) => String(BigInt(value))).toReversed()) // prettier-ignore
+  })
+  test('that our own record alone has say where they went, also to oneself', async () => {
+    await stored()
+    const sent = (nonce: number, target: Hex) => ({
+      ...{ id: `tx_${nonce}`, account_id: ACCOUNT_ID, client_id: 'demo', chain_id: 31_337, sender: fromHex(ALICE), nonce },
+      ...{ target: fromHex(target), value: toWord(5n), data: Buffer.alloc(0), abi: '', transitions: '[]' },
+      ...{ gas_limit: 1, max_fee: toWord(1n), max_priority_fee: null, state: 'MINED' as const, block_number: 1 },
+      ...{ block_hash: Buffer.alloc(32, 1), hash: Buffer.alloc(32, nonce), created_at: new Date(nonce * 1_000) },
+    }) // prettier-ignore
+    await stage.app.db
+      .insertInto('transactions')
+      .values([sent(1, FRIEND), sent(2, ALICE)])
+      .execute()
+    const { entries } = await readNativeTransfers(app(), caller, chain, { limit: 10, direction: 'out' })
+    assert.deepEqual(entries.map(({ direction, other }) => [direction, other.toLowerCase()]), [['SELF', ALICE], ['OUT', FRIEND]]) // prettier-ignore
+  })
+
+  test('are called by the symbol of a currency, and by the name of a collection where it has one', async () => {
+    const [coin, items, unnamed] = [addressOf(0x70), addressOf(0x71), addressOf(0x72)]
+    const named = { chain_id: 31_337, decimals: 0, state: 'KNOWN' as const, attempts: 1, retry_at: null }
+    await stage.app.db
+      .insertInto('tokens')
+      .values([
+        { ...named, address: fromHex(coin), token_type: 20, symbol: 'ABC', name: 'A Coin' },
+        { ...named, address: fromHex(items), token_type: 721, symbol: 'ITM', name: 'Items' },
+        { ...named, address: fromHex(unnamed), token_type: 721, symbol: 'NON', name: '' },
+      ])
+      .execute()
+    const moved = (block: number, token: Hex, tokenType: number): TransferRow => ({
+      ...row(block, { from: FRIEND, to: ALICE, value: 1n, logIndex: 0, batchIndex: 0 }),
+      ...{ token, tokenType, tokenId: tokenType === 20 ? null : wordOf(7n) },
+    })
+    await stored(moved(1, coin, 20), moved(2, items, 721), moved(3, unnamed, 721))
+    const owner = { accountId: ACCOUNT_ID, userId: 'DEV-alice', address: ALICE } as AccountOwner
+    const { entries } = await accountReads(app()).readTransfers(owner, 31_337, { limit: 10, direction: 'all' })
+    assert.deepEqual(entries.map(({ amount }) => amount.symbol), ['NON', 'Items', 'ABC']) // prettier-ignore
   })
 })

@@ -7,6 +7,7 @@ import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
 import { insertTransfers } from './columns.ts'
 import { noteCoverage } from './coverage.ts'
 import type { TransferRow } from './rows.ts'
+import { everyAccount } from './sum-audit.ts'
 import { differenceOf, sumAccount } from './sums.ts'
 
 const ALICE = addressOf(0xa1)
@@ -78,4 +79,15 @@ suite('the sums of an account with more than one statement or request tells', ()
     const [sum] = await sumAccount(database, chain, { account, block: 9, since: null, rpc: chain.rpc })
     assert.deepEqual([sum!.from, sum!.opening, sum!.net, sum!.balance], [5, 100n, 7n, 107n])
   })
+})
+
+test('every account is summed once, however many pages of them there are', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  const idOf = (number: number) => `00000000-0000-8000-8000-${String(number).padStart(12, '0')}`
+  const accounts = Array.from({ length: 2_001 }, (_, number) => ({ account_id: idOf(number), user_id: `DEV-${number}`, address: fromHex(addressOf(0xa_0000 + number)) })) // prettier-ignore
+  await db.insertInto('accounts').values(accounts).execute()
+  const seen: string[] = []
+  for await (const { account, block } of everyAccount(db, 9)) seen.push(`${account.accountId} ${block}`)
+  assert.deepEqual(seen, accounts.map(({ account_id }) => `${account_id} 9`)) // prettier-ignore
 })
