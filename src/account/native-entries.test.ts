@@ -55,6 +55,14 @@ suite('entries of native currency for a person', () => {
     if (rows.length > 0) await insertTransfers(db, chain, rows)
   }
 
+  /** By this service. */
+  const sent = (nonce: number, target: Hex) => ({
+    ...{ id: `tx_${nonce}`, account_id: ACCOUNT_ID, client_id: 'demo', chain_id: 31_337, sender: fromHex(ALICE), nonce },
+    ...{ target: fromHex(target), value: toWord(5n), data: Buffer.alloc(0), abi: '', transitions: '[]' },
+    ...{ gas_limit: 1, max_fee: toWord(1n), max_priority_fee: null, state: 'MINED' as const, block_number: 1 },
+    ...{ block_hash: Buffer.alloc(32, 1), hash: fromHex(wordOf(BigInt(nonce))), created_at: new Date(nonce * 1_000) },
+  }) // prettier-ignore
+
   test('say what looks like spam, and what of a block has none of its own', async () => {
     await stored(
       row(1, { from: ALICE, to: FRIEND, value: ETHER }),
@@ -102,6 +110,7 @@ suite('entries of native currency for a person', () => {
     }
     assert.deepEqual(pages, [[4, 3], [2, 1]]) // prettier-ignore
   })
+
   test('lead through all that one transaction moved inside, however much that is', async () => {
     const inside = Array.from({ length: 12 }, (_, index) => row(1, { from: FRIEND, to: ALICE, value: BigInt(index + 1), batchIndex: 3 + index })) // prettier-ignore
     await stored(...inside)
@@ -113,14 +122,9 @@ suite('entries of native currency for a person', () => {
     }
     assert.deepEqual(seen, inside.map(({ value }) => String(BigInt(value))).toReversed()) // prettier-ignore
   })
+
   test('that our own record alone has say where they went, also to oneself', async () => {
     await stored()
-    const sent = (nonce: number, target: Hex) => ({
-      ...{ id: `tx_${nonce}`, account_id: ACCOUNT_ID, client_id: 'demo', chain_id: 31_337, sender: fromHex(ALICE), nonce },
-      ...{ target: fromHex(target), value: toWord(5n), data: Buffer.alloc(0), abi: '', transitions: '[]' },
-      ...{ gas_limit: 1, max_fee: toWord(1n), max_priority_fee: null, state: 'MINED' as const, block_number: 1 },
-      ...{ block_hash: Buffer.alloc(32, 1), hash: Buffer.alloc(32, nonce), created_at: new Date(nonce * 1_000) },
-    }) // prettier-ignore
     await stage.app.db
       .insertInto('transactions')
       .values([sent(1, FRIEND), sent(2, ALICE)])
@@ -148,5 +152,27 @@ suite('entries of native currency for a person', () => {
     const owner = { accountId: ACCOUNT_ID, userId: 'DEV-alice', address: ALICE } as AccountOwner
     const { entries } = await accountReads(app()).readTransfers(owner, 31_337, { limit: 10, direction: 'all' })
     assert.deepEqual(entries.map(({ amount }) => amount.symbol), ['NON', 'Items', 'ABC']) // prettier-ignore
+  })
+  test('of which a thousand were looked at make a page, with few or none on it, and it leads to the rest', async () => {
+    await stored(row(1, { from: FRIEND, to: ALICE, value: ETHER }))
+    const { db } = stage.app
+    // Fees of writes, which stand with these.
+    const writes = Array.from({ length: 1_050 }, (_, index) => sent(index + 100, FRIEND))
+    const terms = { gas_limit: 1, max_fee: toWord(1n), max_priority_fee: null }
+    for (let start = 0; start < writes.length; start += 350) {
+      const some = writes.slice(start, start + 350)
+      await db.insertInto('transactions').values(some).execute()
+      await db.insertInto('attempts').values(some.map(({ id, hash }) => ({ chain_id: 31_337, hash, transaction_id: id, raw: Buffer.alloc(1), ...terms }))).execute() // prettier-ignore
+    }
+    const fees = writes.map(({ nonce }, index) => ({
+      ...row(1, { from: ALICE, to: addressOf(0), value: 1n, logIndex: FIRST_NATIVE + 1 + index, batchIndex: 0 }),
+      hash: wordOf(BigInt(nonce)),
+    }))
+    await insertTransfers(db, chain, fees)
+    const page = (cursor?: string) => readNativePage(app(), caller, 'DEV-alice', { limit: 5, cursor, direction: 'all' })
+    const first = await page()
+    assert.deepEqual([first.entries, first.nextCursor !== null], [[], true])
+    const second = await page(first.nextCursor!)
+    assert.deepEqual([second.entries.map(({ amount }) => BigInt(amount.value)), second.nextCursor], [[ETHER], null]) // prettier-ignore
   })
 })
