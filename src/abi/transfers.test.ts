@@ -120,6 +120,7 @@ test('a batch ends at 1,000 elements, and its last one says how many more there 
 
 const hostile: Record<string, ReturnType<typeof batch>> = {
   'lengths differ': batch(64, 160, 2, 1, 2, 1, 1),
+  'more values than ids': batch(64, 128, 1, 1, 2, 10, 20),
   'an offset beyond the end': batch(64, 4096, 1, 1),
   'an offset of 2^256 - 1': batch(most, 64, 1, 1),
   'a length beyond the end': batch(64, 64, 2, 1),
@@ -130,6 +131,7 @@ const hostile: Record<string, ReturnType<typeof batch>> = {
   'one array within the other': batch(64, 96, 3, 1, 7, 8, 9),
   'an array over the offsets': batch(0, 64, 0),
   'an array over the second offset': batch(96, 32, 64, 0),
+  'values whose number is their own offset': batch(1_088, 32, ...Array<number>(32).fill(5), 32, ...Array<number>(32).fill(6)), // prettier-ignore
   'no data': batch(),
   'half a byte of data': { ...batch(), data: '0x0' },
   'no hexadecimal data': { ...batch(), data: `0x${'zz'.repeat(64)}` },

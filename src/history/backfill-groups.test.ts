@@ -144,6 +144,43 @@ suite('a backfill', () => {
     assert.deepEqual((await fill(script)).asked, [])
   })
 
+  test('asks for twice as many blocks each time while all goes well, and never for more than ten thousand', async () => {
+    const script = chainOfCoins(1)
+    await setCursor({ block: 39_999, finalized: 39_999 })
+    await addAccounts([1])
+    const asked: number[] = []
+    const rpc = {
+      ...script.chain.rpc,
+      batch: async (calls: { method: string; params: unknown[] }[]) =>
+        calls.map(({ method, params }) => {
+          if (method !== 'eth_getLogs') return { ...(script.respond(method, ['0x0', false]) as object), number: params[0] } // prettier-ignore
+          const { fromBlock, toBlock } = params[0] as { fromBlock: Hex; toBlock: Hex }
+          asked.push(Number(toBlock) - Number(fromBlock) + 1)
+          return []
+        }),
+    }
+    const job = { fromBlock: 0, accountIds: null, stopping: new AbortController().signal, waitMs: 0, onProgress: () => {} } // prettier-ignore
+    assert.equal((await backfill(app, { ...script.chain, rpc }, job)).nextBlock, 40_000)
+    // Three filters each.
+    assert.deepEqual(asked.filter((_, index) => index % 3 === 0), [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 5_000]) // prettier-ignore
+  })
+
+  test('sets one that does the same beside it, and is ahead, back nowhere', async () => {
+    const script = chainOfCoins(8)
+    await setCursor({ block: 8, finalized: 8 })
+    await addAccounts([1])
+    script.faults.mostBlocks = 2
+    const stopping = new AbortController()
+    const done: number[] = []
+    script.onAsk = async (method) => {
+      if (method === 'eth_getLogs') await db.updateTable('backfills').set({ next_block: 9 }).execute()
+    }
+    const onProgress = ({ nextBlock }: BackfillProgress) => void (done.push(nextBlock) === 2 && stopping.abort())
+    await backfill(app, script.chain, { fromBlock: 0, accountIds: null, stopping: stopping.signal, waitMs: 0, onProgress }) // prettier-ignore
+    assert.deepEqual(done, [2, 4])
+    assert.deepEqual(await db.selectFrom('backfills').select('next_block').execute(), [{ next_block: 9 }])
+  })
+
   test('begins where it was told to, and goes on from its own progress only: not from another beginning, network or group', async () => {
     const script = chainOfCoins(8)
     await setCursor({ block: 8, finalized: 6 })

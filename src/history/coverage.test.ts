@@ -9,7 +9,7 @@ import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { backfill } from './backfill.ts'
 import { selectByNeed } from './backfill-need.ts'
-import { coveredFrom, noteCoverage } from './coverage.ts'
+import { coveredFrom, lowerCoverage, noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 const [ALICE, BOB] = [addressOf(0xa1), addressOf(0xb0b)]
@@ -70,6 +70,10 @@ suite('from which block on a history is whole', () => {
     await follow(script)
     assert.equal(await from(BOB), 11)
     assert.equal(await from(ALICE), null)
+    // Who wants it from the block before waits for that one.
+    const waiting = async (fromBlock: number) =>
+      (await selectByNeed(app.db, { chainId: 31337, fromBlock, atMost: 9 })).accountIds
+    assert.deepEqual([await waiting(11), await waiting(10)], [[idOf(ALICE)], [ALICE, BOB].map(idOf)])
   })
 
   test('of one whose key was made for it: from the first block on where the network was followed by then, and it waits for no backfill', async () => {
@@ -123,6 +127,15 @@ suite('from which block on a history is whole', () => {
     for (let number = 0; number < 5; number++) script.mine()
     await follow(script)
     assert.equal(await from(ALICE), 8)
+  })
+
+  test('a reorganisation lowers what was noted from its first block on, on its network', async () => {
+    const marks = [[31337, 6], [31337, 7], [31337, 8], [31337, 9], [5, 8]] as const // prettier-ignore
+    const values = marks.map(([chain_id, block_number], index) => ({ chain_id, block_number, at: new Date(index * 1_000) })) // prettier-ignore
+    await app.db.insertInto('history_marks').values(values).execute()
+    await lowerCoverage(app.db, scriptedChain().chain, 8)
+    const lowered = await app.db.selectFrom('history_marks').select('block_number').orderBy('at').execute()
+    assert.deepEqual(lowered.map(({ block_number }) => block_number), [6, 7, 7, 7, 8]) // prettier-ignore
   })
 
   test('what was looked up is covered when all of it was, and not before', async () => {

@@ -3,6 +3,7 @@ import { beforeEach, suite, test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
 import { InvalidResponse, RpcError } from '../chain/rpc/failures.ts'
 import type { KeptBlock } from '../follower/block.ts'
+import { wordDigits, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { fromHex, fromWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
@@ -11,7 +12,7 @@ import { signerAt } from '../../test/scripted-transactions.ts'
 import { gatherNative } from './index-native.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { kindOf } from './native.ts'
-import { nativeCoverage } from './native-coverage.ts'
+import { nativeCoverage, noteNative } from './native-coverage.ts'
 import { fetchInternal } from './native-traces.ts'
 
 const ALICE = signerAt(0xa1)
@@ -86,7 +87,9 @@ suite('native currency where sources say different things', () => {
     await assert.rejects(fetchInternal(chain.rpc, { ...block, receipts: [] }), InvalidResponse)
   })
 
-  test('withdrawals are of native currency, and of a token on the networks that pay them so', async () => {
+  test('withdrawals are of native currency, each of them, and of a token on the networks that pay them so', async () => {
+    // One account may be paid by several validators in a block.
+    const paid = [[ALICE, 5n], [CONTRACT, 9n], [ALICE, 6n]].map(([address, value]) => ({ address, value })) // prettier-ignore
     for (const [chainId, isNative] of [
       [1, true],
       [100, false],
@@ -102,13 +105,26 @@ suite('native currency where sources say different things', () => {
           receipts: [],
           baseFee: null,
         },
-        native: { miner: null, withdrawals: [{ address: ALICE, value: 5n }], sent: null },
+        native: { miner: null, withdrawals: paid, sent: null },
       } as unknown as KeptBlock
       const { count, store } = await gatherNative(app, chain, [block])
       assert.equal(count, 1)
       await store(app.db)
-      assert.deepEqual(await rows(chainId), isNative ? [[7, 'WITHDRAWAL', 5n]] : [])
+      assert.deepEqual(await rows(chainId), isNative ? [[7, 'WITHDRAWAL', 5n], [7, 'WITHDRAWAL', 6n]] : []) // prettier-ignore
     }
+  })
+
+  test('it is whole as far as each block is the parent of the next, and from a block of another branch on anew', async () => {
+    const hash = (number: number): Hex => `0x${wordDigits(BigInt(number))}`
+    const looked = async (number: number, parentHash: Hex) => {
+      await noteNative(app.db, { chainId: 31_337 }, { first: { number, parentHash }, last: { number, hash: hash(number) }, internalFrom: number }) // prettier-ignore
+      const row = await app.db.selectFrom('native_coverage').selectAll().where('chain_id', '=', 31_337).executeTakeFirstOrThrow() // prettier-ignore
+      return [row.from_block, row.internal_from_block, row.to_block]
+    }
+    assert.deepEqual(await looked(5, hash(4)), [5, 5, 5])
+    assert.deepEqual(await looked(6, hash(5)), [5, 5, 6])
+    assert.deepEqual(await looked(7, hash(66)), [7, 7, 7])
+    assert.deepEqual(await looked(9, hash(7)), [9, 9, 9])
   })
 
   test('an account that others may have used before has all of it from behind the last block before it was known, and no sooner than the network', async () => {

@@ -123,6 +123,27 @@ suite('native currency of nodes that lie, or are away', () => {
     assert.deepEqual(await coverage(), { from: 0, internalFrom: null })
   })
 
+  test('complete is what is stored, and no block behind it of which a node tells all and bears out nothing', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 2 })
+    for (let count = 0; count < 3; count++) script.mine({ from: ALICE, transfers: [], gasUsed: GAS })
+    const { chain } = script
+    const source = sourceOf(chain)
+    const blocks = await Promise.all(script.blocks.slice(1).map(({ hash }) => fetchBlock(chain.rpc, hash, source)))
+    const gathered = async (from: number) => {
+      const { count, store } = await gatherNative(app, chain, blocks.slice(from))
+      await app.db.transaction().execute(store)
+      const noted = await app.db.selectFrom('native_coverage').select(['from_block', 'to_block']).executeTakeFirstOrThrow() // prettier-ignore
+      return [count, noted.from_block, noted.to_block]
+    }
+    script.onAsk = (method, [hash]) => {
+      if (method === 'eth_getBlockReceipts' && hash === blocks[1]!.hash) throw new RpcUnavailable('away', { timedOut: false }) // prettier-ignore
+    }
+    assert.deepEqual(await gathered(0), [1, 1, 1])
+    script.onAsk = () => {}
+    assert.deepEqual(await gathered(1), [2, 1, 3])
+    assert.deepEqual((await rows()).filter(([, kind]) => kind === 'VALUE').map(([block]) => block), [1, 2, 3]) // prettier-ignore
+  })
+
   test('an amount that no balance can hold is left out after a while, so that transfers of tokens do not wait for it', async () => {
     const script = scriptedChain({ isDevelopment: true, finality: 2 })
     script.mine({ from: ALICE, transfers: [], gasUsed: GAS })
@@ -137,6 +158,23 @@ suite('native currency of nodes that lie, or are away', () => {
     await app.db.transaction().execute(store)
     assert.deepEqual(await rows(), [])
     assert.ok(logged.includes('native_transfers_missing'))
+  })
+
+  test('a node that limits requests is waited for, however often it does, and a block is not left out for that', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 2 })
+    script.mine({ from: ALICE, transfers: [], gasUsed: GAS })
+    const { chain } = script
+    const block = await fetchBlock(chain.rpc, script.blocks[1]!.hash, sourceOf(chain))
+    script.onAsk = () => {
+      throw new RpcError(429, 'Too Many Requests', undefined)
+    }
+    for (let tries = 0; tries < 30; tries++)
+      await assert.rejects(gatherNative(app, chain, [block]), { message: 'Too Many Requests' })
+    script.onAsk = () => {}
+    const { store } = await gatherNative(app, chain, [block])
+    await app.db.transaction().execute(store)
+    assert.deepEqual((await rows()).map(([, kind]) => kind), ['FEE', 'VALUE']) // prettier-ignore
+    assert.ok(!logged.includes('native_transfers_missing'))
   })
 
   for (const [what, error, most] of [

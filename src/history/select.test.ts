@@ -206,3 +206,22 @@ for (const hasStatistics of [true, false])
       )
     }
   })
+
+test('a page reaches as far as both the history and what is followed, whichever is behind, and is final no further', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  const place = { chain_id: 31337, block_hash: Buffer.alloc(32), epoch: 0, lease_owner: null }
+  await db.insertInto('cursors').values({ ...place, block_number: 7, finalized_number: 6, lease_until: null, halted: null }).execute() // prettier-ignore
+  await db
+    .insertInto('history_cursors')
+    .values({ ...place, block_number: 9 })
+    .execute()
+  const asked = { accountId: WHALE, chainId: 31337, after: null, bounds: { indexedTo: 20, finalizedTo: 20 }, limit: 5 }
+  const reached = async () => {
+    const { indexedTo, finalizedTo } = await selectTransfers(db, { ...asked, filters: readParameters({}).filters })
+    return [indexedTo, finalizedTo]
+  }
+  assert.deepEqual(await reached(), [7, 6])
+  await db.updateTable('history_cursors').set({ block_number: 5 }).execute()
+  assert.deepEqual(await reached(), [5, 5])
+})

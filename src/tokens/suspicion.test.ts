@@ -58,6 +58,8 @@ suite('a token is suspected by its own words', () => {
     ['USDT', 'Tether USD', 0, []],
     ['YFI', 'yearn.finance', 20, ['link_in_name']],
     ['X', 'claim.yearn.finance', 50, ['link_in_name', 'lure_in_name']],
+    ['X', '$1000 x-drop.com', 50, ['link_in_name', 'lure_in_name']],
+    ['X', '$1000', 0, []],
     ['X', 'https://x', 70, ['link_in_name']],
     ['X', 'gift[.]example.org', 50, ['link_in_name', 'lure_in_name']],
     ['X', 'example.org/claim', 90, ['link_in_name', 'lure_in_name']],

@@ -54,3 +54,42 @@ test('what somebody takes along is whole, however much it is, and is JSON', asyn
     }
   }
 })
+
+test('a page that has nothing in the middle of a list, or at its end, leaves it JSON', async () => {
+  const pages = [[1, 2], [], [3], []]
+  const paged = async (
+    _owner: unknown,
+    _chainId: number,
+    { cursor }: { limit: number; cursor?: string | undefined },
+  ) => {
+    const at = Number(cursor ?? 0)
+    const entries = pages[at]!.map((index) => ({ explorerUrl: `/tx/${index}`, amount }) as ShownTransfer)
+    return { entries, nextCursor: at + 1 < pages.length ? String(at + 1) : null }
+  }
+  const none = async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } })
+  const slices = { readSent: none, readTransfers: none, readNativeTransfers: paged, readNativeEntries: none } as unknown as AccountSlices // prettier-ignore
+  let text = ''
+  for await (const piece of ownDataText(slices, {} as ProvenUser, { user: 'Nell' }, [{ chainId: 1, network: 'network 1' }])) text += piece // prettier-ignore
+  const { networks } = JSON.parse(text) as { networks: { payments: { explorerUrl: string }[] }[] }
+  assert.deepEqual(networks[0]!.payments.map(({ explorerUrl }) => explorerUrl), ['/tx/1', '/tx/2', '/tx/3']) // prettier-ignore
+})
+
+test('what somebody takes along is of both directions, of every application, and with what is hidden as spam', async () => {
+  const asked: Record<string, unknown> = {}
+  const none =
+    (name: string) =>
+    async (_owner: unknown, chainId: number, { limit, ...rest }: { limit: number }) => {
+      asked[name] = { chainId, isBounded: limit > 0 && limit <= 100, ...rest }
+      return { entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }
+    }
+  const names = ['readSent', 'readTransfers', 'readNativeTransfers', 'readNativeEntries']
+  const slices = Object.fromEntries(names.map((name) => [name, none(name)])) as unknown as AccountSlices
+  for await (const _ of ownDataText(slices, {} as ProvenUser, { user: 'Nell' }, [{ chainId: 5, network: 'five' }])); // prettier-ignore
+  const first = { chainId: 5, isBounded: true, cursor: undefined }
+  assert.deepEqual(asked, {
+    readSent: { ...first, clientId: null },
+    readTransfers: { ...first, direction: 'all', includesSpam: true },
+    readNativeTransfers: { ...first, direction: 'all' },
+    readNativeEntries: first,
+  })
+})
