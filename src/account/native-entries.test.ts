@@ -129,8 +129,13 @@ suite('entries of native currency for a person', () => {
       .insertInto('transactions')
       .values([sent(1, FRIEND), sent(2, ALICE)])
       .execute()
-    const { entries } = await readNativeTransfers(app(), caller, chain, { limit: 10, direction: 'out' })
-    assert.deepEqual(entries.map(({ direction, other }) => [direction, other.toLowerCase()]), [['SELF', ALICE], ['OUT', FRIEND]]) // prettier-ignore
+    // What was sent to oneself comes in, too, and is one entry all the same.
+    for (const direction of ['out', 'all'] as const) {
+      const { entries } = await readNativeTransfers(app(), caller, chain, { limit: 10, direction })
+      assert.deepEqual(entries.map((one) => [one.direction, one.other.toLowerCase()]), [['SELF', ALICE], ['OUT', FRIEND]]) // prettier-ignore
+    }
+    const { entries } = await readNativeTransfers(app(), caller, chain, { limit: 10, direction: 'in' })
+    assert.deepEqual(entries.map((one) => one.direction), ['SELF']) // prettier-ignore
   })
 
   test('are called by the symbol of a currency, and by the name of a collection where it has one', async () => {

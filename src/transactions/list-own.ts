@@ -210,6 +210,8 @@ export async function listPayments(
       .$if(!isOut, (query) =>
         query.where('sent.target', '=', fromHex(address)).where(sql<boolean>`length(sent.data) = 0`),
       )
+      // What someone sends to themselves is in the other part.
+      .$if(!isOut && direction === 'all', (query) => query.where('sent.sender', '!=', fromHex(address)))
       .$if(after !== null, (query) =>
         query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
       )
