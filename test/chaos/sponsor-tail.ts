@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { RootDb } from '../../src/store/db.ts'
+import { until } from '../until.ts'
 import type { ChaosWorld } from './transactions-world.ts'
 
 type Table = { name: string; columns: string }
@@ -42,14 +43,25 @@ export async function rememberAll(db: RootDb): Promise<() => Promise<void>> {
 }
 
 /** All servers die, and what the database has taken since is gone, as with a standby that was behind and became the first. */
-export async function loseTail({ servers }: ChaosWorld, goBack: () => Promise<void>): Promise<void> {
+export async function loseTail({ servers, db }: ChaosWorld, goBack: () => Promise<void>): Promise<void> {
   for (const server of servers) {
     server.hold()
     server.signal('SIGKILL')
   }
   await Promise.all(servers.map((server) => server.gone()))
+  // What they had asked for is done though nobody waits for it: above what is put back it would be a commit that no standby has.
+  if (db !== null) await until('their last statements are done', async () => (await busyIn(db)) === 0)
   await goBack()
   for (const server of servers) server.goOn()
+}
+
+async function busyIn(db: RootDb): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend' and state <> 'idle'`.execute(
+    db,
+  )
+  return rows[0]!.count
 }
 
 /** milliseconds between two losses, and how much is lost each time */
