@@ -197,17 +197,16 @@ test('what waits behind a nonce that its sponsor cannot pay is sent by another, 
   assert.equal(await world.countOf(writer), 7n)
 })
 
-test('an id that was used up for another account does nothing of the write: it has failed, and is never told as done', async () => {
-  const writer = await world.poor('elsewhere')
-  const { answer } = await add(writer, 1)
-  const row = await rowOf(answer.id)
+/** The dispatcher says in a block that an operation of the number of one of ours was done, for whatever account. */
+async function doneElsewhere(id: string): Promise<(number: number, account: Hex) => Promise<void>> {
+  const { space, sequence } = await rowOf(id)
   const { app, chain } = world.first
   const topics = (account: Hex): [Hex, Hex, Hex] => [
     `0x${keccak(Buffer.from('Done(uint256,address)')).toString('hex')}`,
-    `${toHex(row.space)}${row.sequence.toString(16).padStart(24, '0')}`,
-    `0x${account.slice(2).padStart(64, '0')}`,
+    `${toHex(space)}${sequence.toString(16).padStart(24, '0')}`,
+    `0x${account.slice(2).toLowerCase().padStart(64, '0')}`,
   ]
-  const settle = (number: number, account: Hex) =>
+  return (number, account) =>
     settleOperations(app.db, app, chain, { number, hash: `0x${number.toString(16).padStart(64, '0')}` }, [
       {
         hash: `0x${'5'.repeat(64)}`,
@@ -215,6 +214,13 @@ test('an id that was used up for another account does nothing of the write: it h
         logs: [{ address: world.dispatcher, topics: topics(account), data: '0x', logIndex: 3 }],
       },
     ])
+}
+
+test('an id that was used up for another account does nothing of the write: it has failed, and is never told as done', async () => {
+  const writer = await world.poor('elsewhere')
+  const { answer } = await add(writer, 1)
+  const { app, chain } = world.first
+  const settle = await doneElsewhere(answer.id)
   await settle(7_000_000, `0x${'0b'.repeat(20)}`)
   const told = await readTransaction(app, writer, answer.id)
   assert.deepEqual([told.state, told.revert?.name], ['FAILED', 'UsedElsewhere'])
@@ -226,6 +232,26 @@ test('an id that was used up for another account does nothing of the write: it h
   await settle(7_000_001, writer.address.toLowerCase() as Hex)
   assert.equal(await stateOf(writer, answer.id), 'MINED')
   await reopenOperations(app.db, app, chain.chainId, 7_000_000)
+})
+
+test('what nothing carries is not settled by its number, which may be that of one that the database lost: its key stays its own', async () => {
+  const writer = await world.poor('lost-number')
+  let isDead = false
+  interruptSteps(world.first.app, (step) => {
+    if (step !== 'after-bind-operation' || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(add(writer, 1, 'same'))
+  const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  const settle = await doneElsewhere(id)
+  await settle(7_000_000, `0x${'0b'.repeat(20)}`)
+  await settle(7_000_001, writer.address)
+  assert.equal((await rowOf(id)).state, 'BOUND')
+  await age(world.first.app, 5)
+  const { answer } = await add(writer, 1, 'same')
+  await world.mine()
+  assert.deepEqual([answer.id, await stateOf(writer, id), await world.countOf(writer)], [id, 'MINED', 1n])
 })
 
 test('a database that knows none of a space begins above what one before it has used', async () => {

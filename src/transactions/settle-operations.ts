@@ -19,7 +19,7 @@ export type MinedOuter = { hash: Hex } & Pick<Receipt, 'status'> & { logs: reado
 
 /**
  * What a block says of operations, by the events of the dispatcher and by nothing else: a transaction may succeed and have done
- * nothing. What was settled in another block is not in that one any more, or a rewind would have taken it back. Inside the transaction
+ * nothing. What nothing carries is nobody's to send, and may have the number of one that the database lost: that one is restored, and settled then. What was settled in another block is not in that one any more, or a rewind would have taken it back. Inside the transaction
  * that marks the transactions of the block.
  */
 export async function settleOperations(
@@ -61,6 +61,7 @@ export async function settleOperations(
         transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = now()
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        and operations.outer_id is not null
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
       returning operations.state, operations.sender`.execute(db)
     for (const { state, sender } of moved) {
