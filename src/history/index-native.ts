@@ -161,11 +161,11 @@ function partiesOf(one: NativeOfBlock | null): { from: Hex; to: Hex }[] {
 
 async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<NativeOfBlock> {
   const memory = learned.of(chain)
-  const wantsTraces = app.config.NATIVE_HISTORY === 'traces' && memory.ways.length > 0 && runsCode(block)
   const { native, answer } = await wholeOf(chain, block)
   memory.hasLogs = logsNative(block, native.sent) ?? memory.hasLogs
   const isQuiet = !runsCode(block)
-  const isAsked = wantsTraces && memory.hasLogs !== true && !isQuiet
+  const isAsked =
+    app.config.NATIVE_HISTORY === 'traces' && memory.ways.length > 0 && memory.hasLogs !== true && !isQuiet
   const internal = isAsked ? await tracesOf(app, chain, { block, answer }) : null
   if (internal === null && !isQuiet) memory.hasLogs ??= await loggedBefore(chain, block)
   const isTold = memory.hasLogs === true || isQuiet
