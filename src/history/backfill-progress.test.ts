@@ -144,7 +144,8 @@ suite('what operators are told of the past that is filled', () => {
     assert.deepEqual([doneAt, waitsFor], [null, null])
   })
 
-  test('what it waits for, instead of a time: a node’s refusal, or a network that was not followed yet', async () => {
+  /** A network whose node has no old blocks, and an account that waits for them. */
+  async function refusedFill(): ReturnType<typeof followedChain> {
     const script = await followedChain()
     await bindStored(script)
     await add(ALICE)
@@ -152,6 +153,11 @@ suite('what operators are told of the past that is filled', () => {
       throw new RpcError(4444, 'pruned history unavailable', undefined)
     }
     await assert.rejects(fill(script), /pruned/)
+    return script
+  }
+
+  test('what it waits for, instead of a time: a node’s refusal, or a network that was not followed yet', async () => {
+    const script = await refusedFill()
     const refused = (await told())!
     assert.deepEqual([refused.waiting, refused.waitsFor, refused.doneAt], [1, 'pruned history unavailable', null])
     script.onAsk = () => {}
@@ -166,13 +172,7 @@ suite('what operators are told of the past that is filled', () => {
   })
 
   test('a group of a first block that was given up is told no more, also where no account waits for another', async () => {
-    const script = await followedChain()
-    await bindStored(script)
-    await add(ALICE)
-    script.onAsk = () => {
-      throw new RpcError(4444, 'pruned history unavailable', undefined)
-    }
-    await assert.rejects(fill(script), /pruned/)
+    const script = await refusedFill()
     await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE)], from: 3 })
     const context = { ...app, config: { ...app.config, BACKFILL_FROM_BLOCK: 3 } }
     assert.equal(await fill(script, { context }), 'nothing')

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { diesAt } from '../../test/interrupted.ts'
 import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
@@ -34,16 +35,7 @@ async function withCoins(name: string): Promise<Writer> {
   return writer
 }
 
-async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
-  let isDead = false
-  interruptSteps(world.first.app, (reached) => {
-    if (reached !== step || isDead) return
-    isDead = true
-    throw new Error('killed')
-  })
-  await assert.rejects(work())
-  interruptSteps(world.first.app, null)
-}
+const dies = (step: Step, work: () => Promise<unknown>): Promise<void> => diesAt(world.first.app, step, work)
 
 test('what sponsors carried before a network went back to `self` is packed again and done', async () => {
   const writer = await withCoins('packed-after')

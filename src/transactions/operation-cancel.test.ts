@@ -80,6 +80,15 @@ const only = (raw: Hex) =>
     method === 'eth_sendRawTransaction' && params[0] !== raw ? Promise.reject(new Error('the node is away')) : next(),
   )
 
+/** The keeper's rounds, each after ten minutes in which nothing was mined. */
+const untilCancelled = (outer: string): Promise<unknown> =>
+  until('its nonce is cancelled', async () => {
+    await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', outer).execute() // prettier-ignore
+    await age(world.first.app, 40)
+    await keep(world)
+    return (await outerOf(outer)).is_cancel
+  })
+
 test('a cancel that is mined uses the id up: nothing does the operation any more, whoever sends it once more', async () => {
   const writer = await delegated('cancels')
   const { answer } = await add(writer, 2)
@@ -159,12 +168,7 @@ test('what the signer raises no more, since one person in it is frozen, is cance
   for (const { answer } of [first!, second]) await world.rpc('anvil_dropTransaction', answer.hash)
   refuseRaises = true
   for (let block = 0; block < 5; block++) await world.mine()
-  await until('its nonce is cancelled', async () => {
-    await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', outer).execute() // prettier-ignore
-    await age(world.first.app, 40)
-    await keep(world)
-    return (await outerOf(outer)).is_cancel
-  })
+  await untilCancelled(outer)
   refuseRaises = false
   await until('the others are done', async () => {
     await age(world.first.app, 40)
@@ -195,12 +199,7 @@ test('what a limit of the signer keeps from being raised frees its nonce, and is
   await world.rpc('anvil_dropAllTransactions')
   refuseRaises = new AppError('policy_denied', 'The rule sponsored-per-sponsor rejects this transaction: a limit.')
   for (let block = 0; block < 5; block++) await world.mine()
-  await until('its nonce is cancelled', async () => {
-    await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', outer).execute() // prettier-ignore
-    await age(world.first.app, 40)
-    await keep(world)
-    return (await outerOf(outer)).is_cancel
-  })
+  await untilCancelled(outer)
   refuseRaises = false
   await until('it is done', async () => {
     await age(world.first.app, 40)

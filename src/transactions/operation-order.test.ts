@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { diesAt } from '../../test/interrupted.ts'
 import { age, keep, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
@@ -53,18 +54,7 @@ const finished = (writer: Writer, amount: number, key: string) =>
     })
   })
 
-/** As a process that is killed at a step. */
-async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
-  let isDead = false
-  interruptSteps(world.first.app, (reached) => {
-    if (reached !== step || isDead) return
-    isDead = true
-    throw new Error('killed')
-  })
-  await assert.rejects(work())
-  assert.ok(isDead)
-  interruptSteps(world.first.app, null)
-}
+const dies = (step: Step, work: () => Promise<unknown>): Promise<void> => diesAt(world.first.app, step, work)
 
 /** The node answers no estimate for the dispatcher until that is let go. */
 function holdEstimates(): { let: () => void; held: () => number } {

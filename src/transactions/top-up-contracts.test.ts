@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { selectorOf, parseAbi } from '../abi/parse.ts'
-import { age, keep, remember } from '../../test/lost-tail.ts'
+import { diesAt, whileMining } from '../../test/interrupted.ts'
+import { keep, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -68,33 +69,10 @@ const topUpsOf = ({ accountId }: Writer) =>
 const taken = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => assert.fail(`it is refused: ${String(error)}`))
 
-/** Blocks come while it works, and the keeper does what it does. */
-async function mining<T>(work: Promise<T>): Promise<T> {
-  let isOver = false
-  const ended = work.finally(() => {
-    isOver = true
-  })
-  ended.catch(() => {})
-  while (!isOver) {
-    await new Promise((resolve) => setTimeout(resolve, 40))
-    await world.mine()
-    await age(world.first.app, 20)
-    await keep(world)
-  }
-  return ended
-}
+const mining = <T>(work: Promise<T>): Promise<T> => whileMining(world, work)
 
-/** Dies at a step of the server, once. */
-async function dies(step: Step, work: () => Promise<unknown>): Promise<void> {
-  let isDead = false
-  interruptSteps(world.first.app, (reached) => {
-    if (reached !== step || isDead) return
-    isDead = true
-    throw new Error('killed')
-  })
-  await assert.rejects(mining(work()), /killed/)
-  interruptSteps(world.first.app, null)
-}
+const dies = (step: Step, work: () => Promise<unknown>): Promise<void> =>
+  diesAt(world.first.app, step, () => mining(work()))
 
 test('a contract that looks at the origin refuses what a sponsor sends, and the refusal says how it is named', async () => {
   world.first.chain.topUpContracts = new Set()

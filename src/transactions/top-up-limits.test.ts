@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, beforeEach, test } from 'node:test'
-import { age, keep } from '../../test/lost-tail.ts'
+import { whileMining } from '../../test/interrupted.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -57,18 +57,7 @@ async function person(name: string, clientId = 'listed', wei = 0n): Promise<Writ
   assertUser(caller)
   return { ...caller, name: writer.name }
 }
-async function mining<T>(work: Promise<T>): Promise<T> {
-  let isOver = false
-  const ended = work.finally(() => void (isOver = true))
-  ended.catch(() => {})
-  while (!isOver) {
-    await new Promise((resolve) => setTimeout(resolve, 40))
-    await world.mine()
-    await age(world.first.app, 20)
-    await keep(world)
-  }
-  return ended
-}
+const mining = <T>(work: Promise<T>): Promise<T> => whileMining(world, work)
 const add = (writer: Writer) => world.add(world.first, writer, 1)
 const pay = (writer: Writer, value = '0') => submitTransaction(world.first.app, writer, { to: AWAY, value }, {})
 const topUpsOf = ({ accountId }: Writer) =>

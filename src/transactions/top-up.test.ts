@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { age, keep, remember, replay } from '../../test/lost-tail.ts'
+import { whileMining } from '../../test/interrupted.ts'
+import { remember, replay } from '../../test/lost-tail.ts'
 import { until } from '../../test/until.ts'
 import { writing, type Replica, type Writer, type Writing } from '../../test/writing.ts'
 import { saveApplication } from '../applications/registry.ts'
@@ -82,22 +83,7 @@ async function sameFor(writer: Writer, clientId: string): Promise<Writer> {
   return { ...caller, name: writer.name }
 }
 
-/** Blocks come while it works. */
-async function mining<T>(work: Promise<T>): Promise<T> {
-  let isOver = false
-  const ended = work.finally(() => {
-    isOver = true
-  })
-  ended.catch(() => {})
-  while (!isOver) {
-    await new Promise((resolve) => setTimeout(resolve, 40))
-    await world.mine()
-    // What was stored and never sent is the keeper's to send, once it is old.
-    await age(world.first.app, 20)
-    await keep(world)
-  }
-  return ended
-}
+const mining = <T>(work: Promise<T>): Promise<T> => whileMining(world, work)
 const add = (writer: Writer, key?: string, replica: Replica = world.first) => world.add(replica, writer, 1, key)
 const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import type { App } from '../src/app.ts'
+import { interruptSteps, type Step } from '../src/transactions/crash-points.ts'
+import { age, keep } from './lost-tail.ts'
+import type { Writing } from './writing.ts'
+
+/** As a process that is killed at a step, once: what it was at ends there. */
+export async function diesAt(app: App, step: Step, work: () => Promise<unknown>): Promise<void> {
+  let isDead = false
+  interruptSteps(app, (reached) => {
+    if (reached !== step || isDead) return
+    isDead = true
+    throw new Error('killed')
+  })
+  await assert.rejects(work(), /killed/)
+  assert.ok(isDead)
+  interruptSteps(app, null)
+}
+
+/** Blocks come while it works, and what was stored and never sent is the keeper's to send, once it is old. */
+export async function whileMining<T>(world: Writing & { mine(): Promise<unknown> }, work: Promise<T>): Promise<T> {
+  let isOver = false
+  const ended = work.finally(() => {
+    isOver = true
+  })
+  ended.catch(() => {})
+  while (!isOver) {
+    await new Promise((resolve) => setTimeout(resolve, 40))
+    await world.mine()
+    await age(world.first.app, 20)
+    await keep(world)
+  }
+  return ended
+}
