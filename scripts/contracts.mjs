@@ -68,7 +68,7 @@ function compile() {
  * are declared in, and what an auditor needs to get the same bytes.
  */
 function whatOthersRebuild(name, { immutables, settings: { evmVersion, optimizer, metadata } }) {
-  if (!['Delegate', 'Dispatcher'].includes(name)) return {}
+  if (!['Delegate', 'Dispatcher', 'CaliburDispatcher'].includes(name)) return {}
   const inOrder = Object.entries(immutables).toSorted(([a], [b]) => Number(a) - Number(b))
   const places = inOrder.map(([, uses]) => uses.map(({ start }) => start))
   return {

@@ -6,6 +6,9 @@ export type UserId = string
 /** 0x-prefixed hexadecimal. */
 export type Hex = `0x${string}`
 
+/** What code accounts delegate to, so that a sponsor can send what they sign: our own, or Calibur (docs/gas-contracts.md). */
+export type DelegateName = 'chatelaine' | 'calibur'
+
 /** A number as nodes take it: no leading zeros. Source: Ethereum JSON-RPC, QUANTITY */
 export const quantityOf = (number: number | bigint): Hex => `0x${number.toString(16)}`
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { command, type Ended } from '../../test/command.ts'
 import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
-import { accountOf, ETHER } from '../../test/gas/stage.ts'
+import { accountOf, caliburCode, ETHER } from '../../test/gas/stage.ts'
 import { startNode, type RealNode } from '../../test/nodes/real-node.ts'
 import type { RpcServer } from '../../test/rpc-server.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
@@ -63,6 +63,17 @@ test('the contracts are deployed once, with a sponsor, and the second time nothi
   assert.equal(again.code, 0, again.err)
   assert.match(again.out, /^local has all of it already\./)
   for (const { out, err } of [first, again]) assert.ok(!`${out}${err}`.includes(operator.key.toString('hex')))
+})
+
+test('the dispatcher for Calibur is deployed where Calibur is; another delegate is none', async () => {
+  assert.match((await run(['--delegate', 'other'])).err, /must be `chatelaine` or `calibur`/)
+  assert.match((await run(['--delegate', 'calibur'])).err, /Calibur is not on this network/)
+  const { dispatcher, delegate } = readGasContracts('calibur')
+  await node.rpc('anvil_setCode', delegate, caliburCode())
+  const { code, err, out } = await run(['--delegate', 'calibur', '--sponsor', sponsor.hex, '--json'])
+  assert.equal(code, 0, err)
+  const said = JSON.parse(out)
+  assert.deepEqual([said.dispatcher.toLowerCase(), said.delegate.toLowerCase()], [dispatcher, delegate])
 })
 
 test('a key that others can read, or that is none, is refused without a word of it', async () => {

@@ -2,14 +2,20 @@ import { readFile, stat } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { checksumAddress, readAddress } from '../abi/address.ts'
-import { addressOf, deployGas } from '../gas/deploy.ts'
+import { isDelegateName } from '../gas/addresses.ts'
+import { addressOf, deployGas, DeployRefusal } from '../gas/deploy.ts'
 import type { Hex } from '../ids.ts'
 import { openCurve } from '../secp256k1.ts'
 import { whoElseReads } from '../secret-file.ts'
 import { withInstallation } from './installation.ts'
 import { facts, print, type JsonOption } from './print.ts'
 
-type DeployOptions = JsonOption & { keyFile: string; sponsor?: string[]; acceptUnaudited?: boolean }
+type DeployOptions = JsonOption & {
+  keyFile: string
+  delegate?: string
+  sponsor?: string[]
+  acceptUnaudited?: boolean
+}
 
 /** What development nodes call themselves; nothing on these has a value. */
 const DEVELOPMENT_CHAIN_IDS = [1_337, 31_337, 31_338]
@@ -24,6 +30,10 @@ export function addDeployGas(command: Command): void {
     )
     .requiredOption('--key-file <file>', 'private key that pays, 64 hexadecimal digits; its address allows sponsors')
     .option('--sponsor <address>', 'address that may send operations of the space of that key; repeatable', collect)
+    .option(
+      '--delegate <name>',
+      '`chatelaine`: our own code for accounts, or `calibur`: the dispatcher for Calibur, which is on the network already; default chatelaine',
+    )
     .option('--accept-unaudited', 'the contracts are not audited; required except on development networks')
     .option('--json', 'print JSON')
     .action(run)
@@ -31,6 +41,8 @@ export function addDeployGas(command: Command): void {
 
 async function run(name: string, given: DeployOptions): Promise<void> {
   const sponsors = (given.sponsor ?? []).map(readAddress)
+  const { delegate = 'chatelaine' } = given
+  if (!isDelegateName(delegate)) throw new Error('The delegate must be `chatelaine` or `calibur`.')
   const key = await readKey(given.keyFile)
   await withInstallation(process.env, name, async ({ chain: { chainId, rpc } }) => {
     if (given.acceptUnaudited !== true && !DEVELOPMENT_CHAIN_IDS.includes(chainId))
@@ -38,7 +50,11 @@ async function run(name: string, given: DeployOptions): Promise<void> {
         `The contracts are not audited, and ${name} is no development network: give --accept-unaudited if that is what you want.`,
       )
     const ask = <T>(method: string, params: unknown[]): Promise<T> => rpc.call<T>(method, params, { alone: true })
-    const deployed = await deployGas({ chainId, key, sponsors, ask, pause: () => wait(PAUSE_MS) })
+    const asked = { chainId, key, name: delegate, sponsors, ask, pause: () => wait(PAUSE_MS) }
+    const deployed = await deployGas(asked).catch((error: unknown) => {
+      // What is said to an operator is an error of no kind of its own (main.ts).
+      throw error instanceof DeployRefusal ? new Error(error.message, { cause: error }) : error
+    })
     const addresses = {
       dispatcher: checksumAddress(deployed.dispatcher),
       delegate: checksumAddress(deployed.delegate),

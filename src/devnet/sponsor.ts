@@ -1,5 +1,5 @@
 import { readGasContracts } from '../gas/contracts.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { rpc } from './rpc.ts'
 
@@ -13,9 +13,9 @@ export async function spaceOf(rpcUrl: string): Promise<Hex> {
   return first!.toLowerCase() as Hex
 }
 
-/** Lets an account send operations of the space; does nothing where it may. */
-export async function allowSponsor(rpcUrl: string, address: Hex): Promise<void> {
-  const { dispatcher } = readGasContracts()
+/** Lets an account send operations of the space, of accounts that delegate to that code; does nothing where it may. */
+export async function allowSponsor(rpcUrl: string, address: Hex, name: DelegateName = 'chatelaine'): Promise<void> {
+  const { dispatcher } = readGasContracts(name)
   const space = await spaceOf(rpcUrl)
   const isAllowed = async () => {
     const data = `0x${selectorOf('isSponsor(address,address)')}${padded(space)}${padded(address)}`

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DELEGATE, DISPATCHER } from './addresses.ts'
+import { delegateNameOf, DELEGATES, GAS_PAIRS, isDelegate } from './addresses.ts'
 import { readGasContracts } from './contracts.ts'
 
-test('the addresses that are written down are those that the code gives', () => {
-  const { dispatcher, delegate } = readGasContracts()
-  assert.equal(`0x${DISPATCHER.toString('hex')}`, dispatcher)
-  assert.equal(`0x${DELEGATE.toString('hex')}`, delegate)
+for (const name of DELEGATES)
+  test(`the addresses that are written down for ${name} are those that the code gives`, () => {
+    const { dispatcher, delegate } = readGasContracts(name)
+    assert.equal(`0x${GAS_PAIRS[name].dispatcher.toString('hex')}`, dispatcher)
+    assert.equal(`0x${GAS_PAIRS[name].delegate.toString('hex')}`, delegate)
+    assert.equal(delegateNameOf(GAS_PAIRS[name].dispatcher), name)
+    assert.ok(isDelegate(GAS_PAIRS[name].delegate))
+  })
+
+test('a dispatcher is no code to delegate to, nor the other way round, and what is not ours is neither', () => {
+  for (const name of DELEGATES) {
+    assert.equal(delegateNameOf(GAS_PAIRS[name].delegate), null)
+    assert.equal(isDelegate(GAS_PAIRS[name].dispatcher), false)
+  }
+  assert.equal(delegateNameOf(Buffer.alloc(20)), null)
+  assert.equal(isDelegate(Buffer.alloc(20)), false)
 })

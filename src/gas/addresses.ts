@@ -1,6 +1,31 @@
+import type { DelegateName } from '../ids.ts'
+
+export const DELEGATES = ['chatelaine', 'calibur'] as const satisfies DelegateName[]
+
+export const isDelegateName = (text: string): text is DelegateName => DELEGATES.some((name) => name === text)
+
+/** The code that accounts delegate to, and the dispatcher that is made for it. 20 bytes each. */
+export type GasPair = { dispatcher: Buffer; delegate: Buffer }
+
 /**
- * Where the two contracts are on every network, 20 bytes each. Written down, so that what has keys reads no files of code: they are
- * what `readGasContracts` computes from the code (addresses.test.ts).
+ * Where they are on every network. Written down, so that what has keys reads no files of code: they are what `readGasContracts` computes
+ * from the code (addresses.test.ts).
  */
-export const DISPATCHER = Buffer.from('d6f56f74a87aa8148f59287bcb63b4b8132b53e5', 'hex')
-export const DELEGATE = Buffer.from('a91b807e52350da6f108bf1ccc80d9e0f9019267', 'hex')
+export const GAS_PAIRS: Readonly<Record<DelegateName, GasPair>> = {
+  chatelaine: {
+    dispatcher: Buffer.from('d6f56f74a87aa8148f59287bcb63b4b8132b53e5', 'hex'),
+    delegate: Buffer.from('a91b807e52350da6f108bf1ccc80d9e0f9019267', 'hex'),
+  },
+  calibur: {
+    dispatcher: Buffer.from('b07b582605170b8d1c2653dd3ed942b110b65a81', 'hex'),
+    delegate: Buffer.from('000000009b1d0af20d8c6d0a44e162d11f9b8f00', 'hex'),
+  },
+}
+
+/** Which one a dispatcher is made for; null where it is none of ours. */
+export const delegateNameOf = (dispatcher: Uint8Array): DelegateName | null =>
+  DELEGATES.find((name) => GAS_PAIRS[name].dispatcher.equals(dispatcher)) ?? null
+
+/** Whether an address is code that accounts are let delegate to. */
+export const isDelegate = (address: Uint8Array): boolean =>
+  DELEGATES.some((name) => GAS_PAIRS[name].delegate.equals(address))

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { encodeRlp } from '../rlp.ts'
+import { GAS_PAIRS } from './addresses.ts'
 
 /**
  * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on
@@ -15,30 +16,53 @@ const SALT = Buffer.alloc(32)
 /** `immutables`: where the values of each are in the code, in the order of their declaration */
 type CompiledContract = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
 
-/** The two contracts of docs/gas-contracts.md on a network: addresses in lower case, and all of their code. */
+/** A dispatcher and what accounts delegate to for it, on a network (docs/gas-contracts.md): addresses in lower case, and their code. */
 export type GasContracts = {
+  name: DelegateName
   dispatcher: Hex
   delegate: Hex
   dispatcherCode: Hex
-  delegateCode: Hex
+  /** null: of another, who puts it on networks; we have none of it */
+  delegateCode: Hex | null
   /** what the deployer is sent */
   deployment: Hex
 }
 
+type OwnGasContracts = GasContracts & { delegateCode: Hex }
+
 /** The same on every network: nothing goes into an address but the code. */
-export function readGasContracts(): GasContracts {
+export function readGasContracts(name?: 'chatelaine'): OwnGasContracts
+export function readGasContracts(name: DelegateName): GasContracts
+export function readGasContracts(name: DelegateName = 'chatelaine'): GasContracts {
+  return name === 'chatelaine' ? readOwn() : readCalibur()
+}
+
+function readOwn(): OwnGasContracts {
   const [dispatcher, delegate] = [artefact('Dispatcher'), artefact('Delegate')]
-  const initCode = bytesOf(dispatcher.bytecode)
-  const at = keccak(Buffer.concat([Buffer.of(0xff), bytesOf(DEPLOYER), SALT, keccak(initCode)])).subarray(12)
+  const { at, deployment } = deploymentOf(dispatcher)
   // The dispatcher makes the delegate while it is made itself, by CREATE, with the first nonce that a contract has.
   const delegateAt = keccak(encodeRlp([at, 1])).subarray(12)
   return {
-    dispatcher: hexOf(at),
-    delegate: hexOf(delegateAt),
+    ...{ name: 'chatelaine', dispatcher: hexOf(at), delegate: hexOf(delegateAt), deployment },
     dispatcherCode: fill(dispatcher, [padded(delegateAt), keccak(designatorOf(delegateAt))]),
     delegateCode: fill(delegate, [padded(at)]),
-    deployment: hexOf(Buffer.concat([SALT, initCode])),
   }
+}
+
+function readCalibur(): GasContracts {
+  const dispatcher = artefact('CaliburDispatcher')
+  const { delegate } = GAS_PAIRS.calibur
+  const { at, deployment } = deploymentOf(dispatcher)
+  return {
+    ...{ name: 'calibur', dispatcher: hexOf(at), delegate: hexOf(delegate), deployment, delegateCode: null },
+    dispatcherCode: dispatcher.deployedBytecode,
+  }
+}
+
+function deploymentOf({ bytecode }: CompiledContract): { at: Buffer; deployment: Hex } {
+  const initCode = bytesOf(bytecode)
+  const at = keccak(Buffer.concat([Buffer.of(0xff), bytesOf(DEPLOYER), SALT, keccak(initCode)])).subarray(12)
+  return { at, deployment: hexOf(Buffer.concat([SALT, initCode])) }
 }
 
 /** The code of an account that delegated to an address. Source: EIP-7702 */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { getContractAddress, keccak256, recoverTransactionAddress } from 'viem'
 import { evms, type Evm } from '../../test/gas/evm.ts'
-import { accountOf, ETHER } from '../../test/gas/stage.ts'
+import { accountOf, caliburCode, ETHER } from '../../test/gas/stage.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { DEPLOYER, DEPLOYER_CODE, readGasContracts } from './contracts.ts'
 import { deployGas, DeployRefusal, type AskChain } from './deploy.ts'
@@ -98,6 +98,25 @@ for (const [name, open] of Object.entries(evms))
           await assert.rejects(deploy(), /other code/)
           await evm.rpc('hardhat_setCode', address, code)
         }
+      }))
+
+    test('the dispatcher for Calibur is put where Calibur is, and refused where it is not, or is something else', () =>
+      apart(async () => {
+        const { dispatcher, delegate, dispatcherCode } = readGasContracts('calibur')
+        const place = (code: Hex) => evm.rpc('hardhat_setCode', delegate, code)
+        const deployCalibur = () =>
+          deployGas({ chainId, key: admin.key, name: 'calibur', sponsors: [sponsor.hex], ask, pause: () => new Promise(setImmediate) }) // prettier-ignore
+        await assert.rejects(deployCalibur(), /Calibur is not on this network, at 0x000000009b1d/)
+        assert.equal(await evm.rpc('eth_getCode', dispatcher, 'latest'), '0x', 'nothing was sent')
+        await place(caliburCode())
+        const first = await deployCalibur()
+        assert.deepEqual([first.dispatcher, first.delegate, first.sent.length], [dispatcher, delegate, 2])
+        assert.equal(await evm.rpc('eth_getCode', dispatcher, 'latest'), dispatcherCode)
+        assert.deepEqual((await deployCalibur()).sent, [])
+        await place('0xfd')
+        await assert.rejects(deployCalibur(), /an operation is refused/)
+        await place('0x00')
+        await assert.rejects(deployCalibur(), /nobody signed succeeds/)
       }))
 
     test('a network without authorizations is refused, whether it says so or passes over them', async () => {

@@ -6,7 +6,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { quantityOf } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { openCurve } from '../secp256k1.ts'
@@ -32,6 +32,8 @@ type Deploying = {
   chainId: number
   /** of who pays, and whose address is the space */
   key: Buffer
+  /** what accounts delegate to; unless given, our own code */
+  name?: DelegateName
   /** addresses that may send operations of the space */
   sponsors: readonly Hex[]
   ask: AskChain
@@ -59,7 +61,7 @@ const DEPLOYER_COSTS = 10n ** 16n
  */
 export async function deployGas(deploying: Deploying): Promise<Deployment> {
   const { ask, key, sponsors } = deploying
-  const contracts = readGasContracts()
+  const contracts = readGasContracts(deploying.name ?? 'chatelaine')
   const { dispatcher, delegate } = contracts
   await assertFork(ask)
   await assertDelegation(deploying, contracts)
@@ -128,8 +130,11 @@ async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
 async function isThere(ask: AskChain, contracts: GasContracts): Promise<boolean> {
   const { dispatcher, delegate, dispatcherCode, delegateCode } = contracts
   const [atDispatcher, atDelegate] = await Promise.all([codeAt(ask, dispatcher), codeAt(ask, delegate)])
-  if (atDispatcher === '0x' && atDelegate === '0x') return false
-  if (atDispatcher !== dispatcherCode || atDelegate !== delegateCode)
+  // Its makers put it there, and nobody else can: it is at its address because it is that code.
+  if (delegateCode === null && atDelegate === '0x')
+    throw new DeployRefusal(`Calibur is not on this network, at ${delegate}: its makers put it there, not we.`)
+  if (atDispatcher === '0x' && (delegateCode === null || atDelegate === '0x')) return false
+  if (atDispatcher !== dispatcherCode || (delegateCode !== null && atDelegate !== delegateCode))
     throw new DeployRefusal(`There is other code at ${dispatcher} or ${delegate} than the committed one.`)
   return true
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import type { OperationCall } from './operation.ts'
+import { padded, paddedRight, word } from './words.ts'
 
 const selectorOf = (signature: string): Buffer => keccak(Buffer.from(signature)).subarray(0, 4)
 const DISPATCH = selectorOf('dispatch(address,bytes)')
@@ -21,8 +21,7 @@ const DISPATCH_BYTES = 4 + 3 * 32
 export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
   assert.equal(space.length, 20)
   const operations = Buffer.concat(packed)
-  const rest = Buffer.alloc((32 - (operations.length % 32)) % 32)
-  return Buffer.concat([DISPATCH, padded(space), word(64n), word(BigInt(operations.length)), operations, rest])
+  return Buffer.concat([DISPATCH, padded(space), word(64), word(operations.length), paddedRight(operations)])
 }
 
 /** Calls as `packCalls` packed them. */
@@ -90,5 +89,3 @@ const idOf = (space: Buffer, sequence: bigint): bigint => (numberAt(space, 0, 20
 const numberAt = (bytes: Buffer, place: number, length: number): bigint =>
   BigInt(`0x${bytes.subarray(place, place + length).toString('hex') || '0'}`)
 const numberIn = (bytes: Buffer): bigint => numberAt(bytes, 0, bytes.length)
-const word = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')
-const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])

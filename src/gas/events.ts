@@ -17,7 +17,8 @@ export type OperationEvent = { space: Hex; sequence: bigint; account: Hex | null
 /** Why an operation failed: an error of the delegate or the dispatcher, or what one of its calls reverted with. */
 export type FailureReason =
   | { error: 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed' | 'UsedElsewhere' | 'OutOfGas' | 'Unknown' }
-  | { error: 'CallFailed'; index: number; data: Hex }
+  /** `index`: which call; null: Calibur does not say which of several */
+  | { error: 'CallFailed'; index: number | null; data: Hex }
 
 const topicOf = (signature: string): Hex => `0x${keccak(Buffer.from(signature)).toString('hex')}`
 const selectorOf = (signature: string): Hex => topicOf(signature).slice(0, 10) as Hex
@@ -33,7 +34,13 @@ const NAMES = ['NotDelegated', 'Expired', 'WrongSignature', 'Malformed', 'UsedEl
 const REASONS = new Map<Hex, (typeof NAMES)[number]>(NAMES.map((name) => [selectorOf(`${name}()`), name]))
 /** No contract says it: the id was used up for another account. */
 export const USED_ELSEWHERE = selectorOf('UsedElsewhere()')
+/** Errors of Calibur, as ours that say the same. Source: github.com/Uniswap/calibur, ICalibur */
+const CALIBUR_REASONS = new Map<Hex, (typeof NAMES)[number]>([
+  [selectorOf('SignatureExpired()'), 'Expired'],
+  [selectorOf('InvalidSignature()'), 'WrongSignature'],
+])
 const CALL_FAILED = selectorOf('CallFailed(uint256,bytes)')
+const CALIBUR_CALL_FAILED = selectorOf('CallFailed(bytes)')
 
 /** What logs say of operations, in their order; those of other contracts say nothing. */
 export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): OperationEvent[] {
@@ -50,10 +57,11 @@ export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): Ope
 export function readFailure(reason: Hex): FailureReason {
   if (reason === '0x') return { error: 'OutOfGas' }
   const selector = reason.slice(0, 10) as Hex
-  const own = REASONS.get(selector)
+  const own = REASONS.get(selector) ?? CALIBUR_REASONS.get(selector)
   if (own !== undefined) return { error: own }
-  if (selector !== CALL_FAILED) return { error: 'Unknown' }
   const fields: Hex = `0x${reason.slice(10)}`
+  if (selector === CALIBUR_CALL_FAILED) return { error: 'CallFailed', index: null, data: bytesIn(fields, 0) }
+  if (selector !== CALL_FAILED) return { error: 'Unknown' }
   return { error: 'CallFailed', index: Number(numberIn(fields, 0)), data: bytesIn(fields, 1) }
 }
 

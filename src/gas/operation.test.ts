@@ -1,13 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeFunctionData, keccak256, parseTransaction, serializeTransaction } from 'viem'
+import {
+  decodeFunctionData,
+  encodeAbiParameters,
+  encodeFunctionData,
+  getAddress,
+  keccak256,
+  parseTransaction,
+  serializeTransaction,
+} from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { hashAuthorization, recoverAuthorizationAddress } from 'viem/utils'
 import { dispatchData, type SignedOperation } from '../../test/gas/dispatch.ts'
 import { accountOf, artefact, bytesOf, flat, hexOf, sign } from '../../test/gas/stage.ts'
-import { typedDigest } from '../../test/gas/typed.ts'
+import { caliburDigest, typedDigest } from '../../test/gas/typed.ts'
 import { randomOf } from '../../test/random.ts'
 import { authorizationDigest } from './authorization.ts'
+import type { Hex } from '../ids.ts'
+import { GAS_PAIRS } from './addresses.ts'
 import { readGasContracts } from './contracts.ts'
 import { compact, executeData, operationDigest, packCalls, type GasOperation, type OperationCall } from './operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
@@ -39,6 +49,27 @@ test('what an account signs is what viem makes of it as typed data (EIP-712)', (
   for (let round = 0; round < ROUNDS; round++) {
     const operation = anyOperation()
     assert.equal(hexOf(operationDigest(operation)), hexOf(typedDigest(operation)))
+  }
+})
+
+test('for Calibur it is what viem makes of its types, and what it is called with reads by its ABI as what was written', () => {
+  const { dispatcher } = GAS_PAIRS.calibur
+  for (let round = 0; round < ROUNDS; round++) {
+    const operation = { ...anyOperation(), dispatcher }
+    const digest = operationDigest(operation)
+    assert.equal(hexOf(digest), hexOf(caliburDigest(operation)))
+    const signature = sign(digest, key.key)
+    const data = hexOf(executeData(operation, signature))
+    const { functionName, args } = decodeFunctionData({ abi: artefact('CaliburStandIn').abi, data })
+    const [order, wrapped] = args as [{ batchedCall: unknown; nonce: bigint; keyHash: Hex; executor: Hex; deadline: bigint }, Hex] // prettier-ignore
+    const calls = operation.calls.map(({ to, value, data: bytes }) => ({ to: getAddress(hexOf(to)), value, data: hexOf(bytes) })) // prettier-ignore
+    assert.equal(functionName, 'execute')
+    assert.deepEqual(order.batchedCall, { calls, revertOnFailure: true })
+    assert.deepEqual([BigInt(order.keyHash), order.executor, order.deadline], [0n, getAddress(hexOf(dispatcher)), BigInt(operation.deadline)]) // prettier-ignore
+    assert.ok(order.nonce !== 0n && order.nonce % 2n ** 64n === 0n)
+    assert.equal(encodeAbiParameters([{ type: 'bytes' }, { type: 'bytes' }], [hexOf(flat(signature)), '0x']), wrapped)
+    // Written anew by the ABI it is the same, byte for byte.
+    assert.equal(encodeFunctionData({ abi: artefact('CaliburStandIn').abi.filter((item) => item.type === 'function' && item.inputs.length === 2), functionName, args }), data) // prettier-ignore
   }
 })
 

@@ -1,29 +1,11 @@
 import assert from 'node:assert/strict'
-import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
+import { delegateNameOf } from './addresses.ts'
+import { caliburDigest, caliburExecuteData } from './calibur.ts'
+import type { AccountSignature, GasOperation, OperationCall } from './gas-operation.ts'
+import { bytesOf, padded, paddedRight, word } from './words.ts'
 
-/** Addresses are 20 bytes; `value` in wei. */
-export type OperationCall = { to: Buffer; value: bigint; data: Buffer }
-
-/** What an account signs, for a sponsor to send: all calls are done, in this order, or none. */
-export type GasOperation = {
-  /** never 0, which would be every network */
-  chainId: number
-  account: Buffer
-  dispatcher: Buffer
-  /** which sponsors may send it: the address that allows them, the first 20 bytes of the id */
-  space: Buffer
-  /** the other 12 bytes; one that was used in the space never is again */
-  sequence: bigint
-  calls: readonly OperationCall[]
-  /** for all that the account's code does, the check of the signature included */
-  gasLimit: number
-  /** the last second in which it may be done, since 1970 */
-  deadline: number
-}
-
-/** r and s of 32 bytes; s not above half of the order of the curve */
-export type AccountSignature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
+export type { AccountSignature, GasOperation, OperationCall } from './gas-operation.ts'
 
 const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
 const CALL = 'Call(address to,uint256 value,bytes data)'
@@ -35,9 +17,10 @@ const [NAME, VERSION] = [typeHash('Chatelaine'), typeHash('1')]
 const MAX_CALLS = 255
 const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)').subarray(0, 4)
 
-/** The 32 bytes that the account signs. Source: EIP-712, and contracts/Delegate.sol. */
+/** The 32 bytes that the account signs, for the code that its dispatcher is made for. Source: EIP-712, and contracts/Delegate.sol. */
 export function operationDigest(operation: GasOperation): Buffer {
   const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
+  if (delegateNameOf(dispatcher) === 'calibur') return caliburDigest(operation, idOf(operation))
   const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
   const hashes = calls.map(({ to, value, data }) =>
     keccak(Buffer.concat([CALL_TYPE, padded(to), word(value), keccak(data)])),
@@ -52,12 +35,12 @@ const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Bu
 
 /** What the dispatcher calls the account with: for simulations, where the dispatcher is the sender. */
 export function executeData(operation: GasOperation, signature: AccountSignature): Buffer {
-  const { gasLimit, deadline, calls } = checked(operation)
+  const { dispatcher, gasLimit, deadline, calls } = checked(operation)
+  if (delegateNameOf(dispatcher) === 'calibur') return caliburExecuteData(operation, idOf(operation), signature)
   const packed = packCalls(calls)
-  const rest = Buffer.alloc((32 - (packed.length % 32)) % 32)
   const { r, vs } = compact(signature)
   const heads = [idOf(operation), word(gasLimit), word(deadline), r, vs, word(6 * 32), word(packed.length)]
-  return Buffer.concat([EXECUTE, ...heads, packed, rest])
+  return Buffer.concat([EXECUTE, ...heads, paddedRight(packed)])
 }
 
 /** The calls as the contracts take them: how many, and of each its recipient, value and data. */
@@ -90,8 +73,3 @@ function checked(operation: GasOperation): GasOperation {
   assert.ok(Number.isSafeInteger(deadline) && deadline > 0 && deadline < 2 ** 40)
   return operation
 }
-
-const word = (value: number | bigint): Buffer => Buffer.from(wordDigits(BigInt(value)), 'hex')
-const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])
-const bytesOf = (value: number | bigint, length: number): Buffer =>
-  Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')

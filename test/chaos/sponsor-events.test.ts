@@ -56,6 +56,6 @@ test('what the program reads of the dispatcher’s events is what the contract d
     assert.deepEqual([errorOf(reason), readFailure(reason).error], [name, name])
     const failure = readFailure(reason)
     if (failure.error === 'CallFailed')
-      assert.equal(encodeErrorResult({ abi: errors, errorName: 'CallFailed', args: [BigInt(failure.index), failure.data] }), reason) // prettier-ignore
+      assert.equal(encodeErrorResult({ abi: errors, errorName: 'CallFailed', args: [BigInt(failure.index!), failure.data] }), reason) // prettier-ignore
   }
 })

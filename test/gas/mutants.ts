@@ -11,10 +11,15 @@ type Compiled = {
   contracts: Record<string, Record<string, Contract>>
 }
 
-/** A mistake in one of the two contracts: a text that is there once, and what stands there instead. */
-export type GasMutant = { file: 'Delegate' | 'Dispatcher'; what: string; old: string; mistaken: string }
+/** A mistake in one of the contracts: a text that is there once, and what stands there instead. */
+export type GasMutant = {
+  file: 'Delegate' | 'Dispatcher' | 'CaliburDispatcher'
+  what: string
+  old: string
+  mistaken: string
+}
 
-export const gasMutants: readonly GasMutant[] = [
+const mutants: readonly GasMutant[] = [
   {
     file: 'Dispatcher',
     what: 'the id is used up in a frame that the operation reverts',
@@ -167,16 +172,79 @@ export const gasMutants: readonly GasMutant[] = [
     old: 'return this.onERC721Received.selector;',
     mistaken: 'return bytes4(0);',
   },
+  {
+    file: 'CaliburDispatcher',
+    what: 'anybody may execute what was signed for Calibur',
+    old: 'executor: address(this),',
+    mistaken: 'executor: address(0),',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'an operation for Calibur has no deadline',
+    old: 'deadline := shr(216, calldataload(add(place, 36)))',
+    mistaken: 'deadline := 0',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'Calibur does what it can of a batch that fails',
+    old: 'revertOnFailure: true}',
+    mistaken: 'revertOnFailure: false}',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'the gas limit is not in the nonce of Calibur',
+    old: 'keccak256(abi.encode(id, gasLimit))',
+    mistaken: 'keccak256(abi.encode(id, 300_000))',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'the id is not in the nonce of Calibur',
+    old: 'keccak256(abi.encode(id, gasLimit))',
+    mistaken: 'keccak256(abi.encode(gasLimit, gasLimit))',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'something may follow the calls',
+    old: 'calls.length > 0 && next == packed.length',
+    mistaken: 'calls.length > 0',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'a list without a call is one',
+    old: 'calls.length > 0 && next == packed.length',
+    mistaken: 'next == packed.length',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'data that is cut off is read',
+    old: 'if (packed.length < next + dataSize) return (false, calls);',
+    mistaken: '',
+  },
+  {
+    file: 'CaliburDispatcher',
+    what: 'the parity of a signature is lost',
+    old: 'uint8(27 + (uint256(vs) >> 255))',
+    mistaken: 'uint8(27)',
+  },
 ]
 
-/** The two sources as they are committed. */
+/** What is the same in both dispatchers is mistaken in each. */
+export const gasMutants: readonly GasMutant[] = mutants.flatMap((one) =>
+  one.file === 'Dispatcher' ? [one, { ...one, file: 'CaliburDispatcher', what: `${one.what}, for Calibur` }] : [one],
+)
+
+/** The sources as they are committed. */
 export const gasSources = (): Record<GasMutant['file'], string> => ({
+  CaliburDispatcher: read('contracts/CaliburDispatcher.sol'),
   Delegate: read('contracts/Delegate.sol'),
   Dispatcher: read('contracts/Dispatcher.sol'),
 })
 
-/** @returns the bytecode that deploys the dispatcher, which makes the delegate. @throws Error  where it does not compile */
-export function compileGas(sources: Record<GasMutant['file'], string>): Hex {
+/** @returns the bytecode that deploys a dispatcher; our own makes the delegate. @throws Error  where it does not compile */
+export function compileGas(
+  sources: ReturnType<typeof gasSources>,
+  name: 'Dispatcher' | 'CaliburDispatcher' = 'Dispatcher',
+): Hex {
   const solc = createRequire(new URL('package.json', root))('solc') as Solc
   const input = {
     language: 'Solidity',
@@ -187,12 +255,12 @@ export function compileGas(sources: Record<GasMutant['file'], string>): Hex {
       evmVersion: 'cancun',
       optimizer: { enabled: true, runs: 200 },
       metadata: { appendCBOR: false, bytecodeHash: 'none' },
-      outputSelection: { 'contracts/Dispatcher.sol': { Dispatcher: ['evm.bytecode.object'] } },
+      outputSelection: { [`contracts/${name}.sol`]: { [name]: ['evm.bytecode.object'] } },
     },
   }
   const callbacks = { import: (path: string) => ({ contents: read(`node_modules/${path}`) }) }
   const { errors = [], contracts } = JSON.parse(solc.compile(JSON.stringify(input), callbacks)) as Compiled
   const wrong = errors.filter(({ severity }) => severity === 'error')
   if (wrong.length > 0) throw new Error(wrong.map(({ formattedMessage }) => formattedMessage).join('\n'))
-  return `0x${contracts['contracts/Dispatcher.sol']!.Dispatcher!.evm.bytecode.object}`
+  return `0x${contracts[`contracts/${name}.sol`]![name]!.evm.bytecode.object}`
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { DELEGATES } from '../../src/gas/addresses.ts'
 import type { OperationCall } from '../../src/gas/operation.ts'
-import type { Hex } from '../../src/ids.ts'
+import type { DelegateName, Hex } from '../../src/ids.ts'
 import { randomOf } from '../random.ts'
 import type { SignedOperation } from './dispatch.ts'
 import { evms } from './evm.ts'
@@ -26,12 +27,12 @@ type Step = { call: OperationCall } & (
 type Planned = { signed: SignedOperation; from: number; steps: Step[]; flaw: null | 'Expired' | 'WrongSignature' }
 type Model = { tokens: bigint[]; wei: bigint[]; pings: bigint; used: Set<bigint> }
 
-for (const [name, open] of Object.entries(evms))
-  suite(`batches at random on ${name}`, () => {
+for (const [name, delegate] of Object.keys(evms).flatMap((name) => DELEGATES.map((one) => [name, one] as const)))
+  suite(`batches at random for ${delegate} on ${name}`, () => {
     test(`${ROUNDS} of them do what was signed, once, or nothing (seed ${SEED})`, async (t) => {
-      const evm = await open()
+      const evm = await evms[name as keyof typeof evms]()
       t.after(() => evm.close())
-      const stage = await openStage(evm)
+      const stage = await openStage(evm, undefined, delegate)
       const below = randomOf(SEED)
       const delegated = await stage.users('random', ACCOUNTS - 1)
       const accounts = [...delegated, stage.stranger]
@@ -65,7 +66,7 @@ for (const [name, open] of Object.entries(evms))
         known.push(...batch)
         // Sent later, or never: the next rounds meet it again.
         if (below(8) === 0) continue
-        const expected = batch.map((planned) => expect(model, planned))
+        const expected = batch.map((planned) => expect(model, planned, delegate))
         const sent = await stage.dispatch(batch.map(({ signed }) => signed), { from, gas: 7_000_000 }) // prettier-ignore
         fees += sent.fee
         assert.deepEqual(sent.outcomes.map(said), expected, `round ${round}`)
@@ -88,6 +89,8 @@ for (const [name, open] of Object.entries(evms))
     })
   })
 
+const CALIBUR_WORDS = { Expired: 'SignatureExpired', WrongSignature: 'InvalidSignature' } as const
+
 function use({ used }: Model, sequence: bigint): boolean {
   if (used.has(sequence)) return false
   used.add(sequence)
@@ -95,17 +98,17 @@ function use({ used }: Model, sequence: bigint): boolean {
 }
 
 /** What has to become of it now; the model goes along. */
-function expect(model: Model, { signed, from, steps, flaw }: Planned): string {
+function expect(model: Model, { signed, from, steps, flaw }: Planned, delegate: DelegateName): string {
   if (!use(model, signed.operation.sequence)) return 'Skipped'
   if (from === ACCOUNTS - 1) return 'Failed NotDelegated'
-  if (flaw !== null) return `Failed ${flaw}`
+  if (flaw !== null) return `Failed ${delegate === 'calibur' ? CALIBUR_WORDS[flaw] : flaw}`
   const { tokens, wei } = model
   const kept = { tokens: [...tokens], wei: [...wei], pings: model.pings }
   for (const [index, step] of steps.entries()) {
     const reason = take(model, from, step)
     if (reason === null) continue
     Object.assign(model, kept)
-    return failed(index, reason)
+    return delegate === 'calibur' ? `Failed CallFailed ${reason}` : failed(index, reason)
   }
   return 'Done'
 }

@@ -9,7 +9,8 @@ import {
   type AccountSignature,
 } from '../../src/gas/operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../../src/gas/transaction.ts'
-import { quantityOf, type Hex } from '../../src/ids.ts'
+import { readGasContracts } from '../../src/gas/contracts.ts'
+import { quantityOf, type DelegateName, type Hex } from '../../src/ids.ts'
 import { keccak } from '../../src/keccak.ts'
 import { openCurve } from '../../src/secp256k1.ts'
 import { until } from '../until.ts'
@@ -36,10 +37,11 @@ export const ETHER = 10n ** 18n
 const MAX_FEE = 10n ** 11n
 const LIFE_SECONDS = 600
 
-const artefacts = new Map<string, { abi: Abi; bytecode: Hex }>()
-export function artefact(name: string): { abi: Abi; bytecode: Hex } {
+type Artefact = { abi: Abi; bytecode: Hex; deployedBytecode: Hex }
+const artefacts = new Map<string, Artefact>()
+export function artefact(name: string): Artefact {
   const path = new URL(`../../contracts/out/${name}.json`, import.meta.url)
-  const read = artefacts.get(name) ?? (JSON.parse(readFileSync(path, 'utf8')) as { abi: Abi; bytecode: Hex })
+  const read = artefacts.get(name) ?? (JSON.parse(readFileSync(path, 'utf8')) as Artefact)
   artefacts.set(name, read)
   return read
 }
@@ -63,8 +65,9 @@ export type Stage = Awaited<ReturnType<typeof openStage>>
 /**
  * Dispatcher and delegate on an EVM, with tokens and targets, a space, and two sponsors that it allows.
  * @param dispatcherBytecode  what is deployed as the dispatcher; a mutant is given here
+ * @param name  for `calibur` its dispatcher where it is on every network, and a stand-in, or Calibur itself, where Calibur is
  */
-export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact('Dispatcher').bytecode) {
+export async function openStage({ rpc }: Evm, dispatcherBytecode?: Hex, name: DelegateName = 'chatelaine') {
   const chainId = Number(await rpc<Hex>('eth_chainId'))
   const [rich] = (await rpc<Hex[]>('eth_accounts')) as [Hex]
   const nonces = new Map<string, number>()
@@ -114,6 +117,19 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
     }
   }
 
+  /** Code is put at an address, as no transaction could: what accounts sign says which. */
+  async function placeCalibur(): Promise<Buffer> {
+    const { dispatcher, delegate, dispatcherCode } = readGasContracts('calibur')
+    const other = dispatcherBytecode === undefined ? null : hexOf(await deploy(dispatcherBytecode))
+    await rpc(
+      'hardhat_setCode',
+      dispatcher,
+      other === null ? dispatcherCode : await rpc<Hex>('eth_getCode', other, 'latest'),
+    )
+    await rpc('hardhat_setCode', delegate, caliburCode())
+    return bytesOf(dispatcher)
+  }
+
   const encode = (contract: string, functionName: string, args: unknown[] = []): Buffer =>
     bytesOf(encodeFunctionData({ abi: artefact(contract).abi, functionName, args }))
 
@@ -123,7 +139,7 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
     return decodeFunctionResult({ abi: artefact(contract).abi, functionName: name, data }) as T
   }
 
-  const dispatcher = await deploy(dispatcherBytecode)
+  const dispatcher = name === 'calibur' ? await placeCalibur() : await deploy(dispatcherBytecode ?? artefact('Dispatcher').bytecode) // prettier-ignore
   // One after the other: anvil gives the same nonce to sends that arrive together.
   const target = await deploy(artefact('GasTarget').bytecode)
   const token = await deploy(artefact('SampleToken').bytecode)
@@ -157,6 +173,7 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
 
   const stage = {
     ...{
+      name,
       rpc,
       chainId,
       dispatcher,
@@ -218,11 +235,20 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
   return stage
 }
 
-/** What an outcome says, in words: `Done`, `Failed Expired`, `Failed CallFailed 1 0x…`. */
+/**
+ * What stands at the address of Calibur in tests: our stand-in, or where CALIBUR_CODE names a file, the code in it, hexadecimal digits as
+ * `eth_getCode` answers them.
+ */
+export const caliburCode = (): Hex => {
+  const file = process.env.CALIBUR_CODE
+  return file === undefined ? artefact('CaliburStandIn').deployedBytecode : (readFileSync(file, 'utf8').trim() as Hex)
+}
+
+/** What an outcome says, in words: `Done`, `Failed Expired`, `Failed CallFailed 1 0x…`; Calibur does not say which call. */
 export function said({ kind, reason }: Outcome): string {
   if (kind !== 'Failed') return kind
   if (reason === '0x') return 'Failed'
-  const abi = [...artefact('Delegate').abi, ...artefact('Dispatcher').abi]
+  const abi = [...artefact('Delegate').abi, ...artefact('Dispatcher').abi, ...artefact('CaliburStandIn').abi]
   const { errorName, args } = decodeErrorResult({ abi, data: reason })
   return ['Failed', errorName, ...(args ?? []).map(String)].join(' ')
 }
