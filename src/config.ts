@@ -47,6 +47,7 @@ const keys = {
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup', 'sponsor'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends what they sign, and pays for that: docs/guides/gas.md' },
   NETWORK_GAS_SPACE: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: the address whose key allows sponsors, as `network deploy-gas` says it' },
+  NETWORK_DELEGATE: { kind: 'choice', choices: ['chatelaine', 'calibur'], default: 'chatelaine', part: 'server', help: 'where NETWORK_GAS is `sponsor`: what code accounts delegate to: our own, which is not audited, or Calibur 1.0.0, which is and costs twice the gas; the signer needs SIGNER_CALIBUR: docs/guides/gas.md#calibur' },
   NETWORK_TOPUP_CONTRACTS: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: contracts, separated by commas or spaces, to which accounts send their writes themselves, with what a sponsor sends them for the gas: those that look at the origin of a transaction: docs/guides/gas.md' },
   NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
   NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
@@ -91,6 +92,7 @@ const keys = {
   SIGNER_TOPUP_PER_SPONSOR_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same that one sponsor may give to all people together; default 0, which is no top-ups, in development 10^21' },
   SIGNER_GAS_PER_USER_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'maximum gas that sponsors may pay for operations of one person on one network within a rolling day, at the highest fee and each time that one is packed (docs/guides/custody.md#sponsored-operations); default 0, which is no sponsored operations, in development 10^18' },
   SIGNER_GAS_PER_SPONSOR_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same that one sponsor may pay for all people together; default 0, which is no sponsored operations, in development 10^21' },
+  SIGNER_CALIBUR: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on`: accounts may delegate to Calibur (EIP-7702), and the signer signs operations for it: docs/guides/gas.md#calibur' },
   SIGNER_POLICY_FILE: { kind: 'path', part: 'signer', help: 'policy of what is signed: deny, limit, require, allow (docs/guides/policy.md). A JWS with the signatures that `chatelaine signer policy-keys` asks for, in development plain JSON too; read each second. Without it the built-in rules alone decide' },
   SIGNER_EXPORT: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on`: the signer gives people their keys, sealed to their browser, after the delay below (docs/guides/leaving.md). The server has a switch of its own, KEY_EXPORT' },
   SIGNER_EXPORT_DELAY_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 2592000, default: 86400, part: 'signer', help: 'time from a person’s request for their key to the key, counted by the signer; at least 43200 in production' },
@@ -233,15 +235,6 @@ function readEach(env: Environment, part: Part): { config: Config; problems: str
     else config[name] = value
   }
   return { config: config as Config, problems }
-}
-
-/** What DATABASE_… say of the connections: one place for the server and for the commands. */
-export function databaseOf(
-  settings: Pick<Config, 'DATABASE_POOL' | 'DATABASE_POOLER' | 'DATABASE_PREPARED'>,
-  url: string,
-): { url: string; pool: number; pooler: 'none' | 'transaction'; prepares?: boolean } {
-  const { DATABASE_POOL: pool, DATABASE_POOLER: pooler, DATABASE_PREPARED: prepared } = settings
-  return { url, pool, pooler, ...(prepared === undefined ? {} : { prepares: prepared === 'on' }) }
 }
 
 function readValue(key: Setting, text: string): string | number | bigint | string[] | number[] | Listen | Error {

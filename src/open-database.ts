@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { databaseOf, type Config } from './config.ts'
+import type { Config } from './config.ts'
 import { reasonOf } from './store/away.ts'
 import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
 import { assertMigrated, migrate } from './store/migrate.ts'
@@ -45,4 +45,13 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, tol
     await db.destroy()
     throw error
   }
+}
+
+/** What DATABASE_… say of the connections: one place for the server and for the commands. */
+function databaseOf(
+  settings: Pick<Config, 'DATABASE_POOL' | 'DATABASE_POOLER' | 'DATABASE_PREPARED'>,
+  url: string,
+): { url: string; pool: number; pooler: 'none' | 'transaction'; prepares?: boolean } {
+  const { DATABASE_POOL: pool, DATABASE_POOLER: pooler, DATABASE_PREPARED: prepared } = settings
+  return { url, pool, pooler, ...(prepared === undefined ? {} : { prepares: prepared === 'on' }) }
 }

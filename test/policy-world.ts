@@ -153,6 +153,7 @@ export async function openGoverned({
         topUpPerSponsorWei: topUp.perSponsor,
         gasPerUserWei: gas.perUser,
         gasPerSponsorWei: gas.perSponsor,
+        signsCalibur: true,
       },
       withdrawals: { find: () => null },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),

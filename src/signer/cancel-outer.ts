@@ -1,4 +1,4 @@
-import { DISPATCHER } from '../gas/addresses.ts'
+import { delegateNameOf, GAS_PAIRS } from '../gas/addresses.ts'
 import { cancelData } from '../gas/dispatch.ts'
 import { readDispatch, type Dispatch } from '../gas/packed-operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../gas/transaction.ts'
@@ -58,7 +58,9 @@ async function examine({ keys, tokens, limits, freezes }: Inside, order: CancelO
     authorise(caller, { chainId, userId: null })
     freezes.assertMoves({ chainId, userId: caller.userId })
   }
-  pass(decide({ chainId, from, nonce, to: DISPATCHER, value: 0n, data: Buffer.alloc(0), gas, fees }, limits))
+  // To which dispatcher, the ledger says; to the rules they are the same.
+  const { dispatcher: to } = GAS_PAIRS.chatelaine
+  pass(decide({ chainId, from, nonce, to, value: 0n, data: Buffer.alloc(0), gas, fees }, limits))
   return { sponsor, caller }
 }
 
@@ -86,7 +88,7 @@ function judgeNow(
     tx: { chainId },
     delegations: readDelegations(order.authorizations, carried.operations),
   })
-  const call = { to: DISPATCHER, value: 0n, data: cancelData(carried.space, sequences) }
+  const call = { to: carried.dispatcher, value: 0n, data: cancelData(carried.space, sequences) }
   const tx: SponsorTransaction = {
     ...{ chainId, nonce, gas, authorizations, ...call },
     ...{ maxFeePerGas: fees.maxFeePerGas, maxPriorityFeePerGas: fees.maxPriorityFeePerGas },
@@ -124,14 +126,15 @@ function assertOwn(
   }
 }
 
-/** What the first attempt carries, by its own bytes. @throws LedgerDamaged */
-function dispatchOf({ raw }: LedgerAttempt): Dispatch {
+/** What the first attempt carries, and to which dispatcher, by its own bytes. @throws LedgerDamaged */
+function dispatchOf({ raw }: LedgerAttempt): Dispatch & { dispatcher: Buffer } {
   const fields = decodeRlp(raw.subarray(1))
-  const data = Array.isArray(fields) ? fields[DATA_FIELD] : undefined
+  const [to, data] = Array.isArray(fields) ? [fields[TO_FIELD], fields[DATA_FIELD]] : []
   const dispatch = Buffer.isBuffer(data) ? readDispatch(data) : null
-  if (dispatch === null) throw new LedgerDamaged('A transaction in the ledger cannot be read.')
-  return dispatch
+  if (dispatch === null || !Buffer.isBuffer(to) || delegateNameOf(to) === null)
+    throw new LedgerDamaged('A transaction in the ledger cannot be read.')
+  return { ...dispatch, dispatcher: to }
 }
 
-/** Where a transaction of type 2 or 4 has its data. Source: EIP-1559, EIP-7702 */
-const DATA_FIELD = 7
+/** Where a transaction of type 2 or 4 has its recipient and its data. Source: EIP-1559, EIP-7702 */
+const [TO_FIELD, DATA_FIELD] = [5, 7]

@@ -229,7 +229,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       policy: policy.health(),
       maxTokenSeconds,
       masterKey: masterKey(),
-      operations: operationsHealth(ledger, now),
+      operations: operationsHealth(ledger, limits, now),
     }),
   }
   return {

@@ -1,4 +1,4 @@
-import { DISPATCHER } from '../gas/addresses.ts'
+import { GAS_PAIRS, isDelegateName, type GasPair } from '../gas/addresses.ts'
 import type { GasOperation, OperationCall } from '../gas/operation.ts'
 import { readDispatch, type PackedOperation } from '../gas/packed-operation.ts'
 import {
@@ -43,6 +43,7 @@ const OPERATION_FIELDS = new Set<string>([
   'deadline',
   'requestHash',
   'authorizationNonce',
+  'delegate',
 ] satisfies (keyof SignOperationRequest)[])
 
 const UINT32 = 2n ** 32n
@@ -64,7 +65,7 @@ export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun:
     operation: {
       chainId: readInteger('chainId', fields.chainId, 1),
       account: readAddress('from', fields.from),
-      dispatcher: DISPATCHER,
+      dispatcher: readPair(fields.delegate).dispatcher,
       space: readAddress('space', fields.space),
       sequence: hasSequence ? readAmount('sequence', sequence, UINT96) : 0n,
       calls: readCalls(fields.calls),
@@ -86,6 +87,13 @@ function readCalls(calls: unknown): OperationCall[] {
     if (bytes.length > MAX_CALL_DATA) throw bad('data is too long')
     return { to: readAddress('to', to), value: readAmount('value', value, UINT256), data: bytes }
   })
+}
+
+/** Absent it is our own: servers of before know no other. */
+function readPair(name: unknown): GasPair {
+  if (name === undefined) return GAS_PAIRS.chatelaine
+  if (typeof name !== 'string' || !isDelegateName(name)) throw bad('delegate is none of those that are known')
+  return GAS_PAIRS[name]
 }
 
 function readGasLimit(text: unknown): number {
@@ -124,6 +132,7 @@ const OUTER_FIELDS = new Set<string>([
   'maxPriorityFeePerGas',
   'authorizations',
   'kind',
+  'delegate',
 ] satisfies (keyof SignOuterRequest)[])
 
 /** Operations in one transaction; measured, more bring nothing (docs/gas-contracts.md). */
@@ -149,7 +158,7 @@ export function readOuterRequest(request: unknown): OuterOrder {
       chainId: readInteger('chainId', fields.chainId, 1),
       from: readAddress('from', fields.from),
       nonce: readInteger('nonce', fields.nonce, 0),
-      to: DISPATCHER,
+      to: readPair(fields.delegate).dispatcher,
       value: 0n,
       data,
       gas: readAmount('gas', fields.gas, UINT64),

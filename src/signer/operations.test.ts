@@ -56,7 +56,7 @@ test('an operation is what viem makes of it as typed data, signed by the personâ
 })
 
 test('an intent has one operation and an id one intent: anything else under either is refused, and a transaction is neither', async (t) => {
-  const { signer, ofAlice, ofBob, alice, tokens, rows, problems } = await sponsored(t, {
+  const { signer, ofAlice, ofBob, alice, house, tokens, rows, problems } = await sponsored(t, {
     SIGNER_CHAINS: `${CHAIN_ID} 1`,
   })
   const first = ofAlice({ sequence: '7' })
@@ -68,7 +68,7 @@ test('an intent has one operation and an id one intent: anything else under eith
     { sequence: '8' },
     { space: SOMEWHERE },
     { calls: [call, call] },
-    { calls: [{ ...call, to: alice }] },
+    { calls: [{ ...call, to: house }] },
     { calls: [{ ...call, value: '2' }] },
     { calls: [{ ...call, data: '0x' }] },
     { gasLimit: '60001' },
@@ -302,12 +302,12 @@ test('a list of what is revoked that is too old stops operations', async (t) => 
 })
 
 test('what was signed for an intent is found again, with its calls and its authorization', async (t) => {
-  const { signer, ofAlice, ofBob, alice } = await sponsored(t)
+  const { signer, ofAlice, ofBob, alice, bob } = await sponsored(t)
   const request = ofAlice({
     ...{ sequence: '77', authorizationNonce: 3, requestHash: `0x${'cd'.repeat(32)}` },
     calls: [
       { to: SOMEWHERE, value: '0', data: '0x' },
-      { to: alice.toLowerCase() as Hex, value: String(2n ** 255n), data: `0x${'ee'.repeat(100)}` },
+      { to: bob.toLowerCase() as Hex, value: String(2n ** 255n), data: `0x${'ee'.repeat(100)}` },
     ],
   })
   const signed = await signer.signOperation(request)

@@ -22,6 +22,8 @@ export type PolicyLimits = {
   gasPerUserWei: bigint
   /** wei: what one sponsor may lose by operations on one network within a day; 0: nothing */
   gasPerSponsorWei: bigint
+  /** accounts may delegate to Calibur */
+  signsCalibur: boolean
 }
 
 export type Decision = { allowed: boolean; rule: string }
@@ -32,6 +34,12 @@ type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLim
 const rules: readonly Rule[] = [
   { name: 'chain-not-listed', applies: ({ chainId }, { chains }) => chains?.has(chainId) === false, allows: false },
   { name: 'no-contract-creation', applies: ({ to }) => to === null, allows: false },
+  // What an account calls in itself, the code that it has delegated to takes as its owner's word: Calibur would let another key in.
+  {
+    name: 'no-call-of-own-account',
+    applies: ({ from, to, data }) => to !== null && to.equals(from) && data.length > 0,
+    allows: false,
+  },
   {
     name: 'max-total-fee',
     applies: (tx, { maxFeeWei }) => totalFee(tx) > maxFeeWei,

@@ -1,3 +1,4 @@
+import { delegateNameOf } from '../gas/addresses.ts'
 import type { Ledger } from './ledger.ts'
 import type { LedgerAttempt, LedgerRow } from './record.ts'
 import { readHeldOperation, type HeldDelegation, type HeldOperation } from './operation-ledger.ts'
@@ -48,13 +49,15 @@ function recallOperation(
 }
 
 function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): RecalledOperation {
-  const { seq, at, userId, clientId, requestHash, intentId, chainId, digest, space, packed, rule, address } = held
+  const { seq, at, userId, clientId, requestHash, intentId, chainId, digest, dispatcher, space, packed, rule, address } = held // prettier-ignore
+  const delegate = delegateNameOf(dispatcher)
   const { signature, calls, sequence, gasLimit, deadline } = readHeldOperation(held)
   return {
     ...{ seq, signedAt: at, userId, clientId, requestHash: requestHash === null ? null : hex(requestHash) },
     ...{ intentId, chainId, from: hex(address), digest: hex(digest), packed: hex(packed), rule },
     ...{ space: hex(space), sequence: sequence.toString(), gasLimit: String(gasLimit), deadline },
     calls: toCallTexts(calls),
+    ...(delegate === null || delegate === 'chatelaine' ? {} : { delegate }),
     signature: toPoint(signature),
     outers: outers.map(toSignature).map((outer) => ({
       ...{ seq: outer.seq, intentId: outer.intentId, from: outer.from, nonce: outer.nonce, hash: outer.hash },

@@ -79,6 +79,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
       topUpPerSponsorWei: config.SIGNER_TOPUP_PER_SPONSOR_WEI ?? (isDevelopment ? 10n ** 21n : 0n),
       gasPerUserWei: config.SIGNER_GAS_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n),
       gasPerSponsorWei: config.SIGNER_GAS_PER_SPONSOR_WEI ?? (isDevelopment ? 10n ** 21n : 0n),
+      signsCalibur: config.SIGNER_CALIBUR === 'on',
       chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
     },
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,

@@ -1,7 +1,8 @@
 import { authorizationDigest, type SignedAuthorization } from '../gas/authorization.ts'
-import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
-import { operationDigest, type AccountSignature, type OperationCall } from '../gas/operation.ts'
+import { delegateNameOf, GAS_PAIRS } from '../gas/addresses.ts'
+import { operationDigest, type AccountSignature, type GasOperation, type OperationCall } from '../gas/operation.ts'
 import { packOperation, readOperation, readSigned } from '../gas/packed-operation.ts'
+import type { DelegateName } from '../ids.ts'
 import type { TokenCaller } from './caller.ts'
 import { assertReachable } from './judge.ts'
 import type { Ledger } from './ledger.ts'
@@ -9,7 +10,7 @@ import { askPolicyOfCalls, type PolicyVerdict } from './limits.ts'
 import { spentToText } from './meters.ts'
 import { delegationBytes, operationBytes } from './operation-ledger.ts'
 import { readOperationRequest, type OperationOrder } from './operation-request.ts'
-import { decide } from './policy.ts'
+import { decide, type Decision, type PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { assertNotSuspended, authorise, evidenceOf, factsOf, hex, pass, type Inside } from './sign.ts'
 import {
@@ -21,6 +22,8 @@ import {
   type SignedOperationText,
 } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
+
+const NOBODY = Buffer.alloc(20)
 
 type ExaminedOperation = {
   ask: OperationOrder
@@ -66,7 +69,7 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
     if (isNew) {
       const { chainId, nonce } = delegation!
       const signed = {
-        ...{ chainId, nonce, intentId: ask.intentId, effect: DELEGATE, gas: null, requestHash: null },
+        ...{ chainId, nonce, intentId: ask.intentId, effect: delegation!.address, gas: null, requestHash: null },
         ...{ hash: authorizationDigest(delegation!), raw: delegationBytes(delegation!) },
       }
       ledger.append({ ...entry, kind: 'authorization', rule, signed, evidence: evidenceOf(caller, rule) })
@@ -94,9 +97,18 @@ async function examine({ keys, tokens, limits, freezes }: Inside, ask: Operation
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   const fees = { type: 'eip1559', maxFeePerGas: 0n, maxPriorityFeePerGas: 0n } as const
   const gas = BigInt(ask.operation.gasLimit)
+  const refused = decideDelegate(ask.operation, limits)
+  if (refused !== null) pass(refused)
   // Fees are the sponsor's.
   const rules = ask.operation.calls.map((call) => pass(decide({ ...call, chainId, from, nonce: 0, gas, fees }, limits)))
   return { ask, caller, account, digest: operationDigest(ask.operation), rule: rules[0]! }
+}
+
+/** To an address of zeros Calibur calls the account itself, which is refused (policy.ts). */
+function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: PolicyLimits): Decision | null {
+  if (delegateNameOf(dispatcher) !== 'calibur') return null
+  if (!signsCalibur) return { allowed: false, rule: 'delegate-not-listed' }
+  return calls.some(({ to }) => to.equals(NOBODY)) ? { allowed: false, rule: 'no-call-of-own-account' } : null
 }
 
 /** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
@@ -156,10 +168,11 @@ function delegatedBy(
   return null
 }
 
-/** To the code that accounts delegate to, and no other. */
+/** To the code that its dispatcher is made for, and no other. */
 function delegate({ keys }: Inside, { ask, account }: ExaminedOperation): SignedAuthorization {
   const { chainId } = ask.operation
-  const authorization = { chainId, address: DELEGATE, nonce: ask.authorizationNonce! }
+  const { delegate: address } = GAS_PAIRS[delegateNameOf(ask.operation.dispatcher)!]
+  const authorization = { chainId, address, nonce: ask.authorizationNonce! }
   return { ...authorization, ...keys.sign(account, authorizationDigest(authorization)) }
 }
 
@@ -186,10 +199,17 @@ function toText({
 }
 
 /** What a server has to know to ask for operations. */
-export function operationsHealth({ operations }: Pick<Ledger, 'operations'>, now: () => number): OperationsHealth {
+export function operationsHealth(
+  { operations }: Pick<Ledger, 'operations'>,
+  { signsCalibur }: PolicyLimits,
+  now: () => number,
+): OperationsHealth {
   const { pausedUntil, sequenceFloor } = operations
   const from = now() < pausedUntil ? pausedUntil : null
-  return { dispatcher: hex(DISPATCHER), delegate: hex(DELEGATE), sequenceFloor: sequenceFloor.toString(), from }
+  const { dispatcher, delegate } = GAS_PAIRS.chatelaine
+  const where = { dispatcher: hex(dispatcher), delegate: hex(delegate) }
+  const delegates: DelegateName[] = signsCalibur ? ['chatelaine', 'calibur'] : ['chatelaine']
+  return { ...where, sequenceFloor: sequenceFloor.toString(), from, delegates }
 }
 
 export const toCallTexts = (calls: readonly OperationCall[]): OperationCallText[] =>

@@ -1,5 +1,5 @@
 import type { SignedAuthorization } from '../gas/authorization.ts'
-import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
+import { isDelegate } from '../gas/addresses.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../gas/transaction.ts'
 import { askGas } from './gas-limits.ts'
 import { judge } from './judge.ts'
@@ -107,7 +107,7 @@ function judgeNow(inside: Inside, { order, sponsor, at }: { order: OuterOrder; s
 /** What the ledger holds of each operation, in their order. @throws operation_refused */
 function findOperations(
   { ledger, freezes }: Inside,
-  { tx: { chainId }, space, operations }: OuterOrder,
+  { tx: { chainId, to }, space, operations }: OuterOrder,
 ): CarriedOperation[] {
   const id = Buffer.alloc(32)
   space.copy(id)
@@ -115,7 +115,7 @@ function findOperations(
     // The sequence lies there as in the id.
     packed.copy(id, 20, 20, 32)
     const held = ledger.operations.ofId(chainId, id)
-    if (held === null || !held.dispatcher.equals(DISPATCHER) || !held.packed.equals(packed))
+    if (held === null || !held.dispatcher.equals(to) || !held.packed.equals(packed))
       throw new Refusal('operation_refused', 'The ledger holds no such operation.', index)
     about(index, () => {
       freezes.assertMoves({ chainId, userId: held.userId })
@@ -141,7 +141,7 @@ export function findDelegations(
 ): SignedAuthorization[] {
   return delegations.map(({ account, nonce }) => {
     const held = ledger.operations.delegationAt({ chainId, address: account, nonce })
-    if (held === null || !held.address.equals(DELEGATE))
+    if (held === null || !isDelegate(held.address))
       throw new Refusal('bad_request', 'The ledger holds no such authorization.')
     return held
   })

@@ -15,7 +15,11 @@ const MUTANTS: SourceMutant[] = [
   ['an authorization takes the nonce of a transaction', 'sign-operation.ts', 'if (facts.attempts.length > 0) throw', 'if (facts.attempts.length > 99) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore
   ['a transaction takes the nonce of an authorization', 'judge.ts', 'if (facts.isDelegation) throw', 'if (facts.isDelegation && attempts.length > 0) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore
   ['an authorization is for any nonce', 'sign-operation.ts', '  assertReachable(nonce, facts)\n', '', 'operations', 'an authorization or a transaction'], // prettier-ignore
-  ['code of another address is authorized', 'sign-operation.ts', 'const authorization = { chainId, address: DELEGATE', 'const authorization = { chainId, address: DISPATCHER', 'operations', 'to the delegate alone'], // prettier-ignore
+  ['code of another address is authorized', 'sign-operation.ts', 'const { delegate: address } = GAS_PAIRS[', 'const { dispatcher: address } = GAS_PAIRS[', 'operations', 'to the delegate alone'], // prettier-ignore
+  ['an account calls itself', 'policy.ts', 'to !== null && to.equals(from) && data.length > 0', 'to === null && data.length > 0', 'calibur', 'calls nothing in itself'], // prettier-ignore
+  ['an address of zeros is the account for Calibur', 'sign-operation.ts', 'calls.some(({ to }) => to.equals(NOBODY))', 'calls.length === 0', 'calibur', 'calls nothing in itself'], // prettier-ignore
+  ['Calibur is signed for though nobody said so', 'sign-operation.ts', "if (!signsCalibur) return { allowed: false, rule: 'delegate-not-listed' }", '', 'calibur', 'unless its operator said so'], // prettier-ignore
+  ['an operation goes to any dispatcher', 'sign-outer.ts', '!held.dispatcher.equals(to) || ', '', 'calibur', 'to the dispatcher it was signed for'], // prettier-ignore
   ['a suspended application has operations signed', 'sign-operation.ts', '  assertNotSuspended(freezes, caller.clientId)\n', '', 'operations', 'who or what is frozen'], // prettier-ignore
   ['an operation is charged to nobody', 'sign-operation.ts', 'meters.charge(at, charges)', 'void charges', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['calls do not see what those before them use', 'policy/evaluate-calls.ts', 'found.used + (charges.get(meter)?.amount ?? 0n)', 'found.used', 'operation-policy', 'judged as a write of its own'], // prettier-ignore

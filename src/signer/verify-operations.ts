@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { hashAuthorization, hashTypedData, parseTransaction } from 'viem/utils'
-import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
+import { encodeAbiParameters, hashAuthorization, hashTypedData, keccak256, pad, parseTransaction } from 'viem/utils'
+import { delegateNameOf, GAS_PAIRS, isDelegate } from '../gas/addresses.ts'
 import { cancelData, readCancel } from '../gas/dispatch.ts'
 import { readDispatch, type Dispatch } from '../gas/packed-operation.ts'
 import { signerOf } from './curve.ts'
@@ -23,32 +23,70 @@ const types = {
   ],
 } as const
 
+const caliburTypes = {
+  SignedBatchedCall: [
+    { name: 'batchedCall', type: 'BatchedCall' },
+    { name: 'nonce', type: 'uint256' },
+    { name: 'keyHash', type: 'bytes32' },
+    { name: 'executor', type: 'address' },
+    { name: 'deadline', type: 'uint256' },
+  ],
+  BatchedCall: [
+    { name: 'calls', type: 'Call[]' },
+    { name: 'revertOnFailure', type: 'bool' },
+  ],
+  Call: types.Call,
+} as const
+
 /** What is wrong with the record of an operation: its digest is made again by another library than the one that made it. */
 export function operationFault(row: LedgerRow): string | null {
   const raw = Buffer.from(row.raw!)
   const [dispatcher, space, packed] = [raw.subarray(0, 20), raw.subarray(20, 40), raw.subarray(40)]
   const { account, sequence, gasLimit, deadline, calls, signature } = readHeldOperation({ packed })
   const id = Buffer.concat([space, packed.subarray(20, 32)])
-  const digest = hashTypedData({
-    domain: { name: 'Chatelaine', version: '1', chainId: row.chain_id!, verifyingContract: hexOf(account) },
-    types,
-    primaryType: 'Operation',
-    message: {
-      ...{
-        dispatcher: hexOf(dispatcher),
-        id: BigInt(hexOf(id)),
-        gasLimit: BigInt(gasLimit),
-        deadline: BigInt(deadline),
-      },
-      calls: calls.map(({ to, value, data }) => ({ to: hexOf(to), value, data: hexOf(data) })),
-    },
-  })
+  const name = delegateNameOf(dispatcher)
+  if (name === null) return 'it is for another contract'
+  const where = { chainId: row.chain_id!, verifyingContract: hexOf(account) }
+  const asked = {
+    calls: calls.map(({ to, value, data }) => ({ to: hexOf(to), value, data: hexOf(data) })),
+    ...{ dispatcher: hexOf(dispatcher), id: BigInt(hexOf(id)), gasLimit: BigInt(gasLimit), deadline: BigInt(deadline) },
+  }
+  const digest = name === 'calibur' ? caliburDigest(where, asked) : ownDigest(where, asked)
   if (!account.equals(row.address)) return 'its bytes are of another account'
   if (digest !== hexOf(row.hash!)) return 'its hash is another'
   if (!signerOf(bytesOf(digest), signature).equals(account)) return 'another account signed it'
   if (!id.equals(row.effect!) || BigInt(hexOf(id)) % 2n ** 96n !== sequence) return 'its bytes have another id'
-  if (!dispatcher.equals(DISPATCHER)) return 'it is for another contract'
   return row.gas === String(gasLimit) ? null : 'its bytes have another gas limit'
+}
+
+type Where = { chainId: number; verifyingContract: Hex }
+type OperationMessage = {
+  calls: { to: Hex; value: bigint; data: Hex }[]
+  dispatcher: Hex
+  id: bigint
+  gasLimit: bigint
+  deadline: bigint
+}
+
+const ownDigest = (where: Where, message: OperationMessage): Hex =>
+  hashTypedData({ domain: { name: 'Chatelaine', version: '1', ...where }, types, primaryType: 'Operation', message })
+
+/** Id and gas limit are in the nonce, as contracts/CaliburDispatcher.sol puts them there. */
+function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline }: OperationMessage): Hex {
+  const key = keccak256(encodeAbiParameters([{ type: 'uint256' }, { type: 'uint256' }], [id, gasLimit]))
+  const salt = pad(hexOf(GAS_PAIRS.calibur.delegate))
+  return hashTypedData({
+    domain: { name: 'Calibur', version: '1.0.0', ...where, salt },
+    types: caliburTypes,
+    primaryType: 'SignedBatchedCall',
+    message: {
+      batchedCall: { calls, revertOnFailure: true },
+      nonce: (BigInt(key) >> 64n) << 64n,
+      keyHash: pad('0x'),
+      executor: dispatcher,
+      deadline,
+    },
+  })
 }
 
 /** The same of an authorization of code. */
@@ -57,7 +95,7 @@ export function delegationFault(row: LedgerRow): string | null {
   const digest = hashAuthorization({ chainId, contractAddress: hexOf(address), nonce })
   if (digest !== hexOf(row.hash!)) return 'its hash is another'
   if (chainId !== row.chain_id || nonce !== row.nonce) return 'its bytes are of another chain or nonce'
-  if (!address.equals(row.effect!) || !address.equals(DELEGATE)) return 'it authorizes other code'
+  if (!address.equals(row.effect!) || !isDelegate(address)) return 'it authorizes other code'
   return signerOf(bytesOf(digest), signature).equals(row.address) ? null : 'another account signed it'
 }
 
@@ -94,12 +132,13 @@ export function outerFaults(db: DatabaseSync): string[] {
   function outerFault(row: LedgerRow): string | null {
     const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(hexOf(row.raw!)) as Outer
     const dispatch = readDispatch(bytesOf(data))
-    if (to?.toLowerCase() !== hexOf(DISPATCHER) || value !== 0n || dispatch === null)
+    const dispatcher = bytesOf(to ?? '0x')
+    if (delegateNameOf(dispatcher) === null || value !== 0n || dispatch === null)
       return 'it is not to the dispatcher, or does something else besides'
     for (const { packed } of dispatch.operations) {
       const id = Buffer.concat([dispatch.space, packed.subarray(20, 32)])
       const found = held.get(row.chain_id, id) as Pick<LedgerRow, 'seq' | 'raw'> | undefined
-      if (found === undefined || found.seq > row.seq || !packed.equals(Buffer.from(found.raw!).subarray(40)))
+      if (found === undefined || found.seq > row.seq || !isHeld(dispatcher, packed, found.raw!))
         return 'it carries an operation that nobody signed before it'
       if (row.kind !== 'send') continue
       if (isCarried.get(found.seq, row.seq) === undefined) forgotten += 1
@@ -112,14 +151,15 @@ export function outerFaults(db: DatabaseSync): string[] {
   function cancelFault(row: LedgerRow): string | null {
     const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(hexOf(row.raw!)) as Outer
     const before = cancelled.get(row.address, row.chain_id, row.nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
-    const inIt = before === undefined ? '0x' : ((parseTransaction(hexOf(before.raw!)) as Outer).data ?? '0x')
+    const parsedBefore = before === undefined ? null : (parseTransaction(hexOf(before.raw!)) as Outer)
+    const inIt = parsedBefore?.data ?? '0x'
     const dispatch = readDispatch(bytesOf(inIt))
     if (dispatch === null) return 'it cancels what carries no operations'
     const sequences = readCancel(bytesOf(data)) ?? []
     const isExact = bytesOf(data).equals(cancelData(dispatch.space, sequences))
     const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
     if (
-      to?.toLowerCase() !== hexOf(DISPATCHER) ||
+      to?.toLowerCase() !== parsedBefore?.to?.toLowerCase() ||
       value !== 0n ||
       !isExact ||
       !sequences.every((one) => known.has(one))
@@ -145,6 +185,10 @@ export function outerFaults(db: DatabaseSync): string[] {
     return isSigned ? null : 'it carries an authorization that nobody signed before it'
   }
 }
+
+/** Signed for that dispatcher, and packed as it is carried, to the last byte. */
+const isHeld = (dispatcher: Buffer, packed: Buffer, raw: Uint8Array): boolean =>
+  dispatcher.equals(raw.subarray(0, 20)) && packed.equals(raw.subarray(40))
 
 type Outer = {
   to?: Hex

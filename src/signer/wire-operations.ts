@@ -1,4 +1,4 @@
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 
 /** `value` in wei, decimal digits. */
 export type OperationCallText = { to: Hex; value: string; data: Hex }
@@ -28,6 +28,8 @@ export type SignOperationRequest = {
   requestHash?: Hex
   /** also the authorization (EIP-7702) of `from` to the delegate for this nonce, which takes it: nothing else is ever signed for it */
   authorizationNonce?: number
+  /** the code that the account delegates to, for whose dispatcher it signs; absent: our own */
+  delegate?: DelegateName
 }
 
 /** An operation lives an hour at most, however it was asked for. */
@@ -74,6 +76,8 @@ export type SignOuterRequest = {
   /** each once; of accounts whose operation is in `data`. In this order; with any it is of type 4 */
   authorizations: { from: Hex; nonce: number }[]
   kind: 'send' | 'replace'
+  /** of all operations in `data`; absent: our own */
+  delegate?: DelegateName
 }
 
 /**
@@ -81,7 +85,7 @@ export type SignOuterRequest = {
  * those any more, or of none, where only the nonce is to be freed. Authorizations stay: what comes after it may rely on them. Ids of operations take
  * the token of their person, once; what is raised of it takes none. Another cancel of the nonce is signed neither before nor after it.
  */
-export type CancelOuterRequest = Omit<SignOuterRequest, 'data' | 'kind'> & {
+export type CancelOuterRequest = Omit<SignOuterRequest, 'data' | 'kind' | 'delegate'> & {
   /** of operations that the first attempt carries, decimal digits; all of the person whose token it is */
   sequences: string[]
   accessToken?: string
@@ -104,5 +108,14 @@ export type RecalledOperation = Omit<SignOperationRequest, 'accessToken' | 'auth
 /** That an account's nonce is, or will be, used by an authorization. */
 export type RecalledDelegation = DelegationText & { seq: number; signedAt: number; intentId: string; from: Hex }
 
-/** `from`, milliseconds since 1970: no operation is signed before, since a restore may have lost some that are under way; null: now. */
-export type OperationsHealth = { dispatcher: Hex; delegate: Hex; sequenceFloor: string; from: number | null }
+/**
+ * `from`, milliseconds since 1970: no operation is signed before, since a restore may have lost some that are under way; null: now.
+ * `delegates`: for which code operations are signed; absent of a signer that knows our own alone.
+ */
+export type OperationsHealth = {
+  dispatcher: Hex
+  delegate: Hex
+  sequenceFloor: string
+  from: number | null
+  delegates?: DelegateName[]
+}

@@ -76,6 +76,8 @@ const UINT256 = 2n ** 256n
 export const RESERVED_RULES = new Set([
   'chain-not-listed',
   'no-contract-creation',
+  'no-call-of-own-account',
+  'delegate-not-listed',
   'max-total-fee',
   'default-allow',
   'no-rule',
