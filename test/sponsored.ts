@@ -2,14 +2,15 @@ import { readGasContracts } from '../src/gas/contracts.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import { allowSponsor, spaceOf } from '../src/devnet/sponsor.ts'
 import { assertUser, verifyAccessToken } from '../src/http/bearer.ts'
-import type { Hex } from '../src/ids.ts'
+import type { DelegateName, Hex } from '../src/ids.ts'
 import type { Sponsor } from '../src/sponsors/sponsors.ts'
 import { interruptSteps } from '../src/transactions/crash-points.ts'
 import { toBound } from '../src/transactions/intent.ts'
 import { sendCancel } from '../src/transactions/replace.ts'
 import { submitTransaction } from '../src/transactions/submit.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
-import { artefact } from './gas/stage.ts'
+import { delegatedCode } from '../src/transactions/delegation.ts'
+import { artefact, caliburCode } from './gas/stage.ts'
 import { until } from './until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
 
@@ -18,7 +19,11 @@ const COIN = 10n ** 18n
 /** The world of `writing.ts` on a network whose gas is `sponsor`, with one sponsor, and applications of several budgets. */
 export type Sponsored = Writing & {
   house: Sponsor
+  /** what accounts delegate to */
+  name: DelegateName
   dispatcher: Hex
+  /** the code of an account that did */
+  delegated: Hex
   /** contracts/GasTargets.sol */
   target: Hex
   /** a person with 0 coins */
@@ -26,36 +31,43 @@ export type Sponsored = Writing & {
   sponsor(name: string): Promise<Sponsor>
   balanceOf(address: Hex): Promise<bigint>
   submit(writer: Writer, body: { to: Hex; data: Hex; gas?: string }): ReturnType<typeof submitTransaction>
-  /** writes that share a transaction: they come while two others are on their way, of people who have delegated */
-  inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]>
+  /** writes that share a transaction: they come while two others are on their way, of people who have delegated; so many of them repeat what was bound */
+  inOne<T>(writes: (() => Promise<T>)[], alreadyBound?: number): Promise<T[]>
   /** what a sponsor sent is cancelled by nonce */
   cancelOuter(id: string): Promise<void>
 }
 
-export async function sponsored(settings: Record<string, string> = {}): Promise<Sponsored> {
-  const world = await writing(settings)
+/** What code accounts delegate to where a test does not say. TEST_DELEGATE=calibur has what is tested for one tried for the other. */
+const DELEGATE: DelegateName = process.env.TEST_DELEGATE === 'calibur' ? 'calibur' : 'chatelaine'
+
+export async function sponsored(
+  settings: Record<string, string> = {},
+  name: DelegateName = DELEGATE,
+): Promise<Sponsored> {
+  const world = await writing(name === 'calibur' ? { SIGNER_CALIBUR: 'on', ...settings } : settings)
   const { rpc, db, signer } = world
   const { chain, app } = world.first
-  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts(name)
   await rpc('anvil_setCode', dispatcher, dispatcherCode)
-  await rpc('anvil_setCode', delegate, delegateCode)
+  await rpc('anvil_setCode', delegate, delegateCode ?? caliburCode())
   chain.gas = 'sponsor'
+  chain.delegate = name
   chain.gasSpace = await spaceOf(world.nodeUrl)
   const [deployer] = await rpc<Hex[]>('eth_accounts')
   const hash = await rpc<Hex>('eth_sendTransaction', { from: deployer, data: artefact('GasTarget').bytecode, gas: '0x4c4b40' }) // prettier-ignore
   await world.mine()
   const { contractAddress } = await rpc<{ contractAddress: Hex }>('eth_getTransactionReceipt', hash)
 
-  async function sponsor(name: string): Promise<Sponsor> {
-    const userId = `SPONSOR-${name}`
+  async function sponsor(label: string): Promise<Sponsor> {
+    const userId = `SPONSOR-${label}`
     const { address } = await signer.createAccount({ userId })
     await restoreAccount(db, { userId, address })
     const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', userId).executeTakeFirstOrThrow() // prettier-ignore
-    await db.insertInto('sponsors').values({ account_id: accountId, chain_id: 31_337, name }).execute()
+    await db.insertInto('sponsors').values({ account_id: accountId, chain_id: 31_337, name: label }).execute()
     await rpc('anvil_setBalance', address, `0x${(100n * COIN).toString(16)}`)
-    await allowSponsor(world.nodeUrl, address)
+    await allowSponsor(world.nodeUrl, address, name)
     await world.mine()
-    return { accountId, chainId: 31_337, name, address: address.toLowerCase() as Hex }
+    return { accountId, chainId: 31_337, name: label, address: address.toLowerCase() as Hex }
   }
   const application = (
     clientId: string,
@@ -89,7 +101,7 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     Number((await db.selectFrom('operations').select(({ fn }) => fn.countAll().as('all')).executeTakeFirstOrThrow()).all) // prettier-ignore
   let busy = 0
 
-  async function inOne<T>(writes: (() => Promise<T>)[]): Promise<T[]> {
+  async function inOne<T>(writes: (() => Promise<T>)[], alreadyBound = 0): Promise<T[]> {
     const before = [await poor(`busy-${busy++}`), await poor(`busy-${busy++}`)]
     for (const writer of before) await world.add(world.first, writer)
     await world.mine()
@@ -107,7 +119,7 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
     }
     const already = await boundCount()
     const together = Promise.all(writes.map((write) => write()))
-    await until('they are bound', async () => (await boundCount()) === already + writes.length)
+    await until('they are bound', async () => (await boundCount()) === already + writes.length - alreadyBound)
     // Until they are signed, too, and wait to be packed.
     await new Promise((done) => setTimeout(done, 1_000))
     resolve()
@@ -118,7 +130,7 @@ export async function sponsored(settings: Record<string, string> = {}): Promise<
 
   return {
     ...world,
-    ...{ house, dispatcher, target: contractAddress, sponsor, poor, inOne },
+    ...{ house, name, dispatcher, delegated: delegatedCode(name), target: contractAddress, sponsor, poor, inOne },
     balanceOf: async (address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest')),
     submit: (writer, body) => submitTransaction(app, writer, body, {}),
     cancelOuter: async (id) => {

@@ -32,6 +32,7 @@ const sepolia = {
   decimals: 18,
   explorer: templatesAt('https://sepolia.etherscan.io/'),
   gasSpace: null,
+  delegate: 'chatelaine' as const,
   finality: 'finalized' as const,
   blockVerification: null,
   feeCapGwei: null,

@@ -126,6 +126,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
     gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
+    delegate: row.delegate,
     gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
     topUpContracts: textsIn(row.top_up_contracts) as Hex[],
     sponsorPerDay: row.sponsor_per_day,
@@ -250,6 +251,7 @@ export function explainNetwork({
   feeCapGwei,
   gas,
   gasSpace = null,
+  delegate = 'chatelaine',
   topUpContracts = [],
   sponsorPerDay = null,
   sponsorLow = null,
@@ -269,6 +271,7 @@ export function explainNetwork({
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
   if (!['self', 'topup', 'sponsor'].includes(gas)) problems.push('The gas must be `self`, `topup` or `sponsor`.')
+  if (!['chatelaine', 'calibur'].includes(delegate)) problems.push('The delegate must be `chatelaine` or `calibur`.')
   if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
     problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
   else if (gas === 'sponsor' && gasSpace === null)
@@ -314,6 +317,7 @@ export const columnsOf = ({
   feeCapGwei,
   gas,
   gasSpace = null,
+  delegate = 'chatelaine',
   topUpContracts = [],
   sponsorPerDay = null,
   sponsorLow = null,
@@ -327,6 +331,7 @@ export const columnsOf = ({
   block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
   gas,
+  delegate,
   gas_space: gasSpace === null ? null : fromHex(gasSpace),
   // As targets of writes are compared: lower case, each once.
   top_up_contracts:

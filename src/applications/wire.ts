@@ -1,4 +1,4 @@
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import Type, { type Static } from 'typebox'
 import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
@@ -212,6 +212,11 @@ export const ListedNetwork = Type.Object(
     gasSpace: Type.Optional(
       Nullable(
         Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
+      ),
+    ),
+    delegate: Type.Optional(
+      Type.Unsafe<DelegateName>(
+        Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
       ),
     ),
     topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {

@@ -7,7 +7,7 @@
  * Start with `open.ts` (how one is opened), then `reads.ts`.
  */
 
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import type { State } from '../state.ts'
 import type { Head } from './head.ts'
 import type { Memory } from './memory.ts'
@@ -29,6 +29,8 @@ export type Chain = {
   gas: GasChoice
   /** where gas is `sponsor`: the address that says which sponsors may send operations; lower-case */
   gasSpace?: Hex | null
+  /** where gas is `sponsor`: what accounts delegate to; absent: our own code */
+  delegate?: DelegateName
   /** where gas is `sponsor`: contracts whose writes accounts send themselves, and are topped up for; lower-case */
   topUpContracts?: ReadonlySet<Hex>
   explorer: Explorer

@@ -39,6 +39,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
     verification,
     gas,
     gasSpace = null,
+    delegate = 'chatelaine',
     topUpContracts = new Set(),
   } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
@@ -58,6 +59,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       verification,
       gas,
       gasSpace: gasSpace === null ? null : (gasSpace.toLowerCase() as Hex),
+      delegate,
       topUpContracts,
       explorer,
       faucet,

@@ -139,6 +139,7 @@ describe('beside a database that nobody holds', () => {
       [['sponsor', '--gas-space', space], /--accept-unaudited/],
       [['sponsor', '--gas-space', space, '--accept-unaudited'], /Sponsors cannot send for people on this network/],
       [['sponsor', '--gas-space', '0x1'], /must be an address/],
+      [['self', '--delegate', 'other'], /delegate must be `chatelaine` or `calibur`/],
       [['free'], /must be `self`, `topup` or `sponsor`/],
     ] as const) {
       const { code, err } = await run('network', 'add', 'sepolia', '--gas', ...words)
@@ -155,8 +156,13 @@ describe('beside a database that nobody holds', () => {
       /^  Gas +topup: .*it has none: chatelaine sponsor create NAME --network sepolia$/m,
     )
     assert.match((await run('network', 'list')).out, /^NAME +.*GAS.*\nsepolia +.* topup /m)
-    assert.equal((await run('network', 'add', 'sepolia', '--gas', 'self')).code, 0)
-    assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
+    assert.equal((await run('network', 'add', 'sepolia', '--gas', 'self', '--delegate', 'calibur')).code, 0)
+    const chosen = await json('network', 'show', 'sepolia')
+    assert.deepEqual([chosen.gas, chosen.delegate], ['self', 'calibur'])
+    const sponsored = ['--gas', 'sponsor', '--gas-space', space, '--accept-unaudited']
+    assert.match((await run('network', 'add', 'sepolia', ...sponsored)).err, /deploy-gas --delegate calibur/)
+    assert.equal((await run('network', 'add', 'sepolia', '--delegate', 'chatelaine')).code, 0)
+    assert.equal((await json('network', 'show', 'sepolia')).delegate, 'chatelaine')
   })
 
   test('of a network that is there what is named is changed and nothing else, and it is said what waits for the next start', async () => {

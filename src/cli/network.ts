@@ -14,7 +14,7 @@ import {
 import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
 import { AppError } from '../errors.ts'
 import { FolderInUse } from '../folder-lock.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { recorded } from '../operator/actions.ts'
 import { networkFacts } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
@@ -29,7 +29,13 @@ import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
 
 type NetworkOptions = JsonOption &
-  NetworkFactsOptions & { rpcUrl?: string[]; chainId?: string; gasSpace?: string; acceptUnaudited?: boolean }
+  NetworkFactsOptions & {
+    rpcUrl?: string[]
+    chainId?: string
+    gasSpace?: string
+    delegate?: string
+    acceptUnaudited?: boolean
+  }
 type DescribedNetwork = KnownNetwork & { nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
@@ -51,6 +57,10 @@ export function network(): Command {
       .option(
         '--gas-space <address>',
         'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+      )
+      .option(
+        '--delegate <name>',
+        'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
       )
       .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md'),
   )
@@ -225,7 +235,8 @@ function choose({
   const { backfillFrom = null, ...facts } = rest
   const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
   const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
-  return { name, chainId, ...facts, gasSpace, topUpContracts, sponsorPerDay, sponsorLow, backfillFrom }
+  const delegate = (given.delegate as DelegateName | undefined) ?? known?.delegate ?? 'chatelaine'
+  return { name, chainId, ...facts, gasSpace, delegate, topUpContracts, sponsorPerDay, sponsorLow, backfillFrom }
 }
 
 function explainMissing(
@@ -239,7 +250,7 @@ function explainMissing(
     : []
 }
 
-async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace }: NetworkFacts): Promise<Hex> {
+async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace, delegate }: NetworkFacts): Promise<Hex> {
   const onNode: OnNode = (position, event) => {
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
@@ -249,7 +260,7 @@ async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace }: NetworkFa
   }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
-    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, rpc }) : null
+    const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, delegate, rpc }) : null
     rpc.close()
     if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
     return identity.genesisHash
@@ -298,12 +309,12 @@ function nativeOf({ native }: DescribedNetwork): string {
   return `from block ${fromBlock} to ${toBlock}; ${internal}`
 }
 
-function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
+function gasOf({ gas, delegate, sponsors, name }: DescribedNetwork): string {
   if (gas === 'self') return 'self: people pay'
   const text =
     gas === 'topup'
       ? 'topup: a sponsor sends people what their write needs'
-      : 'sponsor: a sponsor sends what people sign'
+      : `sponsor: a sponsor sends what people sign${delegate === 'calibur' ? ', accounts delegate to Calibur' : ''}`
   return sponsors === 0
     ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`

@@ -1,5 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import type { ExplorerTemplates, Quota, TransactionState, OuterAuthorization, Transition } from './column-values.ts'
 
 // The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
@@ -71,6 +71,7 @@ export type Database = {
     fee_cap_gwei: MaybeNumber
     gas: Generated<string>
     created_at: DefaultTime
+    delegate: Generated<DelegateName>
     gas_space: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     top_up_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
@@ -222,6 +223,7 @@ export type Database = {
     client_id: string
     chain_id: number
     sender: Bytes
+    delegate: Generated<DelegateName>
     space: Bytes
     sequence: number
     calls: Bytes

@@ -85,15 +85,15 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
   if (members.length === 0) return new Set()
   const { rows } = await sql<{ id: string }>`${prepared}
     with asked as (
-      select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(space, 'hex') as space, sequence, decode(calls, 'hex') as calls,
+      select place, id, account_id, client_id, decode(sender, 'hex') as sender, delegate, decode(space, 'hex') as space, sequence, decode(calls, 'hex') as calls,
         gas_limit, deadline, authorization_nonce, abi, decode(request_hash, 'hex') as request_hash, charged
       from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
-        as members (place int, id text, account_id uuid, client_id text, sender text, space text, sequence int8, calls text, gas_limit int8,
+        as members (place int, id text, account_id uuid, client_id text, sender text, delegate text, space text, sequence int8, calls text, gas_limit int8,
           deadline int8, authorization_nonce int8, abi text, request_hash text, charged numeric)
     ), bound as (
-      insert into operations (id, account_id, client_id, chain_id, sender, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+      insert into operations (id, account_id, client_id, chain_id, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
         abi, request_hash, state, transitions, charged, hour, created_at)
-      select id, account_id, client_id, ${chainId}::int8, sender, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+      select id, account_id, client_id, ${chainId}::int8, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
         abi, request_hash, 'BOUND', '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
       from asked order by place
       on conflict do nothing
@@ -105,10 +105,19 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
 
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
 const toAsked = (
-  { id, accountId, clientId, from, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, charged }: OperationBinding, // prettier-ignore
+  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, charged }: OperationBinding, // prettier-ignore
   place: number,
 ) => ({
-  ...{ place, id, account_id: accountId, client_id: clientId, sender: from.slice(2), space: space.slice(2), sequence },
+  ...{
+    place,
+    id,
+    account_id: accountId,
+    client_id: clientId,
+    sender: from.slice(2),
+    delegate,
+    space: space.slice(2),
+    sequence,
+  },
   ...{ calls: packCalls(calls).toString('hex'), gas_limit: Number(gas), deadline, abi, charged: String(charged) },
   ...(authorizationNonce === null ? {} : { authorization_nonce: authorizationNonce }),
   ...(requestHash === null ? {} : { request_hash: Buffer.from(requestHash).toString('hex') }),
@@ -120,7 +129,7 @@ const isThere = async (db: Db, id: string): Promise<boolean> =>
 /** The columns of an operation, as they are before anything became of it. */
 export const rowOf = (
   { chainId }: Pick<Chain, 'chainId'>,
-  { id, accountId, clientId, from, space, sequence, calls, gas, deadline, authorizationNonce, requestHash, abi, charged }: Omit<OperationBinding, 'budget'>, // prettier-ignore
+  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, requestHash, abi, charged }: Omit<OperationBinding, 'budget'>, // prettier-ignore
 ) => ({
   ...{
     id,
@@ -128,6 +137,7 @@ export const rowOf = (
     client_id: clientId,
     chain_id: chainId,
     sender: fromHex(from),
+    delegate,
     space: fromHex(space),
   },
   ...{ sequence, calls: packCalls(calls), gas_limit: Number(gas), deadline, authorization_nonce: authorizationNonce },

@@ -7,7 +7,7 @@ import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { contractsOf } from './delegation.ts'
 import type { Intent } from './intent.ts'
 import { owesDelegation } from './own-nonces.ts'
 import { sendOperation } from './send-operation.ts'
@@ -20,8 +20,8 @@ const MAX_WAIT_MS = 60_000
 /** milliseconds between two looks when no block comes; another replica may be the one that follows */
 const LOOK_EVERY_MS = 1_000
 
-/** Our own contract takes a call without data, and does nothing. */
-const NOTHING: Intent = { to: GAS_CONTRACTS.delegate, data: '0x', value: 0n, abi: '', fn: null, errors: [] }
+/** What accounts delegate to takes a call without data itself, and does nothing. */
+const nothing = (chain: Chain): Intent => ({ to: contractsOf(chain).delegate, data: '0x', value: 0n, abi: '', fn: null, errors: [] }) // prettier-ignore
 
 /**
  * Before an account sends a write itself: an authorization that it signed is in a block, since what it sends would wait behind that for good.
@@ -36,7 +36,7 @@ export async function bringDelegation(app: App, chain: Chain, caller: Caller, to
   const until = Math.min(deadline() - FOR_THE_WRITE_MS, performance.now() + MAX_WAIT_MS)
   while (await owesDelegation(app, chain, caller.address)) {
     if (!(await isOnItsWay(app, chain, caller.address)))
-      await sendOperation(app, caller, [NOTHING], { idempotency: null, paidFor: [to] })
+      await sendOperation(app, caller, [nothing(chain)], { idempotency: null, paidFor: [to] })
     const left = until - performance.now()
     if (left <= 0 || !standAside()) throw behindDelegation()
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))

@@ -5,7 +5,6 @@ import { cancelData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
 import type { Bound } from './intent.ts'
 import { MAX_GAS, MIN_GAS, readGas } from './limits.ts'
 import { AUTHORIZATION } from './operation-gas.ts'
@@ -26,7 +25,7 @@ const USED_NUMBER = 8_000n
  */
 export async function cancelOuterGas(
   { rpc, gasSpace }: Chain,
-  { from, authorizations }: Pick<Bound, 'from' | 'authorizations'>,
+  { from, to, authorizations }: Pick<Bound, 'from' | 'to' | 'authorizations'>,
   usesUp: UsedUp,
 ): Promise<bigint> {
   const delegating = AUTHORIZATION * BigInt(authorizations?.length ?? 0)
@@ -34,7 +33,7 @@ export async function cancelOuterGas(
   if (gasSpace === undefined || gasSpace === null) return least
   const data = toHex(cancelData(fromHex(gasSpace), usesUp.map(BigInt)))
   try {
-    const asked = readGas(await rpc.call('eth_estimateGas', [{ from, to: GAS_CONTRACTS.dispatcher, data }, 'latest']))
+    const asked = readGas(await rpc.call('eth_estimateGas', [{ from, to, data }, 'latest']))
     const wanted = (asked * 5n) / 4n + delegating
     return smaller(wanted > least ? wanted : least, MAX_GAS)
   } catch (error) {

@@ -9,7 +9,7 @@ import { isSponsorData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { contractsOf } from './delegation.ts'
 import { oncePer } from './group-commit.ts'
 
 /** milliseconds for which what was found of the sponsors of a network is believed */
@@ -46,13 +46,14 @@ async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
   return sponsors.filter((_, index) => able[index])
 }
 
-async function canCarry({ telemetry }: App, { rpc, gasSpace, chainId }: Chain, sponsor: Sponsor): Promise<boolean> {
+async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Promise<boolean> {
+  const { rpc, gasSpace, chainId } = chain
   if (gasSpace === undefined || gasSpace === null) return false
   const data = toHex(isSponsorData(fromHex(gasSpace), fromHex(sponsor.address)))
   try {
     const [code, allowed] = await Promise.all([
       rpc.call('eth_getCode', [sponsor.address, 'latest']),
-      rpc.call('eth_call', [{ to: GAS_CONTRACTS.dispatcher, data }, 'latest']),
+      rpc.call('eth_call', [{ to: contractsOf(chain).dispatcher, data }, 'latest']),
     ])
     const hasCode = readBytes(code, 'code of an address') !== '0x'
     const isAllowed = /[1-9a-f]/.test(readBytes(allowed, 'right of a sponsor').slice(2))

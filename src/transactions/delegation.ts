@@ -4,15 +4,26 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import { onReorganised } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
-import { readGasContracts } from '../gas/contracts.ts'
+import { DELEGATES } from '../gas/addresses.ts'
+import { readGasContracts, type GasContracts } from '../gas/contracts.ts'
 import { BoundedMap } from '../bounded-map.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
-/** Addresses of the dispatcher and the delegate, the same on every network; lower-case. */
-export const GAS_CONTRACTS = readGasContracts()
+const known = Object.fromEntries(DELEGATES.map((name) => [name, readGasContracts(name)])) as Record<DelegateName, GasContracts> // prettier-ignore
+
+/** Dispatcher and delegate by what accounts delegate to, the same on every network; addresses are lower-case. */
+export const gasContracts = (name: DelegateName): GasContracts => known[name]
+
+/** Those of a network as it is now. What was signed before it had these is of the others. */
+export const contractsOf = ({ delegate = 'chatelaine' }: Pick<Chain, 'delegate'>): GasContracts => known[delegate]
+
+/** Whose dispatcher an address is; null: no dispatcher of ours. @param address  lower-case */
+export const delegateOf = (address: Hex | null): DelegateName | null =>
+  DELEGATES.find((name) => known[name].dispatcher === address) ?? null
+
 /** The code of an account that delegated. Source: EIP-7702 */
-export const DELEGATED: Hex = `0xef0100${GAS_CONTRACTS.delegate.slice(2)}`
+export const delegatedCode = (name: DelegateName): Hex => `0xef0100${known[name].delegate.slice(2)}`
 
 const MAX_REMEMBERED = 100_000
 
@@ -21,19 +32,25 @@ const BELIEVED_MS = 300_000
 
 /** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {
-  const known = { accounts: new BoundedMap<Hex, number>(MAX_REMEMBERED) }
-  onReorganised(chain.head, () => void (known.accounts = new BoundedMap(MAX_REMEMBERED)))
-  return known
+  const seen = { accounts: new BoundedMap<string, number>(MAX_REMEMBERED) }
+  onReorganised(chain.head, () => void (seen.accounts = new BoundedMap(MAX_REMEMBERED)))
+  return seen
 })
 
 /**
  * The nonce by which an account has to delegate first, read with its code at one block by its hash; null where it did. An authorization
  * with another nonce is passed over in silence.
+ * @param name  to what it is to have delegated; unless given, what accounts of the network do now
  * @throws chain_unavailable, chain_timeout
  */
-export async function delegationNonce(chain: Chain, account: Hex): Promise<number | null> {
+export async function delegationNonce(
+  chain: Chain,
+  account: Hex,
+  name: DelegateName = contractsOf(chain).name,
+): Promise<number | null> {
   const { accounts } = delegated.of(chain)
-  const seen = accounts.get(account)
+  const place = `${name}${account}`
+  const seen = accounts.get(place)
   if (seen !== undefined && performance.now() - seen < BELIEVED_MS) return null
   try {
     return await readAt(chain, 'latest', async ({ block }) => {
@@ -42,9 +59,11 @@ export async function delegationNonce(chain: Chain, account: Hex): Promise<numbe
         chain.rpc.call('eth_getCode', [account, at]),
         chain.rpc.call('eth_getTransactionCount', [account, at]),
       ])
-      if (readBytes(code, 'code of an address').toLowerCase() !== DELEGATED)
+      // It has one code, or is about to have another.
+      for (const one of DELEGATES) accounts.delete(`${one}${account}`)
+      if (readBytes(code, 'code of an address').toLowerCase() !== delegatedCode(name))
         return readNumber(count, 'count of transactions')
-      accounts.set(account, performance.now())
+      accounts.set(place, performance.now())
       return null
     })
   } catch (error) {
@@ -55,5 +74,5 @@ export async function delegationNonce(chain: Chain, account: Hex): Promise<numbe
 /** The chain said otherwise: it is read again before the account's next operation. */
 export function forgetDelegated({ chains }: Pick<App, 'chains'>, chainId: number, account: Hex): void {
   const chain = chains.get(chainId)
-  if (chain !== undefined) delegated.of(chain).accounts.delete(account)
+  if (chain !== undefined) for (const name of DELEGATES) delegated.of(chain).accounts.delete(`${name}${account}`)
 }

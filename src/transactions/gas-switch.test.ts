@@ -7,7 +7,6 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 
 /** Who pays on a network is changed while something is open: nothing that was answered waits for good, and nothing that is answered then does. */
@@ -65,7 +64,7 @@ test('who signed an authorization that nothing carried has one more write carrie
   const { answer } = await add(writer, 2)
   assert.equal(answer.gas?.strategy, 'sponsor')
   await world.mine()
-  assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', DELEGATED])
+  assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', world.delegated])
   const { answer: own } = await add(writer, 4)
   assert.deepEqual([own.tx.from.toLowerCase(), Number(own.tx.nonce)], [writer.address, 1])
   await world.mine()
@@ -114,7 +113,7 @@ test('who wrote, delegated and pays again is stopped by nothing: the nonce of th
   world.first.chain.gas = 'sponsor'
   await add(writer, 2)
   await world.mine()
-  assert.equal(await codeOf(writer), DELEGATED)
+  assert.equal(await codeOf(writer), world.delegated)
   world.first.chain.gas = 'self'
   let sum = 3
   for (let write = 0; write < 20; write++) {

@@ -10,6 +10,7 @@ import { reservedFor, type Fund } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
 import { rehearsedFund, topUpFund, type TopUpTools } from './top-up.ts'
 import type { UsedUp } from './cancel-gas.ts'
+import { delegateOf } from './delegation.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
@@ -95,10 +96,12 @@ const isOuter = ({ authorizations }: Pick<Bound, 'authorizations'>): boolean =>
 function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 'send' | 'replace' }): Promise<Signed> {
   // The networks where sponsors carry operations have fees of EIP-1559: it is looked at before one is served.
   assert(fees.type === 'eip1559', 'a transaction that carries operations has fees of EIP-1559')
-  const { id: intentId, chainId, from, nonce, data } = bound
+  const { id: intentId, chainId, from, nonce, to, data } = bound
+  const delegate = delegateOf(to)
   return app.signer.signOuter({
     ...{ intentId, chainId, from, nonce, data, kind, gas: String(gas), authorizations: [...bound.authorizations!] },
     ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+    ...(delegate === null || delegate === 'chatelaine' ? {} : { delegate }),
   })
 }
 

@@ -12,7 +12,6 @@ import { SignerRefused } from '../signer/client.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 
 /** A cancel uses the id up at the nonce of what carries the operation: one of the two is mined, and that one is the truth. */
@@ -101,7 +100,7 @@ test('a cancel that is mined uses the id up: nothing does the operation any more
   assert.ok(transitions.at(-1)!.hash !== undefined)
   // Another one that may send operations of the space does so with the same bytes.
   const [, other] = await world.rpc<Hex[]>('eth_accounts')
-  await allowSponsor(world.nodeUrl, other!)
+  await allowSponsor(world.nodeUrl, other!, world.name)
   const { data } = await outerOf(outer!)
   const again = await world.rpc<Hex>('eth_sendTransaction', { from: other, to: world.dispatcher, data: toHex(data), gas: '0x7a120' }) // prettier-ignore
   await world.mine()
@@ -155,7 +154,7 @@ test('a person who cancels the write in which they delegate has delegated all th
   await world.mine()
   await world.mine()
   assert.match(await stateOf(writer, second.answer.id), /MINED|FINALIZED/)
-  assert.deepEqual([await stateOf(writer, first.answer.id), await world.countOf(writer), await codeOf(writer)], ['CANCELLED', 2n, DELEGATED]) // prettier-ignore
+  assert.deepEqual([await stateOf(writer, first.answer.id), await world.countOf(writer), await codeOf(writer)], ['CANCELLED', 2n, world.delegated]) // prettier-ignore
 })
 
 test('what the signer raises no more, since one person in it is frozen, is cancelled without the delegations of the others', async () => {

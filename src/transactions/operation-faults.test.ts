@@ -10,7 +10,6 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { carriersOf } from './carriers.ts'
 import { interruptSteps } from './crash-points.ts'
-import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
 import { reopenOperations, settleOperations } from './settle-operations.ts'
@@ -90,7 +89,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
 
 test('a node that fails when it is asked which sponsors carry is asked again by the next write', async () => {
   const { app, chain, misbehave } = await world.replica()
-  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
+  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
   misbehave((method, _params, next) => (method === 'eth_getCode' ? Promise.reject(new Error('the node is away')) : next())) // prettier-ignore
   await assert.rejects(carriersOf(app, chain))
   misbehave(null)
@@ -109,7 +108,7 @@ test('an account that is not delegated any more delegates again with the write a
   assert.equal(await stateOf(writer, failing.id), 'FAILED')
   const { answer } = await add(writer, 8)
   await world.mine()
-  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, DELEGATED]) // prettier-ignore
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, world.delegated]) // prettier-ignore
 })
 
 const freeze = async (accountId: string, address: Hex, isFrozen: boolean): Promise<void> => {

@@ -1,3 +1,4 @@
+import type { DelegateName } from '../ids.ts'
 import type { Operation } from './operation.ts'
 
 /**
@@ -9,6 +10,9 @@ import type { Operation } from './operation.ts'
 const TRANSACTION = 21_000n + 8_000n + 15_000n
 /** two accounts that were not touched before, a word of the bitmap that was, the event with 356 bytes, taking it apart */
 const OPERATION = 14_000n
+/** what the dispatcher for Calibur takes more, to take calls apart and put them together again: once, and of each byte of its calls */
+const CALIBUR_OPERATION = 6_000n
+const CALIBUR_OPERATION_BYTE = 15n
 /** a word of the bitmap that nobody wrote to before */
 const BITMAP_WORD = 22_100n
 /** EIP-7623: the floor of calldata */
@@ -27,13 +31,14 @@ const CALL_BYTES = 24 + 32
 export const bytesOf = ({ calls }: Pick<Operation, 'calls'>): number =>
   calls.reduce((sum, { data }) => sum + CALL_BYTES + data.length, HEADER_BYTES)
 
-type Carried = Pick<Operation, 'calls' | 'gas' | 'authorizationNonce'>
+type Carried = Pick<Operation, 'calls' | 'gas' | 'authorizationNonce' | 'delegate'>
 
 /** What one operation adds: the call keeps a 64th (EIP-150). */
 export const addedGas = (operation: Carried): bigint =>
   (operation.gas * 64n) / 63n +
   OPERATION +
   BYTE * BigInt(bytesOf(operation)) +
+  (operation.delegate === 'calibur' ? CALIBUR_OPERATION + CALIBUR_OPERATION_BYTE * BigInt(bytesOf(operation)) : 0n) +
   (operation.authorizationNonce === null ? 0n : AUTHORIZATION)
 
 /** What it takes alone, which is more than its part of any transaction with others: what is reserved of budgets. */
@@ -45,15 +50,18 @@ export function outerGas(operations: readonly (Carried & Pick<Operation, 'sequen
   return operations.reduce((sum, one) => sum + addedGas(one), TRANSACTION + BITMAP_WORD * BigInt(words.size))
 }
 
-/** EIP-712 of the operation, its signature and taking its calls apart, by the account's code */
-const DELEGATE = 12_000n
-const DELEGATE_CALL = 3_000n
-const DELEGATE_BYTE = 20n
+/** EIP-712 of the operation, its signature and taking its calls apart, by the account's code: once, of each call, of each byte of data */
+const OWN_WORK: Readonly<Record<DelegateName, { once: bigint; call: bigint; byte: bigint }>> = {
+  chatelaine: { once: 12_000n, call: 3_000n, byte: 20n },
+  // A nonce that was never used is a word of storage.
+  calibur: { once: 55_000n, call: 6_000n, byte: 40n },
+}
 
 /** What an account signs as limit, by the estimate of its calls in a transaction of their own. A quarter more: the state may be another one then. */
-export function operationGas(estimate: bigint, { calls }: Pick<Operation, 'calls'>): bigint {
+export function operationGas(estimate: bigint, { calls, delegate }: Pick<Operation, 'calls' | 'delegate'>): bigint {
   const bytes = calls.reduce((sum, { data }) => sum + data.length, 0)
-  const own = DELEGATE + DELEGATE_CALL * BigInt(calls.length) + DELEGATE_BYTE * BigInt(bytes)
+  const { once, call, byte } = OWN_WORK[delegate]
+  const own = once + call * BigInt(calls.length) + byte * BigInt(bytes)
   const effect = estimate > 21_000n ? estimate - 21_000n : 0n
   return (effect * 5n) / 4n + own
 }

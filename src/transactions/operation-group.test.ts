@@ -46,7 +46,14 @@ const PLENTY: SponsorBudget = { perUser: 10n ** 18n, perApplication: 10n ** 18n,
 let sequence = 1_000_000
 const bindingOf = (writer: Writer, more: Partial<OperationBinding> = {}): OperationBinding => ({
   ...{ id: newTransactionId(), accountId: writer.accountId, clientId: writer.clientId, chainId: 31_337 },
-  ...{ from: writer.address, space: world.first.chain.gasSpace!, sequence: sequence++, gas: 50_000n, deadline: 1 },
+  ...{
+    from: writer.address,
+    delegate: 'chatelaine',
+    space: world.first.chain.gasSpace!,
+    sequence: sequence++,
+    gas: 50_000n,
+    deadline: 1,
+  },
   calls: [{ to: fromHex(world.probe), value: 7n, data: Buffer.of(1, 2, 3) }],
   ...{ authorizationNonce: 3, requestHash: Buffer.alloc(32, 5), abi: 'add(uint256)', charged: 10n, budget: PLENTY },
   ...more,

@@ -39,7 +39,7 @@ const MUTANTS: SourceMutant[] = [
   ['what waits behind a stuck nonce is left there', 'tend-operations.ts', 'w.nonce <= t.nonce', 'w.nonce = t.nonce', 'operation-faults', 'behind a nonce'], // prettier-ignore
   ['a cancel that comes too late is one', 'cancel-operation.ts', "if (sent === 'nonce_too_low') throw", "if (sent === 'nonce_too_low' && outer.is_final) throw", 'operation-cancel', 'not seen yet'], // prettier-ignore
   ['what another request took up is unbound', 'bind-operation.ts', ".where('claims', '=', 1)", '', 'operation-group', 'took up'], // prettier-ignore
-  ['what is restored keeps the space that it was bound for', 'restore-operation.ts', 'signed = { space: of, sequence', 'signed = { sequence', 'restore-operation', 'another space'], // prettier-ignore
+  ['what is restored keeps the space that it was bound for', 'restore-operation.ts', 'signed = { delegate: code, space: of, sequence', 'signed = { delegate: code, sequence', 'restore-operation', 'another space'], // prettier-ignore
   ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'return signed.some(({ nonce }) => nonce === next)', 'return signed.some(({ nonce }) => nonce === next) && next === -1', 'gas-switch', 'nothing carried'], // prettier-ignore
   ['a named contract is carried all the same', 'own-nonces.ts', "if (chain.gas === 'sponsor') return gasChoiceOf(chain, to) === 'sponsor'", "if (chain.gas === 'sponsor') return to !== '0x'", 'top-up-contracts', 'a person with nothing'], // prettier-ignore
   ['an account pays before it has delegated', 'bring-delegation.ts', "if (chain.gas !== 'sponsor') return", "if (chain.gas !== 'self') return", 'top-up-contracts', 'behind a first write'], // prettier-ignore

@@ -64,7 +64,7 @@ async function unpacked(writer: Writer, key?: string): Promise<string> {
 async function useElsewhere(id: string): Promise<void> {
   const { sequence, space } = await rowOf(id)
   const [, other] = await world.rpc<Hex[]>('eth_accounts')
-  await allowSponsor(world.nodeUrl, other!)
+  await allowSponsor(world.nodeUrl, other!, world.name)
   const data = toHex(cancelData(Buffer.from(space), [BigInt(sequence)]))
   await world.rpc('eth_sendTransaction', { from: other, to: world.dispatcher, data, gas: '0x30d40' })
   await world.mine()
@@ -111,7 +111,7 @@ test('what another sends who may is settled by its events like what our sponsors
   const outer = await world.db.selectFrom('transactions').select('data').where('id', '=', (await rowOf(answer.id)).outer_id!).executeTakeFirstOrThrow() // prettier-ignore
   await world.rpc('anvil_dropAllTransactions')
   const [, other] = await world.rpc<Hex[]>('eth_accounts')
-  await allowSponsor(world.nodeUrl, other!)
+  await allowSponsor(world.nodeUrl, other!, world.name)
   const before = await world.rpc('evm_snapshot')
   await world.rpc('eth_sendTransaction', {
     from: other,

@@ -6,7 +6,7 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
-import { DELEGATED, delegationNonce } from './delegation.ts'
+import { delegationNonce } from './delegation.ts'
 import { readTransaction } from './read.ts'
 
 /**
@@ -169,7 +169,7 @@ test('what the first of two transactions failed at, the second does not do: the 
   await sendAgain()
   await world.mine()
   assert.equal(await stateOf(writer, id), 'FAILED')
-  await world.rpc('anvil_setCode', writer.address, DELEGATED)
+  await world.rpc('anvil_setCode', writer.address, world.delegated)
   world.first.misbehave(null)
   await sendAgain()
   await world.mine()

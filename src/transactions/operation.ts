@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import { readCalls } from '../gas/dispatch.ts'
 import type { OperationCall } from '../gas/operation.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Database } from '../store/rows.ts'
 
@@ -14,6 +14,8 @@ export type Operation = {
   clientId: string
   chainId: number
   from: Hex
+  /** the code for which it is signed */
+  delegate: DelegateName
   space: Hex
   /** its number in the space */
   sequence: number
@@ -34,6 +36,7 @@ export const toOperation = (row: OperationRow): Operation => ({
   clientId: row.client_id,
   chainId: row.chain_id,
   from: toHex(row.sender),
+  delegate: row.delegate,
   space: toHex(row.space),
   sequence: row.sequence,
   calls: readCalls(row.calls),

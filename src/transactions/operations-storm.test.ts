@@ -25,7 +25,7 @@ before(async () => {
   world = await sponsored()
   await world.sponsor('OTHER')
   const second = await world.replica()
-  Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
+  Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
   replicas = [world.first, second]
 })
 after(() => world?.close())

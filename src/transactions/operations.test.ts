@@ -12,7 +12,6 @@ import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { DELEGATED } from './delegation.ts'
 import { toBound } from './intent.ts'
 import { listTransactions, readTransaction } from './read.ts'
 import { raiseFee } from './replace.ts'
@@ -78,7 +77,7 @@ test('a person with 0 coins writes: a sponsor sends it, delegates the account wi
   assert.ok((await spent()) > before)
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
-  assert.equal(await codeOf(writer), DELEGATED)
+  assert.equal(await codeOf(writer), world.delegated)
   assert.equal(await world.balanceOf(writer.address), 0n)
   const sent = await transaction(answer.hash)
   assert.deepEqual([sent.type, sent.from, sent.to], ['0x4', world.house.address, world.dispatcher])
@@ -325,7 +324,7 @@ test('a reorganisation takes a delegation and what it carried back, and both com
   await world.mine()
   await until('it is done again', async () => (await shown(writer, answer.id)).state === 'MINED')
   assert.equal(await world.countOf(writer), 1n)
-  assert.equal(await codeOf(writer), DELEGATED)
+  assert.equal(await codeOf(writer), world.delegated)
 })
 
 test('an operation that its transaction can not do any more goes into another, under the same id', async () => {
@@ -508,7 +507,7 @@ test('two sponsors carry; when one is empty the other does', async () => {
   const second = await world.sponsor('SECOND')
   await new Promise((resolve) => setTimeout(resolve, 5_100))
   const writers: Writer[] = []
-  for (let index = 0; index < 8; index++) writers.push(await world.poor(`two-${index}`))
+  for (let index = 0; index < 16; index++) writers.push(await world.poor(`two-${index}`))
   const answers = await Promise.all(writers.map((writer) => add(writer)))
   assert.deepEqual(new Set(answers.map(({ answer }) => answer.tx.from.toLowerCase())), new Set([world.house.address, second.address])) // prettier-ignore
   await world.mine()
@@ -525,13 +524,13 @@ test('two sponsors carry; when one is empty the other does', async () => {
 
 test('a sponsor that delegated carries nothing', async () => {
   const writers: Writer[] = []
-  for (let index = 0; index < 8; index++) writers.push(await world.poor(`delegated-sponsor-${index}`))
+  for (let index = 0; index < 16; index++) writers.push(await world.poor(`delegated-sponsor-${index}`))
   const payers = async () =>
     new Set((await Promise.all(writers.map((writer) => add(writer)))).map(({ answer }) => answer.tx.from.toLowerCase()))
   // It is the first in turn of some of them.
   assert.ok((await payers()).has(world.house.address))
   await world.mine()
-  await world.rpc('anvil_setCode', world.house.address, DELEGATED)
+  await world.rpc('anvil_setCode', world.house.address, world.delegated)
   await new Promise((resolve) => setTimeout(resolve, 5_100))
   assert.ok(!(await payers()).has(world.house.address))
   await world.rpc('anvil_setCode', world.house.address, '0x')

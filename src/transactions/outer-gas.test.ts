@@ -2,18 +2,27 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
-import { quantityOf, type Hex } from '../ids.ts'
+import { quantityOf, type DelegateName, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { cancelOuterGas } from './cancel-gas.ts'
-import { DELEGATED } from './delegation.ts'
+import { delegatedCode } from './delegation.ts'
 import type { Operation } from './operation.ts'
 import { MAX_GAS } from './limits.ts'
 import { AUTHORIZATION, outerGas } from './operation-gas.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 
 const ACCOUNT: Hex = `0x${'0a'.repeat(20)}`
-const operationOf = (authorizationNonce: number | null = null): Operation => ({
-  ...{ id: 'tx_1', accountId: '', clientId: '', chainId: 1, from: ACCOUNT, space: `0x${'0b'.repeat(20)}`, sequence: 1 },
+const operationOf = (authorizationNonce: number | null = null, delegate: DelegateName = 'chatelaine'): Operation => ({
+  ...{
+    id: 'tx_1',
+    accountId: '',
+    clientId: '',
+    chainId: 1,
+    from: ACCOUNT,
+    delegate,
+    space: `0x${'0b'.repeat(20)}`,
+    sequence: 1,
+  },
   calls: [{ to: Buffer.alloc(20), value: 0n, data: Buffer.alloc(68) }],
   ...{ gas: 60_000n, deadline: 1, authorizationNonce, requestHash: null },
 })
@@ -59,7 +68,7 @@ test('where someone delegates, or was in a transaction before, it is run with th
   assert.deepEqual(asked[0]?.params, [
     { from: ACCOUNT, to: ACCOUNT, data: '0x01', gas: quantityOf(least(7)) },
     'latest',
-    { [ACCOUNT]: { code: DELEGATED } },
+    { [ACCOUNT]: { code: delegatedCode('chatelaine') } },
   ])
   assert.equal(await gasOf({ isRepacked: true }), least())
   assert.deepEqual(methods(), ['eth_call', 'eth_call'])
@@ -93,8 +102,22 @@ test('a cancel has the gas of what is delegated in it, which no node was asked a
   let estimate = 1_000_000n
   const chain = { rpc: { call: async () => quantityOf(estimate) }, gasSpace: ACCOUNT } as unknown as Chain
   const gasOf = (many: number) =>
-    cancelOuterGas(chain, { from: ACCOUNT, authorizations: Array.from({ length: many }, () => ({ from: ACCOUNT, nonce: 7 })) }, [1]) // prettier-ignore
+    cancelOuterGas(chain, { from: ACCOUNT, to: ACCOUNT, authorizations: Array.from({ length: many }, () => ({ from: ACCOUNT, nonce: 7 })) }, [1]) // prettier-ignore
   assert.deepEqual([await gasOf(0), await gasOf(2)], [1_250_000n, 1_250_000n + 2n * AUTHORIZATION])
   estimate = 21_000n
   assert.equal(await gasOf(2), (await gasOf(0)) + 2n * AUTHORIZATION)
+})
+
+test('what a network said of transactions for one code it has not said of those for another, which take more', async () => {
+  const asked: string[] = []
+  const call = async (method: string) => (asked.push(method), quantityOf(100_000n))
+  const chain = { rpc: { call }, state: openState() } as unknown as Chain
+  const gasOf = (delegate: DelegateName) =>
+    outerGasOf(chain, { from: ACCOUNT, to: ACCOUNT, data: '0x01', operations: [operationOf(null, delegate)], isRepacked: false }) // prettier-ignore
+  const ours = await gasOf('chatelaine')
+  await gasOf('chatelaine')
+  assert.deepEqual(asked.splice(0), ['eth_estimateGas'])
+  assert.ok((await gasOf('calibur')) > ours)
+  await gasOf('calibur')
+  assert.deepEqual(asked, ['eth_estimateGas'])
 })

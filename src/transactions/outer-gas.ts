@@ -3,7 +3,7 @@ import { revertDataOf } from '../chain/rpc/errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
-import { DELEGATED } from './delegation.ts'
+import { delegatedCode } from './delegation.ts'
 import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from './operation.ts'
 import { AUTHORIZATION, outerGas } from './operation-gas.ts'
@@ -11,9 +11,12 @@ import { AUTHORIZATION, outerGas } from './operation-gas.ts'
 /** milliseconds for which a network that takes no more gas than Ethereum does is believed to stay so */
 const BELIEVED_MS = 60_000
 
-const asEthereum = slot('networks that take no more gas than Ethereum', (_chain: Chain) => ({ until: 0 }))
+const asEthereum = slot('networks that take no more gas than Ethereum', (_chain: Chain) => ({
+  chatelaine: { until: 0 },
+  calibur: { until: 0 },
+}))
 
-/** A transaction of a sponsor. `isRepacked`: another one carried some of it, and did not do it. */
+/** A transaction of a sponsor, whose operations are for the same code. `isRepacked`: another one carried some of it, and did not do it. */
 type AskedOuter = { from: Hex; to: Hex; data: Hex; operations: readonly Operation[]; isRepacked: boolean }
 
 /**
@@ -25,7 +28,7 @@ type AskedOuter = { from: Hex; to: Hex; data: Hex; operations: readonly Operatio
 export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigint> {
   const { operations, isRepacked } = outer
   const least = atMost(outerGas(operations))
-  const belief = asEthereum.of(chain)
+  const belief = asEthereum.of(chain)[operations[0]!.delegate]
   const delegating = operations.filter(({ authorizationNonce }) => authorizationNonce !== null)
   if (performance.now() < belief.until) {
     if (delegating.length === 0 && !isRepacked) return least
@@ -63,7 +66,9 @@ const callOf = ({ from, to, data }: Omit<AskedOuter, 'operations'>) => ({ from, 
 /** Who delegates in it has its code in the question. */
 const codesOf = (operations: readonly Operation[]) =>
   Object.fromEntries(
-    operations.flatMap((one) => (one.authorizationNonce === null ? [] : [[one.from, { code: DELEGATED }]])),
+    operations.flatMap((one) =>
+      one.authorizationNonce === null ? [] : [[one.from, { code: delegatedCode(one.delegate) }]],
+    ),
   )
 
 /** It would be reverted whole. */

@@ -17,7 +17,7 @@ import { retrying } from '../store/db.ts'
 import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { gasContracts } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
 import type { Operation } from './operation.ts'
@@ -76,7 +76,7 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
   ),
 )
 
-/** Those of each sponsor in a transaction of their own. */
+/** Those of each sponsor in a transaction of their own, and so those of each dispatcher. */
 async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
   const results = new Map<SignedOperation, CarryResult>()
   const fail = (of: SignedOperation[], error: unknown) => {
@@ -87,9 +87,11 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   fail(late, tooLate())
   try {
     const carriers = await carriersOf(app, chain)
-    const bySponsor = Map.groupBy(good, ({ operation }) => inTurn(carriers, operation.from)[0]!)
+    const groups = [...Map.groupBy(good, ({ operation }) => operation.delegate).values()].flatMap((same) => [
+      ...Map.groupBy(same, ({ operation }) => inTurn(carriers, operation.from)[0]!),
+    ])
     await Promise.all(
-      [...bySponsor].map(async ([{ address }, group]) => {
+      groups.map(async ([{ address }, group]) => {
         const at = carriers.findIndex((one) => one.address === address)
         const tried = [...carriers.slice(at), ...carriers.slice(0, at)]
         for (const [one, result] of await carryByAny(app, chain, tried, group)) results.set(one, result)
@@ -164,7 +166,8 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
     fromHex(chain.gasSpace!),
     group.map(({ packed }) => packed),
   )
-  const intent: Intent = { to: GAS_CONTRACTS.dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
+  const { dispatcher } = gasContracts(operations[0]!.delegate)
+  const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
   const [authorizations, fees, least, available] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),

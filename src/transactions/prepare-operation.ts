@@ -11,9 +11,9 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { OperationCall } from '../gas/operation.ts'
 import { readRehearsal, rehearsalCode } from '../gas/rehearse.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { delegationNonce } from './delegation.ts'
+import { contractsOf, delegationNonce } from './delegation.ts'
 import { insufficientFunds } from './funds.ts'
 import type { Intent } from './intent.ts'
 import { invalidGas, readGas } from './limits.ts'
@@ -24,6 +24,8 @@ import { budgetNow, callOf } from './prepare.ts'
 const MAX_OPERATION_GAS = 10_000_000n
 
 export type PreparedOperation = {
+  /** the code for which it is signed */
+  delegate: DelegateName
   calls: OperationCall[]
   /** gas units that the account signs */
   gas: bigint
@@ -47,6 +49,7 @@ export async function prepareOperation(
   intents: readonly Intent[],
   sponsor: Hex,
 ): Promise<PreparedOperation> {
+  refuseOwn(chain, account, intents)
   const calls = callsOf(intents)
   const place = { chain, account, sponsor, calls }
   const [estimated, fees, authorizationNonce, code] = await Promise.allSettled([
@@ -63,9 +66,28 @@ export async function prepareOperation(
     await refuseShort(chain, account, intents)
     throw (await sentByItself(chain, account, intents, estimated.reason)) ?? mapChainError(estimated.reason)
   }
-  const gas = gasOf(estimated.value, intents, calls)
-  return { calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
+  const { name: delegate } = contractsOf(chain)
+  const gas = gasOf(estimated.value, intents, { calls, delegate })
+  return { delegate, calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
 }
+
+/**
+ * What code takes as the word of its owner, if the account calls itself: the signer refuses it, too. An address of zeros is the account for
+ * Calibur.
+ * @throws policy_denied
+ */
+function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void {
+  const isCalibur = contractsOf(chain).name === 'calibur'
+  const index = intents.findIndex(({ to, data }) => (to === account && data !== '0x') || (isCalibur && to === NOBODY))
+  if (index < 0) return
+  const detail =
+    'Nothing is called in the account itself: the code that it delegates to would take it as its owner’s word.'
+  throw new AppError('policy_denied', detail, {
+    errors: [{ pointer: intents.length === 1 ? '/address' : `/calls/${index}/address`, code: 'own_account', detail }],
+  })
+}
+
+const NOBODY: Hex = `0x${'00'.repeat(20)}`
 
 /** What the last call returns now. @throws as `prepareOperation` */
 export async function callOperation(
@@ -107,11 +129,15 @@ async function estimate({ chain, ...place }: Rehearsing, intents: readonly Inten
 }
 
 /** A limit of the caller's own is for what it calls, as for a transaction of the account itself. */
-function gasOf(estimated: bigint, intents: readonly Intent[], calls: OperationCall[]): bigint {
+function gasOf(
+  estimated: bigint,
+  intents: readonly Intent[],
+  operation: Pick<PreparedOperation, 'calls' | 'delegate'>,
+): bigint {
   const own = intents.length === 1 ? intents[0]!.gas : undefined
   if (own !== undefined && own < estimated)
     throw invalidGas('too_low', `The gas limit is too low: at least ${estimated} is needed.`)
-  const gas = operationGas(own ?? estimated + 8_000n, { calls })
+  const gas = operationGas(own ?? estimated + 8_000n, operation)
   if (gas > MAX_OPERATION_GAS)
     throw invalidGas(
       'out_of_range',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { readGasContracts } from '../gas/contracts.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { explainSponsoring } from './probe-sponsor.ts'
 
@@ -36,6 +37,32 @@ test('a network that can is told from one that lacks a part, which is named', as
   // One that passes authorizations over lets an account without code succeed at anything.
   const delegates = (params: unknown[]) => 'authorizationList' in (params[0] as object)
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && delegates(params) ? '0x' : next())))!, /nobody signed succeeds/) // prettier-ignore
+})
+
+test('Calibur is on a network, runs there as its dispatcher takes it to, and has that, or the network is refused with the reason', async () => {
+  const own = await sponsored({}, 'calibur')
+  try {
+    const { chain } = own.first
+    assert.equal(await explainSponsoring(chain), null)
+    const { delegate, dispatcher } = readGasContracts('calibur')
+    await own.rpc('anvil_setCode', dispatcher, '0x')
+    assert.match((await explainSponsoring(chain))!, /deploy-gas --delegate calibur/)
+    await own.rpc('anvil_setCode', dispatcher, readGasContracts('calibur').dispatcherCode)
+    // Code that takes anything: an operation that nobody signed would be done.
+    await own.rpc('anvil_setCode', delegate, '0x00')
+    assert.match((await explainSponsoring(chain))!, /nobody signed succeeds/)
+    await own.rpc('anvil_setCode', delegate, '0xfd')
+    assert.match((await explainSponsoring(chain))!, /an operation is refused/)
+    await own.rpc('anvil_setCode', delegate, '0x')
+    assert.match(
+      (await explainSponsoring(chain))!,
+      /Calibur is not there, at 0x000000009B1D0aF20D8C6d0A44e162d11F9b8f00/,
+    )
+    // Of our own code the same network lacks all.
+    assert.match((await explainSponsoring({ ...chain, delegate: 'chatelaine' }))!, /deploy-gas`/)
+  } finally {
+    await own.close()
+  }
 })
 
 test('a node that is away has said nothing, at whichever question', async () => {

@@ -156,7 +156,7 @@ function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert 
   if (failure.error !== 'CallFailed')
     return { ...decodeRevert('0x', []), name: failure.error, reason: SAID[failure.error] }
   const { calls } = toOperation({ ...row, reason, abi, calls: packed })
-  const called = calls[failure.index]
+  const called = failure.index === null && calls.length > 1 ? undefined : calls[failure.index ?? 0]
   return decodeRevert(failure.data, readErrors(abi), called === undefined ? '0x' : toHex(called.data))
 }
 

@@ -7,7 +7,7 @@ import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
 import type { Intent } from './intent.ts'
 import { outerGas } from './operation-gas.ts'
@@ -29,10 +29,23 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   const chain = chainOf(app, caller)
   refuseApart(chain, intents)
   const { accountId, clientId, address: from, token } = caller
-  const { calls, gas, fees, authorizationNonce, charged, payer } = await preparePaid(app, chain, from, intents)
+  const { delegate, calls, gas, fees, authorizationNonce, charged, payer } = await preparePaid(
+    app,
+    chain,
+    from,
+    intents,
+  )
   const price = highestPrice(fees)
   const operation: Operation = {
-    ...{ id: `dry-run-${randomUUID()}`, accountId, clientId, chainId: chain.chainId, from, space: chain.gasSpace! },
+    ...{
+      id: `dry-run-${randomUUID()}`,
+      accountId,
+      clientId,
+      chainId: chain.chainId,
+      from,
+      delegate,
+      space: chain.gasSpace!,
+    },
     ...{ sequence: 0, calls, gas, authorizationNonce, requestHash: null },
     deadline: Math.floor(app.now() / 1_000) + LIFE_SECONDS,
   }
@@ -44,7 +57,13 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
       throw explainRefusal(error)
     }),
   ])
-  const outer = { chainId: chain.chainId, nonce: 0, to: GAS_CONTRACTS.dispatcher, data: '0x' as Hex, value: 0n }
+  const outer = {
+    chainId: chain.chainId,
+    nonce: 0,
+    to: gasContracts(delegate).dispatcher,
+    data: '0x' as Hex,
+    value: 0n,
+  }
   const total = outerGas([operation])
   return {
     status: 'SUCCESS',

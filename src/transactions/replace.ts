@@ -11,7 +11,7 @@ import type { BroadcastResult } from './broadcast.ts'
 import { cancelGas, cancelOuterGas, type UsedUp } from './cancel-gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt, type Terms } from './intent.ts'
 import { readGas } from './limits.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { delegateOf } from './delegation.ts'
 import { marketOf } from './market.ts'
 import { callOf, limitOf } from './prepare.ts'
 import type { ReplaceRequest } from './sign.ts'
@@ -68,7 +68,7 @@ function usedUpBy({ authorizations }: Bound, attempts: AttemptRow[]): UsedUp | u
   const cancel = attempts.find(({ is_cancel: isCancel, raw }) => isCancel && raw !== null)
   if (cancel === undefined) return undefined
   const { to, data } = readRaw(Buffer.from(cancel.raw!))
-  return to === GAS_CONTRACTS.dispatcher ? readCancel(data)?.map(Number) : undefined
+  return delegateOf(to) !== null ? readCancel(data)?.map(Number) : undefined
 }
 
 /** Never less than before: the ledger hands out those bytes already, and unused gas is not paid for. */

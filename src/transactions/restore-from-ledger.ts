@@ -12,7 +12,7 @@ import { restoreAccount } from '../users/pregenerate.ts'
 import { readDispatch } from '../gas/dispatch.ts'
 import { readAuthorizations } from '../follower/transaction.ts'
 import { NOBODYS } from './bind.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { delegateOf } from './delegation.ts'
 import { linkOperations } from './link.ts'
 import { reservedFor } from './funds.ts'
 import { writeFees } from './intent.ts'
@@ -211,7 +211,7 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
 function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
   if (parseUserId(userId)?.provider !== SPONSOR_PROVIDER) return null
   const { to, data } = readRaw(fromHex(raw))
-  if (kind === 'cancel' || to !== GAS_CONTRACTS.dispatcher || readDispatch(data) === null) return null
+  if (kind === 'cancel' || delegateOf(to) === null || readDispatch(data) === null) return null
   return JSON.stringify(readAuthorizations(fromHex(raw)))
 }
 

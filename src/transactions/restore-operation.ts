@@ -36,6 +36,7 @@ export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, 
  */
 async function putRow(app: App, operation: RecalledOperation, authorizationNonce: number | null): Promise<boolean> {
   const { intentId: id, clientId, chainId, from, space, sequence, gasLimit, deadline, requestHash } = operation
+  const { delegate = 'chatelaine' } = operation
   return retrying(() =>
     app.db.transaction().execute(async (db) => {
       const { account_id: accountId } = await db
@@ -47,14 +48,24 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
       const row = rowOf(
         { chainId },
         {
-          ...{ id, accountId, clientId: clientId ?? '', chainId, from, space, sequence: Number(sequence), calls },
+          ...{
+            id,
+            accountId,
+            clientId: clientId ?? '',
+            chainId,
+            from,
+            delegate,
+            space,
+            sequence: Number(sequence),
+            calls,
+          },
           ...{ gas: BigInt(gasLimit), deadline, authorizationNonce, abi: '', charged: 0n },
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )
-      // Its space, too: the network may send in another one by now.
-      const { space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
-      const signed = { space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
+      // Its space, too, and what it is signed for: the network may send in another one by now.
+      const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
+      const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
       // Another that has its number now was never signed for it, and gets another when it is.
       await db
         .updateTable('operations')

@@ -141,7 +141,7 @@ async function prepareAndBind(
   const { accountId, clientId, address: from } = caller
   refuseApart(chain, intents)
   const budget = budgetOf(app, caller, targets)
-  const { calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
+  const { delegate, calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const operation: Operation = {
       ...{
@@ -150,6 +150,7 @@ async function prepareAndBind(
         clientId,
         chainId: chain.chainId,
         from,
+        delegate,
         space: chain.gasSpace!,
         calls,
         gas,
@@ -200,7 +201,8 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
   // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it.
-  const authorizationNonce = operation.authorizationNonce ?? (await delegationNonce(write.chain, operation.from))
+  const authorizationNonce =
+    operation.authorizationNonce ?? (await delegationNonce(write.chain, operation.from, operation.delegate))
   operation = { ...operation, authorizationNonce }
   if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
@@ -269,6 +271,8 @@ export const requestOf = (operation: Operation, accessToken: string): SignOperat
   ...{ gasLimit: String(operation.gas), deadline: operation.deadline },
   ...(operation.requestHash === null ? {} : { requestHash: toHex(operation.requestHash) }),
   ...(operation.authorizationNonce === null ? {} : { authorizationNonce: operation.authorizationNonce }),
+  // A signer of before knows no other.
+  ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),
 })
 
 /** What an operation was answered with, under the hash that it was told. @throws database_unavailable */

@@ -3,14 +3,14 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Log, Receipt } from '../follower/block.ts'
 import { readEvents, readFailure, USED_ELSEWHERE, type OperationEvent } from '../gas/events.ts'
-import type { Hex } from '../ids.ts'
+import type { DelegateName, Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
-import { forgetDelegated, GAS_CONTRACTS } from './delegation.ts'
+import { delegateOf, forgetDelegated } from './delegation.ts'
 import { MAX_SEQUENCE } from './operation-gas.ts'
 
 type MinedBlock = { number: number; hash: Hex }
@@ -37,8 +37,8 @@ export async function settleOperations(
   )
   const at = new Date(app.now()).toISOString()
   for (let start = 0; start < said.length; start += CHUNK) {
-    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, afterLog, eventLog }) => ({
-      ...{ hash: hash.slice(2), state, space: event.space.slice(2), sequence: Number(event.sequence) },
+    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, delegate, afterLog, eventLog }) => ({
+      ...{ hash: hash.slice(2), state, delegate, space: event.space.slice(2), sequence: Number(event.sequence) },
       reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
       account: event.account?.slice(2) ?? null,
       ...{ after_log: afterLog, event_log: eventLog },
@@ -47,10 +47,10 @@ export async function settleOperations(
     }))
     const { rows: moved } = await sql<{ state: TransactionState; sender: Uint8Array }>`${prepared}
       with said as (
-        select decode(hash, 'hex') as hash, state, decode(space, 'hex') as space, sequence, decode(account, 'hex') as account, decode(reason, 'hex') as reason,
+        select decode(hash, 'hex') as hash, state, delegate, decode(space, 'hex') as space, sequence, decode(account, 'hex') as account, decode(reason, 'hex') as reason,
           after_log, event_log, transition, elsewhere
         from json_to_recordset(${JSON.stringify(rows)}::json)
-          as rows (hash text, state text, space text, sequence bigint, account text, reason text, after_log int, event_log int, transition jsonb, elsewhere jsonb)
+          as rows (hash text, state text, delegate text, space text, sequence bigint, account text, reason text, after_log int, event_log int, transition jsonb, elsewhere jsonb)
       )
       update operations set state = case when ${IS_ELSEWHERE} then 'FAILED' else said.state end,
         reason = case when ${IS_ELSEWHERE} then ${fromHex(USED_ELSEWHERE)}::bytea else said.reason end,
@@ -61,6 +61,7 @@ export async function settleOperations(
         transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = now()
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        and operations.delegate = said.delegate
         and operations.outer_id is not null
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
       returning operations.state, operations.sender`.execute(db)
@@ -87,7 +88,7 @@ export async function findOuters(
   sent: readonly { transactionHash: Hex; logs?: readonly Log[] }[],
 ): Promise<Hex[]> {
   const speaking = sent.flatMap(({ transactionHash, logs = [] }) => {
-    const spaces = readEvents(GAS_CONTRACTS.dispatcher, logs).map(({ space }) => space)
+    const spaces = eventsIn(logs).map(({ event }) => event.space)
     return spaces.length === 0 ? [] : [{ transactionHash, spaces: new Set(spaces) }]
   })
   if (speaking.length === 0) return []
@@ -97,28 +98,34 @@ export async function findOuters(
     .map(({ transactionHash }) => transactionHash)
 }
 
-type PlacedEvent = { event: OperationEvent; afterLog: number; eventLog: number }
+type SaidEvent = { event: OperationEvent; delegate: DelegateName; eventLog: number }
+type PlacedEvent = SaidEvent & { afterLog: number }
+
+/** What our dispatchers say, and which of them: an id that one has used, another has not. */
+const eventsIn = (logs: readonly Log[]): SaidEvent[] =>
+  logs.flatMap((log) => {
+    const delegate = delegateOf(log.address)
+    return delegate === null ? [] : readEvents(log.address, [log]).map((event) => ({ event, delegate, eventLog: log.logIndex })) // prettier-ignore
+  })
 
 /**
  * What the logs of one transaction say of operations, each with the places between which its own logs are: the dispatcher speaks of one
- * when it is done with it, in order. Who is called in an operation may dispatch in a space of their own: only the same space bounds.
+ * when it is done with it, in order. Who is called in an operation may dispatch in a space of their own: only the same space of the same dispatcher bounds.
  */
 function placedEvents(logs: readonly Log[]): PlacedEvent[] {
-  const last = new Map<Hex, number>()
-  return logs.flatMap((log) =>
-    readEvents(GAS_CONTRACTS.dispatcher, [log]).map((event) => {
-      const placed = { event, afterLog: last.get(event.space) ?? -1, eventLog: log.logIndex }
-      last.set(event.space, log.logIndex)
-      return placed
-    }),
-  )
+  const last = new Map<string, number>()
+  return eventsIn(logs).map((said) => {
+    const place = `${said.delegate}${said.event.space}`
+    const placed = { ...said, afterLog: last.get(place) ?? -1 }
+    last.set(place, said.eventLog)
+    return placed
+  })
 }
 
 /** Spaces are anyone's, and so are all 96 bits of a number there: ours are those that a number here can hold. */
 const isNumbered = ({ sequence }: OperationEvent): boolean => sequence <= MAX_SEQUENCE
 
-const skippedIn = (logs: readonly Log[]): boolean =>
-  readEvents(GAS_CONTRACTS.dispatcher, logs).some(({ kind }) => kind === 'Skipped')
+const skippedIn = (logs: readonly Log[]): boolean => eventsIn(logs).some(({ event }) => event.kind === 'Skipped')
 
 /** What was settled, and counted, before a transaction that did nothing for it was mined costs its part of that one, too. */
 async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {

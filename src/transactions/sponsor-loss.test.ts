@@ -36,7 +36,7 @@ before(async () => {
   const other = await world.sponsor('OTHER')
   sponsors = [world.house.address, other.address]
   const second = await world.replica()
-  Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
+  Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
   replicas = [world.first, second]
 })
 after(() => world?.close())

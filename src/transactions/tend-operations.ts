@@ -14,7 +14,7 @@ import { append } from './attempts.ts'
 import { nobodys } from './bind-operation.ts'
 import { countOperations } from './count-operations.ts'
 import { reach } from './crash-points.ts'
-import { GAS_CONTRACTS } from './delegation.ts'
+import { gasContracts } from './delegation.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from './prove.ts'
@@ -223,12 +223,12 @@ async function packOneAgain(
 /** Whether the dispatcher has used an id up, at a block. @throws RpcError | RpcUnavailable */
 async function isUsedAt(
   { rpc }: Chain,
-  { space, sequence }: Operation,
+  { delegate, space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
   // It had the number of another, and was signed for none (restore-operation.ts).
   if (sequence < 0) return false
-  const call = { to: GAS_CONTRACTS.dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
+  const call = { to: gasContracts(delegate).dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])
   return isUsed(fromHex(readBytes(answer, 'word of used ids')), BigInt(sequence))
 }

@@ -15,7 +15,6 @@ import type { Hex } from '../ids.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { DELEGATED } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
 
@@ -114,14 +113,14 @@ test('named, a person with nothing writes to it: topped up, mined, and sent by t
   // All else is sent by the sponsor as before, and its account delegates.
   const { answer: carried } = await add(writer)
   await world.mine()
-  assert.deepEqual([carried.gas?.strategy, await stateOf(writer, carried.id), await codeOf(writer)], ['sponsor', 'MINED', DELEGATED]) // prettier-ignore
+  assert.deepEqual([carried.gas?.strategy, await stateOf(writer, carried.id), await codeOf(writer)], ['sponsor', 'MINED', world.delegated]) // prettier-ignore
 })
 
 test('who has delegated sends to it as well: `msg.sender` is the origin, whatever sponsors carry for them at the same time', async () => {
   const writer = await world.poor('delegated')
   await add(writer)
   await world.mine()
-  assert.equal(await codeOf(writer), DELEGATED)
+  assert.equal(await codeOf(writer), world.delegated)
   const before = await countOfTarget()
   const own = await mining(call(writer))
   await withCoins(writer)
@@ -182,7 +181,7 @@ test('behind a first write that a sponsor carries it waits until its account has
   await world.mine()
   assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
   // The nonce before it is that of the authorization.
-  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [1, DELEGATED])
+  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [1, world.delegated])
 })
 
 test('an authorization that nothing carries is brought by an operation that does nothing, and the write is done', async () => {
@@ -193,7 +192,10 @@ test('an authorization that nothing carries is brought by an operation that does
   const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await countOfTarget()], ['MINED', before + 1n])
-  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer), await world.countOf(writer)], [1, DELEGATED, 0n])
+  assert.deepEqual(
+    [Number(answer.tx.nonce), await codeOf(writer), await world.countOf(writer)],
+    [1, world.delegated, 0n],
+  )
 })
 
 test('what brings an authorization is paid for as the write that needs it is: by a budget that names its contract, and by no other', async () => {
@@ -212,7 +214,7 @@ test('what brings an authorization is paid for as the write that needs it is: by
   )
   const { answer } = await taken(within(() => add(writer, 2)))
   await world.mine()
-  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer), await codeOf(other)], ['MINED', 2n, DELEGATED, '0x']) // prettier-ignore
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer), await codeOf(other)], ['MINED', 2n, world.delegated, '0x']) // prettier-ignore
 })
 
 test('a first write that a sponsor is to carry waits behind one that the account sends itself', async () => {
