@@ -17,8 +17,15 @@ export async function diesAt(app: App, step: Step, work: () => Promise<unknown>)
   interruptSteps(app, null)
 }
 
-/** Blocks come while it works, and what was stored and never sent is the keeper's to send, once it is old. */
-export async function whileMining<T>(world: Writing & { mine(): Promise<unknown> }, work: Promise<T>): Promise<T> {
+/**
+ * Blocks come while it works, and what was stored and never sent is the keeper's to send, once it is old.
+ * @param passes  seconds that pass with each block; 0 where nobody died, and nobody is to take over what another is at
+ */
+export async function whileMining<T>(
+  world: Writing & { mine(): Promise<unknown> },
+  work: Promise<T>,
+  passes = 20,
+): Promise<T> {
   let isOver = false
   const ended = work.finally(() => {
     isOver = true
@@ -27,7 +34,8 @@ export async function whileMining<T>(world: Writing & { mine(): Promise<unknown>
   while (!isOver) {
     await new Promise((resolve) => setTimeout(resolve, 40))
     await world.mine()
-    await age(world.first.app, 20)
+    if (passes === 0) continue
+    await age(world.first.app, passes)
     await keep(world)
   }
   return ended

@@ -24,6 +24,7 @@ import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
 import { noteRejected, noteUsed } from './trouble.ts'
 import { settleOperations } from './settle-operations.ts'
+import { tendTopUps } from './settle-top-ups.ts'
 import { tendOperations } from './tend-operations.ts'
 import { slot } from '../state.ts'
 
@@ -81,6 +82,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     tended = before
     greeted = seen
     await tendOperations(app, chain)
+    await tendTopUps(app, chain)
     await resumeAsked(app, chain)
     return raiseLowest(app, chain)
   }

@@ -17,6 +17,7 @@ import { payerOf, wireOperation } from './operation-answer.ts'
 import { toOperation, type OperationRow } from './operation.ts'
 import { readReasons } from './reason.ts'
 import { readErrors } from './revert.ts'
+import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from './wire.ts'
 
 /** Of an application, for its caller, on their network; what nothing carries yet is nobody's business. */
@@ -125,7 +126,7 @@ function toWire(
     ...{ from: checksumAddress(operation.from), to: wire.to, value: wire.value, data: wire.data },
     ...{ gasLimit: wire.gasLimit, ...wireFees(readFees(attempt ?? outer)) },
     ...{ isCancel: row.is_cancel, isFinal: row.is_final },
-    ...{ createdAt: row.created_at.toISOString(), updatedAt: row.updated_at.toISOString() },
+    ...{ createdAt: row.created_at.toISOString(), updatedAt: changedAt(row) },
     transitions: row.transitions,
     receipt: receiptOf(row, outer),
     revert: revertOf(row),

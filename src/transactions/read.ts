@@ -16,7 +16,7 @@ import { readAttempts, readAttemptsOf } from './attempts.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
 import { findOperation, isTransactionHash, isTransactionId, listOperations, showOperations } from './read-operation.ts'
-import { readTransitions } from './transitions.ts'
+import { changedAt, readTransitions } from './transitions.ts'
 import { publicStates, type Transaction } from './wire.ts'
 
 /**
@@ -170,7 +170,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
     isCancel: row.is_cancel,
     isFinal: row.is_final,
     createdAt: row.created_at.toISOString(),
-    updatedAt: row.updated_at.toISOString(),
+    updatedAt: changedAt(row),
     transitions: readTransitions(row.transitions, attempts),
     receipt: readReceipt(row),
     revert: row.revert as Revert | null,

@@ -9,7 +9,7 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import { deadline, standAside } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
-import type { Hex, KeyScope } from '../ids.ts'
+import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
@@ -22,7 +22,6 @@ import {
   readNetworkBudget,
   reserveTopUp,
   restoreTopUp,
-  settleTopUp,
   type Exhausted,
   type TopUp,
   type TopUpKey,
@@ -30,6 +29,7 @@ import {
 import type { Intent, Terms } from './intent.ts'
 import { lastUse, type IdempotencyKey } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
+import { scopeOf, settleBy, topUpColumns, type TopUpRow } from './settle-top-ups.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
 
 /**
@@ -74,9 +74,7 @@ const BUSY_MS = 250
 const FOR_THE_WRITE_MS = 1_000
 /** what nobody is asked for within a request that never ends */
 const MAX_WAIT_MS = 60_000
-/** of idempotency keys; no client has this id, so no key of one is the same */
-const TOP_UP = 'top-up'
-const REQUEST_HASH = createHash('sha256').update(TOP_UP).digest()
+const REQUEST_HASH = createHash('sha256').update('top-up').digest()
 
 /**
  * A sponsor sends the person what the gas of their write takes beyond what they have, and a quarter of that gas more, and it is mined
@@ -296,42 +294,22 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   }
 }
 
-/** A key of the network, the person and the ordinal, whatever application and sponsor: the signer signs no other under its id. */
-const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => ({
-  ...{ accountId, clientId: TOP_UP, route: TOP_UP },
-  key: `${chainId} ${ordinal}`,
-})
-
 /** @returns its row, in a block or never to be in one. @throws top_up_pending */
-async function untilMined(app: App, chain: Chain, id: string) {
+async function untilMined(app: App, chain: Chain, id: string): Promise<TopUpRow> {
   const left = Math.min(latest() - performance.now(), MAX_WAIT_MS)
   // Until now it was in work like any other; how many may wait for blocks is bounded apart.
   const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
   if (state === null || !isSettled(state)) throw pending()
   const row = await retrying(() =>
-    app.db
-      .selectFrom('transactions')
-      .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'value'])
-      .where('id', '=', id)
-      .executeTakeFirst(),
+    app.db.selectFrom('transactions').select(topUpColumns).where('id', '=', id).executeTakeFirst(),
   )
   if (row === undefined) throw pending()
   return row
 }
 
-type SponsoredRow = Awaited<ReturnType<typeof untilMined>>
-
 /** @returns whether the funds are there */
-async function settle(app: App, chain: Chain, topUp: TopUpKey, row: SponsoredRow): Promise<boolean> {
-  const isThere = row.state === 'MINED' || row.state === 'FINALIZED'
-  const isMined = isThere || row.state === 'REVERTED'
-  const isPriced = isMined && row.gas_used !== null && row.effective_gas_price !== null
-  const fee = isPriced ? BigInt(row.gas_used!) * fromWord(row.effective_gas_price!) : 0n
-  const wei = isThere ? fromWord(row.value) : 0n
-  // What can never be mined cost nothing. Of a nonce that something else used it is not looked up: that counts as it was reserved.
-  const spent = isPriced ? wei + fee : row.state === 'FAILED' ? 0n : null
-  await settleTopUp(app.db, topUp, { spent, wei, blockNumber: isThere ? row.block_number : null })
-  app.telemetry.topUps.inc({ outcome: row.state })
+async function settle(app: App, chain: Chain, topUp: TopUpKey, row: TopUpRow): Promise<boolean> {
+  const isThere = await settleBy(app, topUp, row)
   if (isThere && row.block_number !== null) await followedTo(chain, row.block_number)
   return isThere
 }

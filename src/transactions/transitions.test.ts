@@ -4,7 +4,7 @@ import type { Hex } from '../ids.ts'
 import { toWord } from '../store/bytes.ts'
 import type { Transition } from '../store/column-values.ts'
 import type { AttemptRow } from './intent.ts'
-import { readTransitions } from './transitions.ts'
+import { changedAt, readTransitions } from './transitions.ts'
 
 const [A, B, C] = ['aa', 'bb', 'cc'].map((byte) => `0x${byte.repeat(32)}`) as [Hex, Hex, Hex]
 const attempt = (hash: string, fee: bigint, isCancel = false) =>
@@ -62,4 +62,10 @@ test('what is stored with hashes, as rows of before are, and steps that have non
   assert.deepEqual(readTransitions(mixed, [attempt(A, 5n)]), [{ ...mixed[0], hash: A }, mixed[1], mixed[2]])
   const failed: Transition[] = [mixed[0]!, { at: at(1), state: 'FAILED' }]
   assert.deepEqual(readTransitions(failed, [attempt(A, 5n)]), [{ ...mixed[0], hash: A }, failed[1]])
+})
+
+test('nothing is told to have changed before it was made: a transaction that waited for that had begun before', () => {
+  const [early, late] = [new Date(at(1)), new Date(at(2))]
+  assert.equal(changedAt({ created_at: early, updated_at: late }), at(2))
+  assert.equal(changedAt({ created_at: late, updated_at: early }), at(2))
 })

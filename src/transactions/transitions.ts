@@ -28,5 +28,12 @@ function firstHash(attempts: AttemptRow[]): Hex | undefined {
   return first === undefined ? undefined : toHex(first.hash)
 }
 
+/**
+ * When a row was changed last. The time of a statement is that of when its transaction began: one that waited for another to make the row
+ * may have begun before it was made.
+ */
+export const changedAt = ({ created_at: made, updated_at: changed }: { created_at: Date; updated_at: Date }): string =>
+  (changed < made ? made : changed).toISOString()
+
 /** In the order in which the database keeps fields. */
 const withHash = ({ at, state, ...more }: Transition, hash: Hex): Transition => ({ at, hash, state, ...more })

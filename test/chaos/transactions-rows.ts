@@ -140,7 +140,7 @@ export const LEGAL: Record<string, readonly string[]> = {
   FINALIZED: [],
 }
 
-/** milliseconds: of two replicas that change a row at once the one that waited for the other had read its clock before */
+/** milliseconds: of two replicas that change a row at once the one that waited for the other had read its clock before, or begun its transaction */
 const RACE_MS = 5_000
 
 /** The steps of a row are in an order that can be, in time, and end where the row stands. */
@@ -177,5 +177,5 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
     tell('transitions', `${name} is in block ${row.block_number} after one that names ${end.blockNumber}`)
   if (row.hash !== null && end?.hash !== undefined && end.state !== 'REPLACED' && end.hash !== toHex(row.hash))
     tell('transitions', `${name} has ${toHex(row.hash)} after one that names ${end.hash}`)
-  if (row.updated_at < row.created_at) tell('transitions', `${name} was changed at ${row.updated_at.toISOString()}, before it was made at ${row.created_at.toISOString()}`) // prettier-ignore
+  if (Number(row.updated_at) < Number(row.created_at) - RACE_MS) tell('transitions', `${name} was changed at ${row.updated_at.toISOString()}, before it was made at ${row.created_at.toISOString()}`) // prettier-ignore
 }
