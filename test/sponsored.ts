@@ -10,6 +10,7 @@ import { sendCancel } from '../src/transactions/replace.ts'
 import { submitTransaction } from '../src/transactions/submit.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { delegatedCode } from '../src/transactions/delegation.ts'
+import { TESTED_DELEGATE } from './delegate.ts'
 import { artefact, caliburCode } from './gas/stage.ts'
 import { until } from './until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
@@ -37,12 +38,9 @@ export type Sponsored = Writing & {
   cancelOuter(id: string): Promise<void>
 }
 
-/** What code accounts delegate to where a test does not say. TEST_DELEGATE=calibur has what is tested for one tried for the other. */
-const DELEGATE: DelegateName = process.env.TEST_DELEGATE === 'calibur' ? 'calibur' : 'chatelaine'
-
 export async function sponsored(
   settings: Record<string, string> = {},
-  name: DelegateName = DELEGATE,
+  name: DelegateName = TESTED_DELEGATE,
 ): Promise<Sponsored> {
   const world = await writing(name === 'calibur' ? { SIGNER_CALIBUR: 'on', ...settings } : settings)
   const { rpc, db, signer } = world

@@ -2,7 +2,7 @@ import { decodeErrorResult, decodeEventLog, numberToHex, parseAbi } from 'viem'
 import type { Hex } from '../../src/ids.ts'
 import type { Log } from './transactions-chain.ts'
 
-/** Source: contracts/Dispatcher.sol, contracts/Delegate.sol */
+/** Source: contracts/Dispatcher.sol, contracts/Delegate.sol; the last three are Calibur's */
 const abi = parseAbi([
   'event SponsorSet(address indexed space, address indexed sponsor, bool allowed)',
   'event Done(uint256 indexed id, address indexed account)',
@@ -14,6 +14,9 @@ const abi = parseAbi([
   'error WrongSignature()',
   'error Malformed()',
   'error CallFailed(uint256 index, bytes reason)',
+  'error CallFailed(bytes reason)',
+  'error SignatureExpired()',
+  'error InvalidSignature()',
 ])
 
 /** `id`: 32 bytes; `account`: whose operation it was, null of a cancel. In lower case. */
@@ -35,13 +38,16 @@ export function saidBy(dispatcher: Hex, logs: readonly Log[]): Said[] {
   })
 }
 
+/** What Calibur calls otherwise. */
+const SAME: Readonly<Record<string, string>> = { SignatureExpired: 'Expired', InvalidSignature: 'WrongSignature' }
+
 /** The name of the error that a reason is; `OutOfGas` of none, `Unknown` of one that neither contract declares. */
 export function errorOf(reason: Hex): string {
   if (reason === '0x') return 'OutOfGas'
   try {
     const errorName: string = decodeErrorResult({ abi, data: reason }).errorName
     // It knows those of every contract, too.
-    return errorName === 'Error' || errorName === 'Panic' ? 'Unknown' : errorName
+    return errorName === 'Error' || errorName === 'Panic' ? 'Unknown' : (SAME[errorName] ?? errorName)
   } catch {
     return 'Unknown'
   }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { allowSponsor } from '../../src/devnet/sponsor.ts'
+import { TESTED_DELEGATE } from '../delegate.ts'
 import type { Hex } from '../../src/ids.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
@@ -142,7 +143,7 @@ export async function playSponsorPoints({
         one.fired.length = 0
       }
       await Promise.all(everybody(world).map((one) => one.ready()))
-      for (const { address } of sponsors.accounts) await allowSponsor(world.node.anvil.url, address)
+      for (const { address } of sponsors.accounts) await allowSponsor(world.node.anvil.url, address, TESTED_DELEGATE)
       // Nothing that is written from then on would be in time.
       if (point !== 'before-expire') await settleAll(world, writes)
     }

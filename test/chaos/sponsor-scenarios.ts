@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { allowSponsor } from '../../src/devnet/sponsor.ts'
+import { TESTED_DELEGATE } from '../delegate.ts'
 import type { Hex } from '../../src/ids.ts'
 import type { Check } from './transactions-evidence.ts'
 import type { Mutant } from './transactions-mutants.ts'
@@ -66,7 +67,7 @@ async function disallow({ world, sponsors }: SponsorStage, write: Write): Promis
 }
 
 async function allowAll({ world, sponsors }: SponsorStage): Promise<void> {
-  for (const { address } of sponsors.accounts) await allowSponsor(world.node.anvil.url, address)
+  for (const { address } of sponsors.accounts) await allowSponsor(world.node.anvil.url, address, TESTED_DELEGATE)
 }
 
 export const sponsorScenarios = {

@@ -3,11 +3,15 @@ import { readGasContracts } from '../../src/gas/contracts.ts'
 import { accountIdOf, type Hex } from '../../src/ids.ts'
 import { connectSigner } from '../../src/signer/client.ts'
 import { fromHex } from '../../src/store/bytes.ts'
+import { TESTED_DELEGATE } from '../delegate.ts'
+import { caliburCode } from '../gas/stage.ts'
 import type { FaultyNode } from './faulty-node.ts'
 import { nextAmount, type Part, type Want } from './transactions-client.ts'
 import { COINS, type Account, type ChaosWorld, type Prepared } from './transactions-world.ts'
 
-export const GAS = readGasContracts()
+const contracts = readGasContracts(TESTED_DELEGATE)
+/** As they are on the chain of the world: of Calibur its stand-in. */
+export const GAS = { ...contracts, delegateCode: contracts.delegateCode ?? caliburCode() }
 const SPONSOR_NAMES = ['HOUSE', 'OTHER']
 const CHAIN_ID = 31_337
 
@@ -46,10 +50,10 @@ export function withSponsors(code: GasCode = GAS): {
     signer.close()
     const url = anvil.url
     sponsors.space = await spaceOf(url)
-    for (const { address } of sponsors.accounts) await allowSponsor(url, address)
+    for (const { address } of sponsors.accounts) await allowSponsor(url, address, TESTED_DELEGATE)
     for (const { address } of accounts.filter(isPoor)) await anvil.rpc('anvil_setBalance', address, '0x0')
     return {
-      settings: { NETWORK_GAS: 'sponsor', NETWORK_GAS_SPACE: sponsors.space },
+      settings: { NETWORK_GAS: 'sponsor', NETWORK_GAS_SPACE: sponsors.space, NETWORK_DELEGATE: TESTED_DELEGATE },
       fill: async (db: Parameters<Prepared['fill']>[0]) => {
         for (const [index, { name, address }] of sponsors.accounts.entries()) {
           const account_id = accountIdOf('SPONSOR', SPONSOR_NAMES[index]!)

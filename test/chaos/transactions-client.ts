@@ -3,6 +3,7 @@ import { encodeFunctionData, parseAbi } from 'viem'
 import { BATCH_ROUTE } from '../../src/contracts/write-batch.ts'
 import { WRITE_ROUTE } from '../../src/contracts/write.ts'
 import { readGasContracts } from '../../src/gas/contracts.ts'
+import { TESTED_DELEGATE } from '../delegate.ts'
 import { readCancel } from '../../src/gas/dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/store/bytes.ts'
@@ -128,7 +129,7 @@ export const doesNothing = (from: Hex, { to, data, value }: Effect): boolean =>
 export const usesUp = ({ to, data }: Pick<Effect, 'to' | 'data'>): boolean =>
   to === DISPATCHER && readCancel(fromHex(data)) !== null
 
-const DISPATCHER = readGasContracts().dispatcher
+const DISPATCHER = readGasContracts(TESTED_DELEGATE).dispatcher
 
 /** One try. Null when there was no answer. */
 export async function tryOnce(

@@ -13,6 +13,7 @@ import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, openPostgres, retrying, type RootDb } from '../../src/store/db.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { emptyPostgres, migratedFolder } from '../database.ts'
+import { TESTED_DELEGATE } from '../delegate.ts'
 import { age } from '../lost-tail.ts'
 import { startFaultyNode, type FaultyNode } from './faulty-node.ts'
 import { freePort, supervise, type Supervised } from './processes.ts'
@@ -130,6 +131,7 @@ async function assemble(
       SIGNER_JWKS_FILE: join(folder, 'auth-keys.public.json'),
       SIGNER_ISSUER: `${ORIGIN}/oauth`,
       SIGNER_AUDIENCE: `${ORIGIN}/v1`,
+      ...(TESTED_DELEGATE === 'calibur' ? { SIGNER_CALIBUR: 'on' } : {}),
     },
   })
   closers.unshift(() => signer.stop())
