@@ -75,8 +75,8 @@ export async function fakeApp(settings: Record<string, string> = {}) {
   }
   type Account = Awaited<ReturnType<typeof account>>
 
-  const rowOf = (id: string): Promise<TransactionRow> =>
-    db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+  const rowOf = (id: string, within: Db = db): Promise<TransactionRow> =>
+    within.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
   return {
     ...fake,
@@ -97,11 +97,12 @@ export async function fakeApp(settings: Record<string, string> = {}) {
       { accountId, address }: Account,
       { transitions, revert, ...given }: Partial<Omit<TransactionRow, 'authorizations'>> = {},
       attempt: Partial<AttemptRow> | null = {},
+      within: Db = db,
     ): Promise<TransactionRow> {
       const id = newTransactionId()
       const hash = attempt === null ? null : randomBytes(32)
       const terms = { gas_limit: 21_000, max_fee: toWord(100n), max_priority_fee: toWord(10n) }
-      await db
+      await within
         .insertInto('transactions')
         .values({
           ...{ id, account_id: accountId, client_id: 'demo', chain_id: fake.chain.chainId, sender: fromHex(address) },
@@ -111,9 +112,9 @@ export async function fakeApp(settings: Record<string, string> = {}) {
           revert: revert === undefined || revert === null ? null : JSON.stringify(revert),
         })
         .execute()
-      const row = await rowOf(given.id ?? id)
+      const row = await rowOf(given.id ?? id, within)
       if (hash !== null && attempt !== null)
-        await db
+        await within
           .insertInto('attempts')
           .values({
             ...{ chain_id: row.chain_id, hash: row.hash ?? hash, transaction_id: row.id, raw: Buffer.from(hash) },

@@ -57,7 +57,7 @@ export const linkedBy = ({ id, chainId, space, sequences, transition }: Linking,
       order by sequence for update
     ), linked as (
       update operations set state = 'SUBMITTED', outer_id = ${id}::text, transitions = operations.transitions || ${JSON.stringify(transition)}::jsonb,
-        updated_at = now()
+        updated_at = greatest(now(), operations.created_at)
       from locked where operations.id = locked.id and locked.state in ('BOUND', 'SUBMITTED') and locked.outer_id is distinct from ${id}::text
     ), noted as (
       insert into carried (operation_id, transaction_id) select id, ${id}::text from locked on conflict do nothing

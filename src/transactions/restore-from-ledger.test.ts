@@ -1,11 +1,13 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { fakeLedger } from '../../test/fake-ledger.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import type { TransactionState } from '../store/column-values.ts'
-import { recallSlot, restoreSlot } from './restore-from-ledger.ts'
+import { markReplaced } from './states.ts'
+import { recallSlot, restoreFromLedger, restoreSlot } from './restore-from-ledger.ts'
 
 /** What becomes of a row when the ledger says what its nonce was signed for. */
 let world: FakeApp
@@ -130,6 +132,41 @@ for (const state of ['BOUND', 'VACANT'] as const)
     assert.equal(toHex(other.row.hash!), other.newest.hash)
     assert.ok(other.row.updated_at > other.before.updated_at)
   })
+
+for (const isSame of [true, false])
+  test(`what is restored was made when it was signed, also from a row that was bound while this waited${isSame ? ', for the same intent' : ''}`, async () => {
+    const { writer, slot, intentId, all } = await slotOf(`bound-meanwhile-${isSame}`)
+    const other = await world.account(`freed-meanwhile-${isSame}`)
+    // A transaction has one time of day, that of its begin: another process binds the nonce after it.
+    const created_at = sql<Date>`now() + interval '1 second'` as unknown as Date
+    await world.db.transaction().execute(async (db) => {
+      await world.row(writer, { nonce: 3, created_at, ...(isSame ? { id: intentId } : {}) }, null, db)
+      if (!isSame) await world.row(other, { nonce: 3, created_at, id: intentId }, null, db)
+      await restoreFromLedger(db, world.app, slot, all.toReversed())
+    })
+    assert.equal((await world.rowOf(intentId)).created_at.getTime(), all[0]!.signedAt)
+    const rows = await world.db.selectFrom('transactions').selectAll().where('nonce', '=', 3).execute()
+    assert.deepEqual(rows.map(({ state }) => state).toSorted(), isSame ? ['SUBMITTED'] : ['SUBMITTED', 'VACANT'])
+    for (const row of rows) assert.ok(row.updated_at >= row.created_at, `${row.state} was changed before it was made`)
+  })
+
+test('a nonce that was bound after a block was begun to be looked at, and that the block has as another’s, is not changed before it was bound', async () => {
+  const writer = await world.account('foreign-meanwhile')
+  const created_at = sql<Date>`now() + interval '1 second'` as unknown as Date
+  const { id } = await world.row(writer, { created_at })
+  const hash: Hex = `0x${'0e'.repeat(32)}`
+  await markReplaced(world.db, world.app, { id, hash, blockNumber: 5, blockHash: hash })
+  const row = await world.rowOf(id)
+  assert.deepEqual([row.state, row.updated_at >= row.created_at], ['REPLACED', true])
+})
+
+test('what a signer signed whose clock is ahead was not made after it was restored', async () => {
+  const writer = await world.account('clock-ahead')
+  const { intentId } = fakeLedger(world.signer).sign(writer, { nonce: 0, signedAt: Date.now() + 60_000 })
+  await restoreSlot(world.app, { chainId: 31_337, from: writer.address, nonce: 0 })
+  const row = await world.rowOf(intentId)
+  assert.ok(row.updated_at >= row.created_at)
+})
 
 for (const state of ['REPLACED', 'FAILED'] as const)
   test(`a row that is ${state} without bytes stays so, and says whose nonce it was`, async () => {

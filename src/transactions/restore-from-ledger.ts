@@ -16,6 +16,7 @@ import { delegateOf } from './delegation.ts'
 import { linkOperations } from './link.ts'
 import { reservedFor } from './funds.ts'
 import { writeFees } from './intent.ts'
+import { CHANGED_NOW } from './states.ts'
 import { MIN_GAS } from './limits.ts'
 import { readRecalled } from './recalled.ts'
 
@@ -123,7 +124,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
       ...{ id: first.intentId, chain_id: chainId, sender: fromHex(from), nonce, abi: '' },
       state: 'SUBMITTED',
       transitions: JSON.stringify([transition]),
-      created_at: new Date(first.signedAt),
+      created_at: whenSigned(first),
     })
     .onConflict((on) =>
       on
@@ -131,6 +132,8 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
         .doUpdateSet({
           ...row,
           id: first.intentId,
+          // What was bound to the nonce since then, of another intent or of this one, may have been after this transaction began.
+          created_at: sql`least(excluded.created_at, case when ${isSame} then transactions.created_at end)`,
           abi: sql`case when ${isSame} then transactions.abi else '' end`,
           state: sql`case when ${isOpen} then 'SUBMITTED' else transactions.state end`,
           transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
@@ -219,12 +222,16 @@ function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
 async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
   await db
     .updateTable('transactions')
-    .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
+    .set({ state: 'VACANT', ...NOBODYS(), updated_at: CHANGED_NOW })
     .where('id', '=', id)
     .where('state', '=', 'BOUND')
     .where(sql<boolean>`(chain_id, sender, nonce) <> (${chainId}::bigint, ${fromHex(from)}::bytea, ${nonce}::bigint)`)
     .execute()
 }
+
+/** When the ledger says that it was signed; not later than now, by the database's clock, which the signer's may be ahead of. */
+export const whenSigned = ({ signedAt }: { signedAt: number }) =>
+  sql<Date>`least(${new Date(signedAt).toISOString()}::timestamptz, date_trunc('milliseconds', now()))`
 
 function effectOf(first: Recalled) {
   const { to, value, data } = readRaw(fromHex(first.raw))

@@ -1,12 +1,16 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
+import { diesAt } from '../../test/interrupted.ts'
 import { keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import { interruptSteps } from './crash-points.ts'
 import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { linkOperations } from './link.ts'
 import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
 
@@ -88,6 +92,43 @@ test('what was lost is told as it was signed, also where the network sends in an
     return ['MINED', 'FINALIZED'].includes((await readTransaction(first.app, writer, answer.id)).state)
   })
   assert.equal(await world.countOf(writer), 1n)
+})
+
+// A transaction has one time of day, that of its begin: another process binds the operation after it.
+const SOON = sql<Date>`date_trunc('milliseconds', now() + interval '1 hour')`
+const read = (id: string) => world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
+const isOrderly = ({ created_at: made, updated_at: changed }: Awaited<ReturnType<typeof read>>) => changed >= made
+
+test('an operation that was bound again while its restore waited was made when it was signed', async () => {
+  const { app, chain } = world.first
+  const writer = await world.poor('bound-again')
+  await diesAt(app, 'after-sign-operation', () => world.add(world.first, writer))
+  const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  const { operation } = await app.signer.recall({ intentId: id })
+  await world.db.updateTable('operations').set({ created_at: SOON }).where('id', '=', id).execute()
+  assert.ok(await restoreOperation(app, chain, id))
+  const restored = await read(id)
+  assert.deepEqual([restored.state, restored.created_at.getTime()], ['BOUND', operation!.signedAt])
+  assert.ok(isOrderly(restored))
+})
+
+test('an operation is not changed before it was made by a transaction that began before it, which links or settles it', async () => {
+  const writer = await world.poor('linked-late')
+  const { answer } = await world.add(world.first, writer)
+  const { outer_id: outerId } = await read(answer.id)
+  const outer = await world.db.selectFrom('transactions').select(['data', 'hash']).where('id', '=', outerId).executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.updateTable('operations').set({ state: 'BOUND', outer_id: null, created_at: SOON }).where('id', '=', answer.id).execute() // prettier-ignore
+  await linkOperations(world.db, world.first.app, { id: outerId!, chainId: 31_337, data: toHex(outer.data) }, toHex(outer.hash!)) // prettier-ignore
+  const linked = await read(answer.id)
+  assert.deepEqual([linked.state, isOrderly(linked)], ['SUBMITTED', true])
+  await world.db
+    .updateTable('operations')
+    .set({ updated_at: sql`now()` })
+    .where('id', '=', answer.id)
+    .execute()
+  await world.mine()
+  const settled = await read(answer.id)
+  assert.deepEqual([settled.state, isOrderly(settled)], ['MINED', true])
 })
 
 test('what has the same number on another network is not what was lost, and keeps it', async () => {

@@ -8,7 +8,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { rowOf } from './bind-operation.ts'
 import { reach } from './crash-points.ts'
 import { linkOperations } from './link.ts'
-import { bringBack, restoreSlot } from './restore-from-ledger.ts'
+import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
 
 /**
  * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
@@ -87,11 +87,16 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
       const taken = await db
         .insertInto('operations')
-        .values({ ...row, state: 'BOUND' })
+        .values({ ...row, state: 'BOUND', created_at: whenSigned(operation) })
         .onConflict((on) =>
           on
             .column('id')
-            .doUpdateSet({ ...signed, updated_at: sql`now()` })
+            .doUpdateSet({
+              ...signed,
+              // It may have been bound again after this transaction began.
+              created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
+              updated_at: sql`now()`,
+            })
             .where('operations.state', '=', 'BOUND'),
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))

@@ -58,7 +58,7 @@ export async function settleOperations(
         is_final = false, is_counted = false, revert = null,
         after_log = said.after_log, event_log = said.event_log,
         outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
-        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = now()
+        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = greatest(now(), operations.created_at)
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
         and operations.delegate = said.delegate

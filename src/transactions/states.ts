@@ -19,6 +19,12 @@ export type Mined = {
   effectiveGasPrice: bigint
 }
 
+/**
+ * When a row is changed in a transaction that may be older than the row: a follower's lasts while a block is proven, and `now()` is when
+ * it began.
+ */
+export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
+
 /** rows per statement */
 const CHUNK = 200
 
@@ -76,7 +82,7 @@ export async function markReplaced(
       block_hash: fromHex(blockHash),
       is_final: false,
       transitions: append([{ state: 'REPLACED', at: new Date(app.now()).toISOString(), hash, blockNumber }]),
-      updated_at: sql`now()`,
+      updated_at: CHANGED_NOW,
     })
     .where('id', '=', id)
     .where('block_number', 'is', null)

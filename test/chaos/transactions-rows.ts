@@ -141,7 +141,7 @@ export const LEGAL: Record<string, readonly string[]> = {
 }
 
 /** milliseconds: of two replicas that change a row at once the one that waited for the other had read its clock before, or begun its transaction */
-const RACE_MS = 5_000
+export const RACE_MS = 5_000
 
 /** The steps of a row are in an order that can be, in time, and end where the row stands. */
 function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
