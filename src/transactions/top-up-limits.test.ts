@@ -146,7 +146,7 @@ test('that a top-up was sent is told once, by who sent it, and not by who finds 
   try {
     for (let round = 0; round < 4; round++) {
       const ann = await person(`told-${round}`)
-      // In the time of one request: who takes over what another is at, after eight seconds, tells of it, too.
+      // In the time of one request: who takes over what another is at, two seconds later, tells of it, too.
       await whileMining(world, Promise.all(Array.from({ length: 6 }, () => add(ann))), 0)
     }
   } finally {
