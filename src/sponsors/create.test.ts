@@ -185,6 +185,23 @@ test('the log names the networks whose people need a sponsor and have none, and 
   assert.deepEqual(told, ['network_without_sponsor five'])
 })
 
+test('a sponsor that is low on one network is not shown so on another', async (t) => {
+  const { app, db } = await house(t)
+  for (const chainId of [5, 7]) await createSponsor(app, { name: 'HOUSE', chainId })
+  const { since } = await db
+    .insertInto('low_sponsors')
+    .values({ chain_id: 5, account_id: accountIdOf('SPONSOR', 'HOUSE') })
+    .returning('since')
+    .executeTakeFirstOrThrow()
+  assert.deepEqual(
+    (await listSponsors(app)).map(({ chainId, lowSince }) => [chainId, lowSince]),
+    [
+      [5, since.toISOString()],
+      [7, null],
+    ],
+  )
+})
+
 test('a list says what each holds, where a node says it; an address that the database was given is shown to nobody, to be funded', async (t) => {
   const { app, db, told } = await house(t)
   await createSponsor(app, { name: 'HOUSE', chainId: 5 })

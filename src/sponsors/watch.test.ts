@@ -92,6 +92,14 @@ test('a node that is away changes nothing of what is known, and a network where 
   replica.misbehave(null)
 })
 
+test('a sponsor that carries what people sign is watched as one that tops them up is', async () => {
+  const { app, replica, look } = await watcher()
+  replica.chain.gas = 'sponsor'
+  await hold(0n)
+  await look()
+  assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+})
+
 test('where its operator says nothing else a sponsor is low that cannot pay a hundred top-ups', async () => {
   const { app, replica } = await watcher()
   assert.equal(await lowBelow(app.db, replica.chain), 1_000n)

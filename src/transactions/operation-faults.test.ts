@@ -16,11 +16,14 @@ import { reopenOperations, settleOperations } from './settle-operations.ts'
 import { tendOperations } from './tend-operations.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
 let world: Sponsored
 /** What the signer says in place of a signature, once. */
 let refusal: SignerRefused | null = null
+/** What is met once in place of the answer, when it has signed. */
+let lostAnswer: Error | null = null
 /** The sponsor that is frozen in the signer, too. */
 let frozen: Hex | null = null
 before(async () => {
@@ -28,10 +31,13 @@ before(async () => {
   const { signer } = world.first.app
   world.first.app.signer = {
     ...signer,
-    signOperation: (request) => {
-      const said = refusal
-      refusal = null
-      return said === null ? signer.signOperation(request) : Promise.reject(said)
+    signOperation: async (request) => {
+      const [said, lost] = [refusal, lostAnswer]
+      refusal = lostAnswer = null
+      if (said !== null) throw said
+      const signed = await signer.signOperation(request)
+      if (lost !== null) throw lost
+      return signed
     },
     signOuter: (request) =>
       request.from.toLowerCase() === frozen
@@ -40,7 +46,7 @@ before(async () => {
   }
 })
 afterEach(async () => {
-  refusal = null
+  refusal = lostAnswer = null
   interruptSteps(world.first.app, null)
   world.first.misbehave(null)
   await world.mine()
@@ -85,6 +91,22 @@ test('a number that the signer refuses is passed over, and so are those that a r
   const { answer: again } = await add(writer, 4, 'numberless')
   await world.mine()
   assert.deepEqual([await stateOf(writer, again.id), await world.countOf(writer)], ['MINED', 7n])
+})
+
+test('what the signer may have signed keeps its row and what it reserved, though no answer came; its key finishes it', async () => {
+  const lost = [new AppError('signer_unavailable', 'It is away.'), new SignerRefused('ledger_damaged', 'It is damaged.')] // prettier-ignore
+  for (const [index, error] of lost.entries()) {
+    const writer = await world.poor(`no-answer-${index}`)
+    lostAnswer = error
+    await assert.rejects(add(writer, 1, 'no answer'))
+    const row = await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+    const reserved = await spentOfBudget(world.db, 'demo', writer.accountId)
+    assert.deepEqual([row.state, reserved], ['BOUND', BigInt(row.charged)])
+    await age(world.first.app, 5)
+    const { answer } = await add(writer, 1, 'no answer')
+    await world.mine()
+    assert.deepEqual([answer.id, await stateOf(writer, answer.id), await world.countOf(writer)], [row.id, 'MINED', 1n])
+  }
 })
 
 test('a node that fails when it is asked which sponsors carry is asked again by the next write', async () => {

@@ -128,6 +128,17 @@ test('of a group each is refused for itself: a key that is there, one that is tw
   assert.equal(await spentOfBudget(world.db, 'demo', other.accountId), 20n)
 })
 
+test('an id under which the account itself sends a write is no operation’s, and reserves nothing', async () => {
+  const { chain } = world.first
+  const writer = await world.poor('own-id')
+  await world.rpc('anvil_setBalance', writer.address, '0xde0b6b3a7640000')
+  await world.mine()
+  chain.gas = 'self'
+  const { answer } = await world.add(world.first, writer, 1, 'own').finally(() => (chain.gas = 'sponsor'))
+  assert.equal(await bind(bindingOf(writer, { id: answer.id })), 'key is taken')
+  assert.deepEqual([await rowOf(answer.id), await spentOfBudget(world.db, 'demo', writer.accountId)], [undefined, 0n])
+})
+
 test('the budget of a network ends within a group, too', async () => {
   const [writer, other] = [await world.poor('network-a'), await world.poor('network-b')]
   const cap = (await spentOnNetwork(world.db, 31_337)) + 20n

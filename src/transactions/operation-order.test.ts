@@ -5,6 +5,7 @@ import { age, keep, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { RpcError } from '../chain/rpc/failures.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
@@ -304,4 +305,27 @@ test('a write that was done and that the database lost is told, also where no bu
     await world.db.updateTable('networks').set({ sponsor_per_day: null }).execute()
   }
   assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what reverts at the newest block and would not behind a write that is not mined yet is taken; what reverts there, too, is told by the newest', async () => {
+  const writer = await world.poor('rests-on')
+  const asked: string[] = []
+  const reverts = (at: string) =>
+    world.first.misbehave(async (method, params, next) => {
+      if (method !== 'eth_estimateGas' || (params[0] as { to: Hex }).to !== writer.address) return next()
+      asked.push(String(params[1]))
+      if (params[1] !== 'latest' && at === 'latest') return next()
+      throw new RpcError(3, 'execution reverted', `0x0008c379a0${'20'.padStart(64, '0')}${'6'.padStart(64, '0')}${Buffer.from(String(params[1]).slice(0, 6)).toString('hex').padEnd(64, '0')}`) // prettier-ignore
+    })
+  reverts('latest')
+  const { answer } = await add(writer)
+  assert.deepEqual(asked, ['latest', 'pending'])
+  reverts('both')
+  await assert.rejects(add(writer), (error: unknown) => {
+    assert.ok(refusedWith('execution_reverted')(error))
+    return /latest/.test((error as Error).message)
+  })
+  world.first.misbehave(null)
+  await world.mine()
+  assert.deepEqual([(await shown(writer, answer.id)).state, await world.countOf(writer)], ['MINED', 1n])
 })

@@ -89,6 +89,13 @@ test('one that would be reverted whole is said to be, and a node that is away is
   await assert.rejects(gasOf(), /away/)
 })
 
+test('each word of the bitmap that the numbers of a transaction are in is reckoned, once', () => {
+  const gasOf = (...sequences: number[]) => outerGas(sequences.map((sequence) => ({ ...operationOf(), sequence })))
+  // EIP-2929 and EIP-2200: a slot that nobody touched, and nobody wrote to before.
+  assert.equal(gasOf(255, 256) - gasOf(254, 255), 22_100n)
+  assert.equal(gasOf(0, 256, 512, 513) - gasOf(0, 1, 2, 3), 2n * 22_100n)
+})
+
 test('an authorization that is carried once more has its gas, one that its operation counts has it once, and no transaction has more than a network takes', () => {
   const other: Hex = `0x${'0c'.repeat(20)}`
   const authorizations = [ACCOUNT, other].map((from) => ({ from, nonce: 7 }))

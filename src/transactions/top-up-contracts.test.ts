@@ -198,6 +198,24 @@ test('an authorization that nothing carries is brought by an operation that does
   )
 })
 
+test('beside one that nothing carries, what is carried for the account and delegates nothing is not waited for', async () => {
+  const writer = await world.poor('beside-left-behind')
+  await dies('after-sign-operation', () => add(writer, 1, 'never carried'))
+  await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
+  const row = await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  // As one that was carried while the account had delegated, before a reorganisation.
+  const { outer_id } = await world.db.selectFrom('operations').select('outer_id').where('outer_id', 'is not', null).limit(1).executeTakeFirstOrThrow() // prettier-ignore
+  const beside = { ...row, id: `${row.id}-beside`, sequence: row.sequence + 100_000, authorization_nonce: null, state: 'SUBMITTED' as const, outer_id } // prettier-ignore
+  await world.db
+    .insertInto('operations')
+    .values({ ...beside, transitions: '[]', revert: null })
+    .execute()
+  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', world.delegated])
+  await world.db.deleteFrom('operations').where('id', '=', beside.id).execute()
+})
+
 test('what brings an authorization is paid for as the write that needs it is: by a budget that names its contract, and by no other', async () => {
   world.first.chain.topUpContracts = new Set()
   const [writer, other] = [

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, remember, replay } from '../../test/lost-tail.ts'
 import { writing, type Writing } from '../../test/writing.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
 import { askAt } from '../signer/ask-operator.ts'
 import { adminSocketIn } from '../signer/socket.ts'
@@ -52,6 +52,9 @@ const grant = async ({ name, to }: { name: string; to: Hex }, most = 100n * COIN
   const path = adminSocketIn(world.place.env.SIGNER_DIR!)
   return (await askAt<{ grant: string }>(path, { verb: 'grantWithdrawal', request })).grant
 }
+/** A signer keeps few at a time, used ones too. */
+const revoke = (text: string) =>
+  askAt(adminSocketIn(world.place.env.SIGNER_DIR!), { verb: 'revokeWithdrawal', request: { grant: text } })
 const ask = (name: string, asked: Omit<NewWithdrawal, 'network'>) =>
   askToWithdraw(world.db, name, { network: 'devnet', ...asked })
 /** One round of a server, and what came of it. */
@@ -122,9 +125,7 @@ test('of all that is there what an open transaction may take stays', async () =>
   await world.mine()
   await world.mine()
   assert.equal(await balanceOf(to), 4n * COIN + BigInt(wei!))
-  // A signer keeps few at a time, used ones too.
-  const path = adminSocketIn(world.place.env.SIGNER_DIR!)
-  for (const used of [first, rest]) await askAt(path, { verb: 'revokeWithdrawal', request: { grant: used } })
+  for (const used of [first, rest]) await revoke(used)
 })
 
 test('without a grant, by one for another sponsor, address or amount, or by a used one nothing is sent, and no nonce is taken', async () => {
@@ -167,6 +168,26 @@ test('what was refused is not sent by who asks for something else with its grant
   assert.equal(await balanceOf(to), 0n)
   await ask(name, { to, amount: String(20n * COIN), grant: text })
   assert.equal((await round(text)).state, 'SUBMITTED')
+})
+
+test('what is away, busy or full for the moment refuses nothing: the next round sends it', async () => {
+  const { app } = world.first
+  const { signer } = app
+  const { name, to } = await house()
+  const text = await grant({ name, to })
+  await ask(name, { to, amount: String(COIN), grant: text })
+  const codes: ErrorCode[] = ['chain_unavailable', 'chain_timeout', 'signer_unavailable', 'database_unavailable', 'overloaded', 'conflict', 'idempotency_in_flight', 'too_many_pending'] // prettier-ignore
+  try {
+    for (const code of codes) {
+      app.signer = { ...signer, check: () => Promise.reject(new AppError(code, 'Not now.')) }
+      const { state, refusal } = await round(text)
+      assert.deepEqual([state, refusal], ['ASKED', null], code)
+    }
+  } finally {
+    app.signer = signer
+  }
+  assert.equal((await round(text)).state, 'SUBMITTED')
+  await revoke(text)
 })
 
 test('what cannot be asked for is refused with its place, and frozen sponsors send nothing back', async () => {
