@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { brandProblems } from './brand-settings.ts'
+import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
@@ -47,7 +48,7 @@ const keys = {
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup', 'sponsor'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends what they sign, and pays for that: docs/guides/gas.md' },
   NETWORK_GAS_SPACE: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: the address whose key allows sponsors, as `network deploy-gas` says it' },
-  NETWORK_DELEGATE: { kind: 'choice', choices: ['chatelaine', 'calibur'], default: 'chatelaine', part: 'server', help: 'where NETWORK_GAS is `sponsor`: what code accounts delegate to: our own, which is not audited, or Calibur 1.0.0, which is and costs twice the gas; the signer needs SIGNER_CALIBUR: docs/guides/gas.md#calibur' },
+  NETWORK_DELEGATE: { kind: 'choice', choices: DELEGATES, default: 'chatelaine', part: 'server', help: 'where NETWORK_GAS is `sponsor`: what code accounts delegate to: our own, which is not audited, or Calibur 1.0.0, which is and costs twice the gas; the signer needs SIGNER_CALIBUR: docs/guides/gas.md#calibur' },
   NETWORK_TOPUP_CONTRACTS: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: contracts, separated by commas or spaces, to which accounts send their writes themselves, with what a sponsor sends them for the gas: those that look at the origin of a transaction: docs/guides/gas.md' },
   NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
   NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },

@@ -7,7 +7,10 @@ export type UserId = string
 export type Hex = `0x${string}`
 
 /** What code accounts delegate to, so that a sponsor can send what they sign: our own, or Calibur (docs/gas-contracts.md). */
-export type DelegateName = 'chatelaine' | 'calibur'
+export const DELEGATES = ['chatelaine', 'calibur'] as const
+export type DelegateName = (typeof DELEGATES)[number]
+
+export const isDelegateName = (text: string): text is DelegateName => DELEGATES.some((name) => name === text)
 
 /** A number as nodes take it: no leading zeros. Source: Ethereum JSON-RPC, QUANTITY */
 export const quantityOf = (number: number | bigint): Hex => `0x${number.toString(16)}`

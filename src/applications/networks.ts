@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { checksumAddress, explainAddress } from '../abi/address.ts'
 import type { Explorer, Verification } from '../chain/network.ts'
-import type { Hex } from '../ids.ts'
+import { isDelegateName, type Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
@@ -271,7 +271,7 @@ export function explainNetwork({
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
   if (!['self', 'topup', 'sponsor'].includes(gas)) problems.push('The gas must be `self`, `topup` or `sponsor`.')
-  if (!['chatelaine', 'calibur'].includes(delegate)) problems.push('The delegate must be `chatelaine` or `calibur`.')
+  if (!isDelegateName(delegate)) problems.push('The delegate must be `chatelaine` or `calibur`.')
   if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
     problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
   else if (gas === 'sponsor' && gasSpace === null)

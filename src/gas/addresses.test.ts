@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { delegateNameOf, DELEGATES, GAS_PAIRS, isDelegate } from './addresses.ts'
+import { DELEGATES } from '../ids.ts'
+import { delegateNameOf, GAS_PAIRS, isDelegate } from './addresses.ts'
 import { readGasContracts } from './contracts.ts'
 
 for (const name of DELEGATES)

@@ -1,8 +1,4 @@
-import type { DelegateName } from '../ids.ts'
-
-export const DELEGATES = ['chatelaine', 'calibur'] as const satisfies DelegateName[]
-
-export const isDelegateName = (text: string): text is DelegateName => DELEGATES.some((name) => name === text)
+import { DELEGATES, type DelegateName } from '../ids.ts'
 
 /** The code that accounts delegate to, and the dispatcher that is made for it. 20 bytes each. */
 export type GasPair = { dispatcher: Buffer; delegate: Buffer }

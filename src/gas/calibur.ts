@@ -1,6 +1,13 @@
 import { keccak } from '../keccak.ts'
 import { GAS_PAIRS } from './addresses.ts'
-import type { AccountSignature, GasOperation, OperationCall } from './gas-operation.ts'
+import {
+  CALL,
+  hashCalls,
+  typeHash,
+  type AccountSignature,
+  type GasOperation,
+  type OperationCall,
+} from './gas-operation.ts'
 import { padded, paddedRight, word } from './words.ts'
 
 /**
@@ -9,14 +16,16 @@ import { padded, paddedRight, word } from './words.ts'
  * Source: github.com/Uniswap/calibur, EIP712, SignedBatchedCallLib, NonceManager, CalldataDecoder.
  */
 
-const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
-const CALL = 'Call(address to,uint256 value,bytes data)'
 const BATCH = 'BatchedCall(Call[] calls,bool revertOnFailure)'
 const SIGNED =
   'SignedBatchedCall(BatchedCall batchedCall,uint256 nonce,bytes32 keyHash,address executor,uint256 deadline)'
 const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract,bytes32 salt)'
 /** Types that a type refers to follow it in the order of their names (EIP-712). */
-const [CALL_TYPE, BATCH_TYPE, SIGNED_TYPE, DOMAIN_TYPE] = [CALL, BATCH + CALL, SIGNED + BATCH + CALL, DOMAIN].map(typeHash) as [Buffer, Buffer, Buffer, Buffer] // prettier-ignore
+const [BATCH_TYPE, SIGNED_TYPE, DOMAIN_TYPE] = [
+  typeHash(BATCH + CALL),
+  typeHash(SIGNED + BATCH + CALL),
+  typeHash(DOMAIN),
+]
 const [NAME, VERSION] = [typeHash('Calibur'), typeHash('1.0.0')]
 const EXECUTE = typeHash('execute((((address,uint256,bytes)[],bool),uint256,bytes32,address,uint256),bytes)').subarray(0, 4) // prettier-ignore
 /** the account's own key */
@@ -30,10 +39,7 @@ export function caliburDigest(operation: GasOperation, id: Buffer): Buffer {
   // The address of the code that is run is in the domain, below twelve bytes that only the account itself could set.
   const salt = padded(GAS_PAIRS.calibur.delegate)
   const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account), salt]))
-  const hashes = calls.map(({ to, value, data }) =>
-    keccak(Buffer.concat([CALL_TYPE, padded(to), word(value), keccak(data)])),
-  )
-  const batch = keccak(Buffer.concat([BATCH_TYPE, keccak(Buffer.concat(hashes)), word(1)]))
+  const batch = keccak(Buffer.concat([BATCH_TYPE, hashCalls(calls), word(1)]))
   const fields = [batch, caliburNonce(operation, id), ROOT_KEY, padded(dispatcher), word(deadline)]
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([SIGNED_TYPE, ...fields]))]))
 }

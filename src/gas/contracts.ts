@@ -3,6 +3,7 @@ import type { DelegateName, Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { encodeRlp } from '../rlp.ts'
 import { GAS_PAIRS } from './addresses.ts'
+import { padded } from './words.ts'
 
 /**
  * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on
@@ -81,4 +82,3 @@ function artefact(name: string): CompiledContract {
 
 const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
 const hexOf = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`
-const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])

@@ -1,3 +1,6 @@
+import { keccak } from '../keccak.ts'
+import { padded, word } from './words.ts'
+
 /** Addresses are 20 bytes; `value` in wei. */
 export type OperationCall = { to: Buffer; value: bigint; data: Buffer }
 
@@ -20,3 +23,17 @@ export type GasOperation = {
 
 /** r and s of 32 bytes; s not above half of the order of the curve */
 export type AccountSignature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
+
+/** A type of EIP-712, as it is written, those that it refers to behind it. */
+export const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
+/** as our own code has it, and Calibur */
+export const CALL = 'Call(address to,uint256 value,bytes data)'
+const CALL_TYPE = typeHash(CALL)
+
+/** Of `Call[]`, as EIP-712 has it. */
+export const hashCalls = (calls: readonly OperationCall[]): Buffer =>
+  keccak(
+    Buffer.concat(
+      calls.map(({ to, value, data }) => keccak(Buffer.concat([CALL_TYPE, padded(to), word(value), keccak(data)]))),
+    ),
+  )

@@ -2,16 +2,21 @@ import assert from 'node:assert/strict'
 import { keccak } from '../keccak.ts'
 import { delegateNameOf } from './addresses.ts'
 import { caliburDigest, caliburExecuteData } from './calibur.ts'
-import type { AccountSignature, GasOperation, OperationCall } from './gas-operation.ts'
+import {
+  CALL,
+  hashCalls,
+  typeHash,
+  type AccountSignature,
+  type GasOperation,
+  type OperationCall,
+} from './gas-operation.ts'
 import { bytesOf, padded, paddedRight, word } from './words.ts'
 
 export type { AccountSignature, GasOperation, OperationCall } from './gas-operation.ts'
 
-const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
-const CALL = 'Call(address to,uint256 value,bytes data)'
 const OPERATION = 'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)'
 const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'
-const [CALL_TYPE, OPERATION_TYPE, DOMAIN_TYPE] = [typeHash(CALL), typeHash(OPERATION + CALL), typeHash(DOMAIN)]
+const [OPERATION_TYPE, DOMAIN_TYPE] = [typeHash(OPERATION + CALL), typeHash(DOMAIN)]
 /** as contracts/Delegate.sol has them */
 const [NAME, VERSION] = [typeHash('Chatelaine'), typeHash('1')]
 const MAX_CALLS = 255
@@ -22,10 +27,7 @@ export function operationDigest(operation: GasOperation): Buffer {
   const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
   if (delegateNameOf(dispatcher) === 'calibur') return caliburDigest(operation, idOf(operation))
   const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
-  const hashes = calls.map(({ to, value, data }) =>
-    keccak(Buffer.concat([CALL_TYPE, padded(to), word(value), keccak(data)])),
-  )
-  const message = [padded(dispatcher), idOf(operation), keccak(Buffer.concat(hashes)), word(gasLimit), word(deadline)]
+  const message = [padded(dispatcher), idOf(operation), hashCalls(calls), word(gasLimit), word(deadline)]
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([OPERATION_TYPE, ...message]))]))
 }
 

@@ -1,4 +1,5 @@
-import { GAS_PAIRS, isDelegateName, type GasPair } from '../gas/addresses.ts'
+import { GAS_PAIRS, type GasPair } from '../gas/addresses.ts'
+import { isDelegateName } from '../ids.ts'
 import type { GasOperation, OperationCall } from '../gas/operation.ts'
 import { readDispatch, type PackedOperation } from '../gas/packed-operation.ts'
 import {

@@ -4,10 +4,9 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import { onReorganised } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
-import { DELEGATES } from '../gas/addresses.ts'
 import { readGasContracts, type GasContracts } from '../gas/contracts.ts'
 import { BoundedMap } from '../bounded-map.ts'
-import type { DelegateName, Hex } from '../ids.ts'
+import { DELEGATES, type DelegateName, type Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
 const known = Object.fromEntries(DELEGATES.map((name) => [name, readGasContracts(name)])) as Record<DelegateName, GasContracts> // prettier-ignore
