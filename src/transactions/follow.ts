@@ -5,6 +5,7 @@ import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
+import { reopenTopUps } from './gas-budget.ts'
 import { pokeKeeper } from './keeper.ts'
 import { laneStopped, stopLane } from './stop-lane.ts'
 import { prove, type MinedOutcome, type Provable } from './prove.ts'
@@ -70,6 +71,7 @@ export const followTransactions = {
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
     await revertToPending(db, app, chain.chainId, fromNumber)
     await reopenOperations(db, app, chain.chainId, fromNumber)
+    await reopenTopUps(db, chain.chainId, fromNumber)
     await reach(app, 'in-retract')
   },
 

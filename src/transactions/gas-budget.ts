@@ -195,6 +195,20 @@ export function settleTopUp(
   )
 }
 
+/**
+ * Those of blocks that a reorganisation takes out are settled again, by the price of the block they come to. Until then they count what
+ * they did. Inside a transaction.
+ */
+export async function reopenTopUps(db: Db, chainId: number, fromNumber: number): Promise<void> {
+  await db
+    .updateTable('top_ups')
+    .set({ settled_at: null })
+    .where('chain_id', '=', chainId)
+    .where('block_number', '>=', fromNumber)
+    .where('settled_at', 'is not', null)
+    .execute()
+}
+
 /** days for which what was sent to whom is kept; the newest of each person stays, since the next one's number follows it */
 const KEPT_DAYS = 30
 

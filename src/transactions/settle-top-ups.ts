@@ -44,7 +44,7 @@ export async function settleBy(app: App, topUp: TopUpKey, row: TopUpRow): Promis
   const wei = isThere ? fromWord(row.value) : 0n
   // What can never be mined cost nothing. Of a nonce that something else used it is not looked up: that counts as it was reserved.
   const spent = isPriced ? wei + fee : row.state === 'FAILED' ? 0n : null
-  await settleTopUp(app.db, topUp, { spent, wei, blockNumber: isThere ? row.block_number : null })
+  await settleTopUp(app.db, topUp, { spent, wei, blockNumber: row.block_number })
   app.telemetry.topUps.inc({ outcome: row.state })
   return isThere
 }

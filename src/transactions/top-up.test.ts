@@ -13,7 +13,7 @@ import { startFollower } from '../follower/follow.ts'
 import { transactionIdOf, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { underDeadline } from '../deadline.ts'
@@ -508,15 +508,20 @@ test('a sponsor whose coins are on their way to others is empty, and its funds a
   }
 })
 
-test('a top-up that a reorganisation took out again is waited for, and not paid a second time', async () => {
-  const writer = await poor('reorganised')
+/** Has gas, and died before its write. */
+async function toppedUp(writer: Writer): Promise<void> {
+  let left = 2
   interruptSteps(world.first.app, (at) => {
     if (at === 'before-bind' && --left === 0) throw new Error('killed')
   })
-  let left = 2
   await assert.rejects(mining(add(writer, 'key')), /killed/)
   interruptSteps(world.first.app, null)
   assert.notEqual((await rowsOf(writer))[0]!.settled_at, null)
+}
+
+test('a top-up that a reorganisation took out again is waited for, and not paid a second time', async () => {
+  const writer = await poor('reorganised')
+  await toppedUp(writer)
   const { block_number: block } = (await rowsOf(writer))[0]!
   await world.rpc('anvil_reorg', Number(await world.rpc<Hex>('eth_blockNumber')) - block! + 1, [])
   await world.followed()
@@ -527,6 +532,31 @@ test('a top-up that a reorganisation took out again is waited for, and not paid 
   assert.equal(await world.countOf(writer), 1n)
   assert.equal((await sentTo(writer)).length, 1)
   assert.equal((await rowsOf(writer)).length, 1)
+})
+
+test('a top-up that a reorganisation moved to a dearer block counts what it cost there', async () => {
+  const writer = await poor('dearer')
+  await toppedUp(writer)
+  const [before] = await rowsOf(writer)
+  const newest = async () => Number(await world.rpc<Hex>('eth_blockNumber'))
+  const { baseFeePerGas } = await world.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', `0x${before!.block_number!.toString(16)}`, false) // prettier-ignore
+  await world.rpc('anvil_reorg', (await newest()) - before!.block_number! + 1, [])
+  await world.followed()
+  // Out of the chain it counts as before: nobody may spend it a second time.
+  const [open] = await rowsOf(writer)
+  assert.deepEqual([open!.settled_at, open!.charged], [null, before!.charged])
+  // It falls by an eighth with each empty block, and what was sent again is in none of the first.
+  await world.rpc('anvil_setNextBlockBaseFeePerGas', `0x${((BigInt(baseFeePerGas) * 19n) / 10n).toString(16)}`)
+  await mining(add(writer, 'key'))
+  await world.mine()
+  const id = transactionIdOf({ accountId: writer.accountId, clientId: 'top-up', route: 'top-up', key: '31337 0' }, 0)
+  const { hash } = await world.db.selectFrom('transactions').select('hash').where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
+  const receipt = await world.rpc<Record<'gasUsed' | 'effectiveGasPrice', Hex>>('eth_getTransactionReceipt', toHex(hash!)) // prettier-ignore
+  const cost = BigInt(before!.wei) + BigInt(receipt.gasUsed) * BigInt(receipt.effectiveGasPrice)
+  const [moved, ...others] = await rowsOf(writer)
+  assert.deepEqual([others.length, BigInt(moved!.charged)], [0, cost])
+  assert.ok(cost > BigInt(before!.charged), `${cost} after ${before!.charged}`)
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), cost)
 })
 
 test('top-ups that the database has lost and the ledger knows are counted again, and the next is paid', async () => {
