@@ -168,6 +168,15 @@ test('lost nonces are those the chain counted and the ledger has no signature fo
   await second.end('SIGTERM')
   const third = await restore([[bob, 44]])
   await assert.rejects(third.sign(send(bob, 44)), isFull)
+  // What is told is told: a node that is behind at a restore does not have it counted a second time by the next.
+  const roomFrom = async (signer: typeof third) => {
+    const error = await signer.sign(send(address, 17)).then(() => assert.fail('it was signed'), (error: Error) => error) // prettier-ignore
+    return /more room from (\S+)/.exec(error.message)![1]
+  }
+  const since = await roomFrom(third)
+  await third.end('SIGTERM')
+  await (await restore([[address, 5]])).end('SIGTERM')
+  assert.equal(await roomFrom(await restore([[address, 17]])), since)
 })
 
 test('a folder that was restored as a whole is reconciled with the chain, though its witness agrees', async (t) => {

@@ -115,6 +115,8 @@ test('only what this ledger holds is carried, byte for byte, of this network and
   // More operations than one transaction takes.
   const many = Array.from({ length: 151 }, (_, index): Hex => `0x${first.packed.slice(2, 42)}${index.toString(16).padStart(24, '0')}${first.packed.slice(66)}`) // prettier-ignore
   await assert.rejects(signer.signOuter(of(...many)), refusal('bad_request'))
+  // As many as it takes are looked at: the first is held, the second is not.
+  await assert.rejects(signer.signOuter(of(...many.slice(0, 150))), without(1))
   assert.deepEqual(rows(), before)
   await signer.signOuter(outer(both, { authorizations: [{ from: alice, nonce: 0 }] }))
   // By the other verb a sponsor carries nothing: without a token, and with one of a person.

@@ -2,10 +2,14 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { parseTransaction, type TransactionSerializableEIP1559 } from 'viem'
 import { rehash } from '../../test/signing-log-store.ts'
 import { sponsored } from '../../test/sponsored-world.ts'
+import { SOMEWHERE } from '../../test/spawned-signer.ts'
 import { verifyLog } from '../verify-log/main.ts'
 import { DATABASE_FILE } from './store.ts'
+import { outerFaults } from './verify-operations.ts'
 import { verifyStore } from './verify.ts'
 
 test('what was signed for sponsors is looked at again by another library: each change of it is found with all hashes computed anew', async (t) => {
@@ -48,4 +52,30 @@ test('what was signed for sponsors is looked at again by another library: each c
     db.close()
   }
   assert.deepEqual(verifyStore(folder).problems, [])
+})
+
+test('a sponsor’s transaction that sends coins of its own, or goes to nobody or elsewhere, is named, whoever signed it', async (t) => {
+  const { signer, ofBob, outer, folder } = await sponsored(t)
+  const first = await signer.signOperation(ofBob())
+  const { raw } = await signer.signOuter(outer([first]))
+  await signer.end('SIGTERM')
+  const db = new DatabaseSync(join(folder, DATABASE_FILE))
+  t.after(() => db.close())
+  const { type: _, r: __, s: ___, v: ____, yParity: _____, ...tx } = parseTransaction(raw) as TransactionSerializableEIP1559 // prettier-ignore
+  const put = db.prepare(`UPDATE ledger SET raw = ? WHERE rule = 'sponsored-operations'`)
+  const faultsOf = async (changes: Partial<TransactionSerializableEIP1559>) => {
+    const signed = await privateKeyToAccount(generatePrivateKey()).signTransaction({ ...tx, type: 'eip1559', ...changes }) // prettier-ignore
+    put.run(Buffer.from(signed.slice(2), 'hex'))
+    return outerFaults(db)
+  }
+  assert.deepEqual(await faultsOf({}), [])
+  const changes: Partial<TransactionSerializableEIP1559>[] = [
+    { value: 1n },
+    { to: SOMEWHERE },
+    { to: null },
+    { data: '0x' },
+    { data: `${tx.data!}00` },
+  ]
+  for (const change of changes)
+    assert.match((await faultsOf(change)).join(' '), /not to the dispatcher, or does something else besides/)
 })

@@ -4,9 +4,10 @@ import { age, keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { bigNumber } from '../abi/bignumber.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
-import { writeBatch } from '../contracts/write-batch.ts'
+import { dryRunBatch, writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
@@ -241,6 +242,18 @@ test('a dry run is refused by the budgets by which the write would be, and a wri
   await assert.rejects(rehearseTransaction(app, writer, dear), refusedWith('invalid_gas'))
   assert.deepEqual(await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
   await world.submit(writer, { ...dear, gas: '100000' })
+})
+
+test('a dry run of several calls says what the last of them returned, by its own ABI', async () => {
+  const writer = await world.poor('dry-batch')
+  const ping = { address: world.target, abi: 'ping()' }
+  const count = { address: world.target, abi: 'count() returns (uint256 pinged)' }
+  const dry = (calls: (typeof ping)[]) => dryRunBatch(world.first.app, writer, { calls })
+  const pings = await world.rpc<Hex>('eth_call', { to: world.target, data: '0x06661abd' }, 'latest')
+  const { response, outputs } = await dry([ping, count])
+  assert.deepEqual([response, outputs.map(({ name, type }) => [name, type])], [bigNumber(BigInt(pings) + 1n), [['pinged', 'uint256']]]) // prettier-ignore
+  const other = await dry([count, ping])
+  assert.deepEqual([other.response, other.outputs], [null, []])
 })
 
 test('an application whose budget names contracts has writes to those paid, and a network’s own budget holds for all', async () => {
