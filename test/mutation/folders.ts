@@ -9,10 +9,27 @@ import { ROOT } from './copy.ts'
 export type Folder = { name: string; files: string[]; tests: string[]; together: string[][] }
 
 type Patterns = { files: string[]; tests: string[]; together?: string[][] }
+/** Writes that sponsors pay for, from what is packed to what it cost. */
+const SPONSORED = [
+  ...['bind-operation', 'bring-delegation', 'cancel-operation', 'carriers', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
+  ...['operation-answer', 'operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
+  ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'withdraw'],
+] // prettier-ignore
 const inTransactions = (name: string): string => `src/transactions/${name}.test.ts`
 
 const FOLDERS: Record<string, Patterns> = {
   'src/follower': { files: ['src/follower/*.ts'], tests: ['src/follower/*.test.ts'] },
+  // What an account signs for sponsors, byte by byte, on both sides of the socket, and what is dispatched of it.
+  'src/gas': {
+    files: [
+      'src/gas/{authorization,calibur,dispatch,events,gas-operation,operation,packed-operation,rehearse,transaction,words}.ts',
+      'src/signer/{cancel-outer,gas-limits,operation-ledger,operation-request,sign-operation,sign-outer,unattended,verify-operations}.ts',
+    ],
+    tests: [
+      'src/gas/*.test.ts',
+      'src/signer/{calibur,cancel-outers,gas-limits,operation-policy,operations,outers,unattended,verify-operations}.test.ts',
+    ],
+  },
   'src/history': { files: ['src/history/*.ts'], tests: ['src/history/*.test.ts', 'src/cli/history.test.ts'] },
   'src/signer': {
     files: [
@@ -21,6 +38,12 @@ const FOLDERS: Record<string, Patterns> = {
     tests: ['src/signer/*.test.ts'],
   },
   'src/signer/kek': { files: ['src/signer/kek/*.ts'], tests: ['src/signer/kek/*.test.ts'] },
+  'sponsored writes': {
+    files: SPONSORED.map((name) => `src/transactions/${name}.ts`),
+    tests: [
+      'src/transactions/{operation*,operations,pack,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation}.test.ts',
+    ],
+  },
   'src/transactions': {
     files: ['src/transactions/*.ts'],
     tests: ['src/transactions/*.test.ts', 'src/contracts/*.test.ts'],
