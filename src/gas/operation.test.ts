@@ -52,6 +52,46 @@ test('what an account signs is what viem makes of it as typed data (EIP-712)', (
   }
 })
 
+test('nothing that does not fit its bytes is signed: the last that fits is, the next is not', () => {
+  const [call] = [{ to: bytes(20), value: 0n, data: Buffer.alloc(0) }]
+  const good = { ...anyOperation(), calls: [call] }
+  const of = (changes: Partial<OperationCall>): Partial<GasOperation> => ({ calls: [{ ...call, ...changes }] })
+  const bounds: [fits: Partial<GasOperation>, not: Partial<GasOperation>][] = [
+    [{ chainId: 1 }, { chainId: 0 }],
+    [{ chainId: Number.MAX_SAFE_INTEGER }, { chainId: 2 ** 53 }],
+    [{ account: bytes(20) }, { account: bytes(19) }],
+    [{ dispatcher: bytes(20) }, { dispatcher: bytes(21) }],
+    [{ space: bytes(20) }, { space: bytes(32) }],
+    [{ sequence: 0n }, { sequence: -1n }],
+    [{ sequence: (1n << 96n) - 1n }, { sequence: 1n << 96n }],
+    [{ calls: [call] }, { calls: [] }],
+    [{ calls: Array.from({ length: 255 }, () => call) }, { calls: Array.from({ length: 256 }, () => call) }],
+    [of({ value: (1n << 256n) - 1n }), of({ value: 1n << 256n })],
+    [of({ value: 1n }), of({ value: -1n })],
+    [of({ to: bytes(20) }), of({ to: bytes(19) })],
+    [of({ data: Buffer.alloc((1 << 24) - 1) }), of({ data: Buffer.alloc(1 << 24) })],
+    [{ gasLimit: 1 }, { gasLimit: 0 }],
+    [{ gasLimit: 2 ** 32 - 1 }, { gasLimit: 2 ** 32 }],
+    [{ gasLimit: 2 }, { gasLimit: 1.5 }],
+    [{ deadline: 1 }, { deadline: 0 }],
+    [{ deadline: 2 ** 40 - 1 }, { deadline: 2 ** 40 }],
+    [{ deadline: 2 }, { deadline: 1.5 }],
+  ]
+  for (const [fits, not] of bounds) {
+    assert.equal(operationDigest({ ...good, ...fits }).length, 32)
+    assert.throws(() => operationDigest({ ...good, ...not }), { name: 'AssertionError' }, JSON.stringify(not, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)).slice(0, 80)) // prettier-ignore
+  }
+  const authorization = { chainId: 1, address: bytes(20), nonce: 0 }
+  assert.equal(authorizationDigest(authorization).length, 32)
+  for (const not of [{ chainId: 0 }, { chainId: 2 ** 53 }, { nonce: -1 }, { nonce: 0.5 }, { address: bytes(19) }])
+    assert.throws(() => authorizationDigest({ ...authorization, ...not }), { name: 'AssertionError' })
+  // A signature has two halves of 32 bytes, and the lower of the two values of s.
+  const [r, s] = [bytes(32), Buffer.concat([Buffer.of(0x7f), bytes(31)])]
+  assert.equal(compact({ r, s, recovery: 1 }).vs[0], 0xff)
+  for (const not of [{ r: bytes(31) }, { s: s.subarray(1) }, { s: Buffer.concat([Buffer.of(0x80), bytes(31)]) }])
+    assert.throws(() => compact({ r, s, recovery: 0, ...not }), { name: 'AssertionError' })
+})
+
 test('for Calibur it is what viem makes of its types, and what it is called with reads by its ABI as what was written', () => {
   const { dispatcher } = GAS_PAIRS.calibur
   for (let round = 0; round < ROUNDS; round++) {

@@ -96,6 +96,7 @@ test('only what this ledger holds is carried, byte for byte, of this network and
     ['an authorization of another network', outer(both, { authorizations: [{ from: alice, nonce: 4 }] }), refusal('bad_request')], // prettier-ignore
     ['an authorization twice', outer(both, { authorizations: [{ from: alice, nonce: 0 }, { from: alice, nonce: 0 }] }), refusal('bad_request')], // prettier-ignore
     ['an authorization of one without an operation', outer([second], { authorizations: [{ from: alice, nonce: 0 }] }), refusal('bad_request')], // prettier-ignore
+    ['authorizations that are no list', outer(both, { authorizations: {} as never }), refusal('bad_request')],
     ['value', { ...outer(both), value: '1' } as never, refusal('bad_request')],
     ['to elsewhere', { ...outer(both), to: SOMEWHERE } as never, refusal('bad_request')],
     ['with a token', { ...outer(both), accessToken: tokens.alice } as never, refusal('bad_request')],
@@ -118,7 +119,8 @@ test('only what this ledger holds is carried, byte for byte, of this network and
   // As many as it takes are looked at: the first is held, the second is not.
   await assert.rejects(signer.signOuter(of(...many.slice(0, 150))), without(1))
   assert.deepEqual(rows(), before)
-  await signer.signOuter(outer(both, { authorizations: [{ from: alice, nonce: 0 }] }))
+  // All of a fee may be the tip.
+  await signer.signOuter(outer(both, { authorizations: [{ from: alice, nonce: 0 }], maxPriorityFeePerGas: '1000' }))
   // By the other verb a sponsor carries nothing: without a token, and with one of a person.
   const through = { from: house, to: dispatcher, value: '0', data, nonce: 1, intentId: 'tx_1' }
   await assert.rejects(signer.sign(ask(house, through)), refusal('invalid_token'))

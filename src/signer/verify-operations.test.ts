@@ -6,7 +6,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { parseTransaction, type TransactionSerializableEIP1559 } from 'viem'
 import { rehash } from '../../test/signing-log-store.ts'
 import { sponsored } from '../../test/sponsored-world.ts'
-import { SOMEWHERE } from '../../test/spawned-signer.ts'
+import { CHAIN_ID, SOMEWHERE } from '../../test/spawned-signer.ts'
 import { verifyLog } from '../verify-log/main.ts'
 import { DATABASE_FILE } from './store.ts'
 import { outerFaults } from './verify-operations.ts'
@@ -54,7 +54,7 @@ test('what was signed for sponsors is looked at again by another library: each c
   assert.deepEqual(verifyStore(folder).problems, [])
 })
 
-test('a sponsor’s transaction that sends coins of its own, or goes to nobody or elsewhere, is named, whoever signed it', async (t) => {
+test('a sponsor’s transaction that sends coins of its own, goes to nobody or elsewhere, or has another’s authorization, is named, whoever signed it', async (t) => {
   const { signer, ofBob, outer, folder } = await sponsored(t)
   const first = await signer.signOperation(ofBob())
   const { raw } = await signer.signOuter(outer([first]))
@@ -78,4 +78,9 @@ test('a sponsor’s transaction that sends coins of its own, or goes to nobody o
   ]
   for (const change of changes)
     assert.match((await faultsOf(change)).join(' '), /not to the dispatcher, or does something else besides/)
+  const someone = privateKeyToAccount(generatePrivateKey())
+  const foreign = await someone.signAuthorization({ chainId: CHAIN_ID, contractAddress: SOMEWHERE, nonce: 0 })
+  const delegating = await someone.signTransaction({ ...tx, type: 'eip7702', authorizationList: [foreign] })
+  put.run(Buffer.from(delegating.slice(2), 'hex'))
+  assert.match(outerFaults(db).join(' '), /carries an authorization that nobody signed before it/)
 })

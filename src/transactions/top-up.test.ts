@@ -535,7 +535,7 @@ test('a top-up that a reorganisation took out again is waited for, and not paid 
 })
 
 test('a top-up that a reorganisation moved to a dearer block counts what it cost there', async () => {
-  const writer = await poor('dearer')
+  const writer = await poor('dearer-block')
   await toppedUp(writer)
   const [before] = await rowsOf(writer)
   const newest = async () => Number(await world.rpc<Hex>('eth_blockNumber'))
