@@ -163,7 +163,7 @@ test('what was signed before the move is sent to its own dispatcher, in a transa
   }
 })
 
-test('an account that moved to Calibur meanwhile delegates back for what it had bound before', async () => {
+test('an account that moved to Calibur meanwhile is not put back for what it had bound before: that fails, and its next write is done', async () => {
   const writer = await world.poor('moved-meanwhile')
   delegateTo('chatelaine')
   await add(writer)
@@ -175,8 +175,11 @@ test('an account that moved to Calibur meanwhile delegates back for what it had 
   assert.equal(await codeOf(writer), delegatedCode('calibur'))
   const { answer } = await add(writer, 1, 'bound')
   await world.mine()
-  assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', delegatedCode('chatelaine')])
-  assert.equal(await world.countOf(writer), 3n)
+  assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['FAILED', delegatedCode('calibur')])
+  assert.equal(await world.countOf(writer), 2n)
+  const { answer: next } = await add(writer)
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, next.id), await codeOf(writer)], ['MINED', delegatedCode('calibur')])
 })
 
 test('a row that was bound for other code than the ledger has is what was signed', async () => {

@@ -13,7 +13,7 @@ import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
-import { delegationNonce } from './delegation.ts'
+import { contractsOf, delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
 import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
@@ -200,9 +200,12 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
   let operation = toOperation(row)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
-  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it.
+  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it. Nobody is put back on
+  // code that the network has moved away from: such a write is done where its account still has that, or was to get it when it was bound.
+  const isOfNow = operation.delegate === contractsOf(write.chain).name
   const authorizationNonce =
-    operation.authorizationNonce ?? (await delegationNonce(write.chain, operation.from, operation.delegate))
+    operation.authorizationNonce ??
+    (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
   operation = { ...operation, authorizationNonce }
   if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
