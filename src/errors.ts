@@ -43,7 +43,7 @@ const catalogue = {
   invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` has the position.'],
   invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` points to it. Nothing is coerced.'],
   invalid_value: [422, 'The value cannot be sent', 'Wei as decimal digits, below 2^256; a function marked nonpayable takes none.'],
-  invalid_data: [422, 'The data cannot be sent', '0x and an even number of hexadecimal digits, at most 32,000 bytes.'],
+  invalid_data: [422, 'The data cannot be sent', '0x and an even number of hexadecimal digits, at most 32,000 bytes; of calls by their ABI at most 98,304 together, encoded.'],
   invalid_gas: [422, 'The gas limit cannot be used', 'Decimal digits, from 21000 to 16777216, and enough for the call. Without `gas` it is estimated.'],
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
   atomic_unsupported: [422, 'Several calls at once are not possible here', 'Calls are done all or none only on networks where sponsors send what people sign, and to contracts that they send to. Send them one by one.'],

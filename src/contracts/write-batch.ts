@@ -8,6 +8,7 @@ import { rehearseOperation } from '../transactions/rehearse-operation.ts'
 import { sendOperation } from '../transactions/send-operation.ts'
 import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
 import type { BatchRequest } from './write-wire.ts'
+import { refuseLong } from '../transactions/value.ts'
 import { readIntent, type ContractWriteBody } from './write.ts'
 
 type BatchBody = Static<typeof BatchRequest>
@@ -36,14 +37,17 @@ export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<
   return rehearseOperation(app, caller, readIntents(body))
 }
 
-const readIntents = ({ calls }: BatchBody): Intent[] =>
-  calls.map((call, index) => {
+function readIntents({ calls }: BatchBody): Intent[] {
+  const intents = calls.map((call, index) => {
     try {
       return readIntent(call)
     } catch (error) {
       throw error instanceof AppError ? within(error, index) : error
     }
   })
+  refuseLong(intents, '/calls')
+  return intents
+}
 
 /** What is wrong with a call, with where it is among the others. */
 const within = ({ code, message, errors }: AppError, index: number): AppError =>

@@ -233,6 +233,22 @@ test('refused: tokens without the permission, of another audience, expired or mi
   assert.equal(await written(), before)
 })
 
+test('what is longer than nodes take, encoded, is refused before anything is asked or signed, however short its body is', async () => {
+  const stop = `0x${'e7'.repeat(20)}`
+  await world.rpc('anvil_setCode', stop, '0x00')
+  const write = (words: number, more: object = {}) =>
+    post(WRITE, { address: stop, abi: 'f(uint256[])', args: [`[${Array.from({ length: words }, () => '0').join()}]`], ...more }) // prettier-ignore
+  const before = [await written(), await keys()]
+  for (const words of [3_070, 4_200, 8_180, 9_500])
+    for (const dryRun of [true, false]) {
+      const { status, body } = await write(words, { dryRun })
+      assert.deepEqual([status, body.code, body.errors[0].pointer], [422, 'invalid_data', '/args'], String(words))
+    }
+  assert.deepEqual([await written(), await keys()], before)
+  assert.equal((await write(3_069)).status, 200)
+  await world.mine()
+})
+
 test('a repeat with its key gets the stored answer and says so; in either header', async () => {
   const headers = { 'idempotency-key': 'order 17' }
   const first = await post(WRITE, add('3'), { headers })

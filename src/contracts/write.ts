@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 import { dryRun } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
-import { readValue, refuseView } from '../transactions/value.ts'
+import { readValue, refuseLong, refuseView } from '../transactions/value.ts'
 import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
 import { parsedAbi } from './abi-cache.ts'
 import { readContractAddress } from './read.ts'
@@ -21,7 +21,7 @@ export const WRITE_ROUTE = '/v1/contracts/method/write'
 /**
  * Calls a state-changing function of any contract from the caller's account.
  * @param idempotencyKey  as the caller sent it, checked
- * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_value, and what `sendTransaction` throws
+ * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_data, invalid_value, and what `sendTransaction` throws
  */
 export async function writeContract(
   app: App,
@@ -46,6 +46,7 @@ export function readIntent({ address, abi, args = [], value = '0' }: ContractWri
   const { function: fn, errors } = parsedAbi(abi)
   refuseView(fn)
   const data = encodeCall(fn, args)
+  refuseLong([{ data }], '/args')
   return { to, data, value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }), abi, fn, errors }
 }
 

@@ -1,4 +1,4 @@
-/** bytes; a body of 64 KiB holds at most 64 KiB of calldata, which is 128 KiB of hex */
+/** bytes; a write has at most 96 KiB of calldata, which is 192 KiB of hex, and a sponsor's transaction little more (pack.ts) */
 export const MAX_FRAME_BYTES = 524_288
 
 /** The other side does not speak this protocol; the connection is of no further use. */

@@ -244,6 +244,31 @@ test('a dry run is refused by the budgets by which the write would be, and a wri
   await world.submit(writer, { ...dear, gas: '100000' })
 })
 
+test('several calls that are together longer than nodes take are refused; the longest that are not fit into a transaction', async () => {
+  const writer = await world.poor('long')
+  const stop: Hex = `0x${'e7'.repeat(20)}`
+  await world.rpc('anvil_setCode', stop, '0x00')
+  await world.mine()
+  const words = (count: number) => `[${Array.from({ length: count }, () => '0').join()}]`
+  const calls = (count: number) => Array.from({ length: 2 }, () => ({ address: stop, abi: 'f(uint256[])', args: [words(count)] })) // prettier-ignore
+  const { app } = world.first
+  for (const [count, pointer] of [
+    [1_534, '/calls'],
+    [2_400, '/calls'],
+    [4_700, '/calls/0/args'],
+  ] as const) {
+    const isTooLong = (error: unknown) => refusedWith('invalid_data')(error) && (error as AppError).errors![0]!.pointer === pointer // prettier-ignore
+    await assert.rejects(async () => dryRunBatch(app, writer, { calls: calls(count) }), isTooLong)
+    await assert.rejects(writeBatch(app, writer, { calls: calls(count) }, {}), isTooLong)
+  }
+  const { answer } = await writeBatch(app, writer, { calls: calls(1_533) }, {})
+  await world.mine()
+  const { hash } = await shown(writer, answer.id)
+  const raw = await world.rpc<Hex>('eth_getRawTransactionByHash', hash)
+  assert.ok(raw.length / 2 - 1 < 131_072, String(raw.length / 2 - 1))
+  assert.equal((await shown(writer, answer.id)).state, 'MINED')
+})
+
 test('a dry run of several calls says what the last of them returned, by its own ABI', async () => {
   const writer = await world.poor('dry-batch')
   const ping = { address: world.target, abi: 'ping()' }

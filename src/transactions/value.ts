@@ -1,5 +1,6 @@
 import { AppError } from '../errors.ts'
 import type { Intent } from './intent.ts'
+import { MAX_CALLDATA_BYTES } from './write-wire.ts'
 
 const MAX = 2n ** 256n - 1n
 
@@ -11,6 +12,14 @@ export function readValue(text: string, { isPayable }: { isPayable: boolean }): 
   if (value > 0n && !isPayable)
     throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
   return value
+}
+
+/** What no node would take is not signed. @param pointer  to what makes it so long. @throws invalid_data */
+export function refuseLong(calls: readonly Pick<Intent, 'data'>[], pointer: string): void {
+  const bytes = calls.reduce((sum, { data }) => sum + (data.length - 2) / 2, 0)
+  if (bytes <= MAX_CALLDATA_BYTES) return
+  const detail = `Encoded, this is ${bytes} bytes of calldata: a write has at most ${MAX_CALLDATA_BYTES}.`
+  throw new AppError('invalid_data', detail, { errors: [{ pointer, code: 'too_long', detail }] })
 }
 
 const invalidValue = (code: string, detail: string): AppError =>

@@ -24,6 +24,12 @@ export const DryRun = Type.Optional(
 /** bytes: as JSON it still fits into a body of 64 KiB */
 export const MAX_DATA_BYTES = 32_000
 
+/**
+ * bytes of calldata of a write, its calls together: nodes take transactions of 128 KiB, and one that none takes holds up what comes after it. Encoded,
+ * arguments are up to sixteen times as long as in the body.
+ */
+export const MAX_CALLDATA_BYTES = 98_304
+
 /** A transaction as wallets name it. Nonce and prices are not the client's business. */
 export const TransactionRequest = Type.Object(
   {
