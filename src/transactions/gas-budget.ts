@@ -50,8 +50,8 @@ export async function newestTopUp(
 
 /**
  * Takes what a top-up costs at most out of the budgets of its application and its network, in one transaction with the row that says what it is for.
- * One that is there and was not sent takes what it costs more than before, within its hour; later, or for another application, all of
- * it once more: what was counted may be a day old when it is sent.
+ * One that is there and was not sent takes what it costs more than before, within its hour; later all of it, in that hour in place of its
+ * own, of which a day may be over when it is sent; for another application all of it once more: the first may have sent it meanwhile.
  * @param charged  wei, with the highest fee
  * @returns `settled`: another request was there before
  */
@@ -65,14 +65,26 @@ export function reserveTopUp(
       const perNetwork = await lockBudgets(work, chainId)
       const known = await work
         .selectFrom('top_ups')
-        .select(['settled_at', 'charged', 'client_id', sql<boolean>`hour = date_trunc('hour', now())`.as('is_counted')])
+        .select(['settled_at', 'charged', 'client_id', 'hour'])
+        .select(sql<boolean>`hour = date_trunc('hour', now())`.as('is_of_now'))
         .where('chain_id', '=', chainId)
         .where('account_id', '=', accountId)
         .where('ordinal', '=', ordinal)
         .forUpdate()
         .executeTakeFirst()
       if (known !== undefined && known.settled_at !== null) return 'settled'
-      const counted = known?.is_counted === true && known.client_id === clientId ? BigInt(known.charged) : 0n
+      let counted = known?.client_id === clientId ? BigInt(known.charged) : 0n
+      if (known !== undefined && counted > 0n && !known.is_of_now) {
+        await countSpent(work, { chainId, clientId, accountId, wei: -counted, hour: known.hour })
+        await work
+          .updateTable('top_ups')
+          .set({ charged: '0' })
+          .where('chain_id', '=', chainId)
+          .where('account_id', '=', accountId)
+          .where('ordinal', '=', ordinal)
+          .execute()
+        counted = 0n
+      }
       const more = charged - counted
       if (more > 0n) {
         const exhausted = await findExhausted(
@@ -123,76 +135,69 @@ export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint
 
 /**
  * Counts a top-up that was sent and whose row is lost, in this hour, whatever the budget: it is paid. Does nothing where the row is there.
+ * Inside a transaction.
  * @param id  of its transaction
  */
-export function restoreTopUp(
-  db: RootDb,
-  { chainId, accountId, ordinal, clientId }: Omit<TopUp, 'wei'>,
+export async function restoreTopUp(
+  work: Db,
+  { chainId, accountId, ordinal, clientId }: TopUpKey & { clientId: string },
   id: string,
 ): Promise<void> {
-  return retrying(() =>
-    db.transaction().execute(async (work) => {
-      const sent = await work
-        .selectFrom('transactions')
-        .select(['account_id', 'value', 'reserved'])
-        .where('id', '=', id)
-        .executeTakeFirst()
-      if (sent === undefined) return
-      const wei = fromWord(sent.value)
-      const charged = sent.reserved === null ? wei : BigInt(sent.reserved)
-      const row = await work
-        .insertInto('top_ups')
-        .values({
-          ...{ chain_id: chainId, account_id: accountId, ordinal, sponsor_id: sent.account_id, client_id: clientId },
-          ...{ wei: String(wei), charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` },
-        })
-        .onConflict((conflict) => conflict.doNothing())
-        .returning('ordinal')
-        .executeTakeFirst()
-      if (row !== undefined) await countSpent(work, { chainId, clientId, accountId, wei: charged })
-    }),
-  )
+  const sent = await work
+    .selectFrom('transactions')
+    .select(['account_id', 'value', 'reserved'])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (sent === undefined) return
+  const wei = fromWord(sent.value)
+  const charged = sent.reserved === null ? wei : BigInt(sent.reserved)
+  const row = await work
+    .insertInto('top_ups')
+    .values({
+      ...{ chain_id: chainId, account_id: accountId, ordinal, sponsor_id: sent.account_id, client_id: clientId },
+      ...{ wei: String(wei), charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` },
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('ordinal')
+    .executeTakeFirst()
+  if (row !== undefined) await countSpent(work, { chainId, clientId, accountId, wei: charged })
 }
 
 /**
- * What a top-up became: what it cost, fee included, is counted in place of what it might have. Does nothing the second time.
+ * What a top-up became: what it cost, fee included, is counted in place of what it might have. Does nothing the second time. Inside a transaction.
  * @param spent  wei; null: as much as was counted
  * @param wei    that the person got
  */
-export function settleTopUp(
-  db: RootDb,
+export async function settleTopUp(
+  work: Db,
   { chainId, accountId, ordinal }: TopUpKey,
   { spent, wei, blockNumber }: { spent: bigint | null; wei: bigint; blockNumber: number | null },
 ): Promise<void> {
-  return retrying(() =>
-    db.transaction().execute(async (work) => {
-      const row = await work
-        .selectFrom('top_ups')
-        .select(['charged', 'hour', 'client_id'])
-        .where('chain_id', '=', chainId)
-        .where('account_id', '=', accountId)
-        .where('ordinal', '=', ordinal)
-        .where('settled_at', 'is', null)
-        .forUpdate()
-        .executeTakeFirst()
-      if (row === undefined) return
-      const charged = BigInt(row.charged)
-      await work
-        .updateTable('top_ups')
-        .set({
-          settled_at: sql<Date>`now()`,
-          block_number: blockNumber,
-          wei: String(wei),
-          charged: String(spent ?? charged),
-        })
-        .where('chain_id', '=', chainId)
-        .where('account_id', '=', accountId)
-        .where('ordinal', '=', ordinal)
-        .execute()
-      if (spent !== null && spent !== charged)
-        await countSpent(work, { chainId, clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
-    }),
-  )
+  const row = await work
+    .selectFrom('top_ups')
+    .select(['charged', 'hour', 'client_id'])
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', accountId)
+    .where('ordinal', '=', ordinal)
+    .where('settled_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined) return
+  const charged = BigInt(row.charged)
+  await work
+    .updateTable('top_ups')
+    .set({
+      settled_at: sql<Date>`now()`,
+      block_number: blockNumber,
+      wei: String(wei),
+      charged: String(spent ?? charged),
+    })
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', accountId)
+    .where('ordinal', '=', ordinal)
+    .execute()
+  if (spent !== null && spent !== charged)
+    await countSpent(work, { chainId, clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
 }
 
 /**
@@ -279,7 +284,8 @@ export async function countSpent(
   await db
     .insertInto('gas_spent')
     .values(
-      [accountId, EVERYONE].map((whose) => ({
+      // In the order of `countedIn`: who takes rows in another waits for those who wait for it.
+      [EVERYONE, accountId].map((whose) => ({
         client_id: clientId,
         account_id: whose,
         hour,

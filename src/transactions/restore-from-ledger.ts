@@ -19,6 +19,7 @@ import { writeFees } from './intent.ts'
 import { CHANGED_NOW } from './states.ts'
 import { MIN_GAS } from './limits.ts'
 import { readRecalled } from './recalled.ts'
+import { countRestoredTopUp } from './restore-top-up.ts'
 
 /** A nonce of an account on a network. */
 export type NonceSlot = { chainId: number; from: Hex; nonce: number }
@@ -173,7 +174,9 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     await linkOperations(db, app, { id: first.intentId, chainId, data: toHex(row.data) }, first.hash)
   // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
-  if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
+  if (taken?.is_new !== true && !isFirstNew) return
+  if (isSponsors(first)) await countRestoredTopUp(db, chainId, first)
+  takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
 /** nonces; the signer signs none that is further above one that it never signed */
@@ -210,9 +213,11 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .execute()
 }
 
+const isSponsors = ({ userId }: Pick<Recalled, 'userId'>): boolean => parseUserId(userId)?.provider === SPONSOR_PROVIDER
+
 /** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none, as a person's own never does. */
 function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
-  if (parseUserId(userId)?.provider !== SPONSOR_PROVIDER) return null
+  if (!isSponsors({ userId })) return null
   const { to, data } = readRaw(fromHex(raw))
   if (kind === 'cancel' || delegateOf(to) === null || readDispatch(data) === null) return null
   return JSON.stringify(readAuthorizations(fromHex(raw)))

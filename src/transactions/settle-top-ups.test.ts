@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { diesAt, whileMining } from '../../test/interrupted.ts'
-import { age, keep } from '../../test/lost-tail.ts'
+import { age, keep, rememberWithBlocks, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -10,7 +10,7 @@ import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
-import { scopeOf, settleLeft } from './settle-top-ups.ts'
+import { scopeOf, settleBy, settleLeft } from './settle-top-ups.ts'
 import { transactionIdOf, type Hex } from '../ids.ts'
 
 /** A person's request that began a top-up does not come back: what budgets count of it in the end is what it cost. */
@@ -25,6 +25,12 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
+/** Its top-up is sent, and nobody waits for it. */
+const begun = (writer: Writer) =>
+  assert.rejects(
+    underDeadline(performance.now() + 1_800, () => add(writer, 'key')),
+    (error: unknown) => error instanceof AppError && error.code === 'top_up_pending',
+  )
 const add = (writer: Writer, key?: string) => world.add(world.first, writer, 1, key)
 const settle = () => settleLeft(world.first.app, world.first.chain)
 const rowsOf = ({ accountId }: Writer) =>
@@ -111,4 +117,73 @@ test('a request at work on its top-up is left to it', async () => {
   assert.equal(await settle(), 0, 'it is younger than two minutes')
   await later()
   assert.equal(await settle(), 1)
+})
+
+test('what was seen in a block that a reorganisation took out is settled by the block that it came to', async () => {
+  const writer = await world.poor('seen-before')
+  await begun(writer)
+  await world.mine()
+  const { id, state, block_number: block } = await transferOf(writer)
+  assert.equal(state, 'MINED')
+  const newest = Number(await world.rpc<Hex>('eth_blockNumber'))
+  const { baseFeePerGas } = await world.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', `0x${block!.toString(16)}`, false) // prettier-ignore
+  await world.rpc('anvil_reorg', newest - block! + 1, [])
+  await world.followed()
+  // A request that saw it in that block goes on.
+  const key = { chainId: 31_337, accountId: writer.accountId, ordinal: 0 }
+  assert.equal(await settleBy(world.first.app, key, id), null)
+  assert.equal((await rowsOf(writer))[0]!.settled_at, null)
+  await world.rpc('anvil_setNextBlockBaseFeePerGas', `0x${((BigInt(baseFeePerGas) * 19n) / 10n).toString(16)}`)
+  await untilFinal(writer)
+  await later()
+  await settle()
+  assert.equal(await spentOn(writer), await costOf(writer))
+  assert.equal((await rowsOf(writer))[0]!.block_number, (await transferOf(writer)).block_number)
+})
+
+test('top-ups that a database has lost are counted again by the ledger, though nobody they were for needs another', async () => {
+  const writers = [await world.poor('lost-a'), await world.poor('lost-b')]
+  const goBack = await rememberWithBlocks(world.first.app)
+  for (const writer of writers) await whileMining(world, add(writer))
+  for (const writer of writers) await untilFinal(writer)
+  const costs = await Promise.all(writers.map(costOf))
+  await goBack()
+  await replay(world.first)
+  const rows = (await Promise.all(writers.map(rowsOf))).flat()
+  assert.deepEqual(rows.map(({ ordinal, client_id: clientId, sponsor_id: sponsorId }) => [ordinal, clientId, sponsorId]), writers.map(() => [0, 'demo', world.house.accountId])) // prettier-ignore
+  for (const [index, writer] of writers.entries()) assert.ok((await spentOn(writer)) >= costs[index]!)
+  for (const writer of writers) await untilFinal(writer)
+  await later()
+  await settle()
+  assert.deepEqual(await Promise.all(writers.map(spentOn)), costs)
+  // Nor is it counted, or sent, a second time.
+  await replay(world.first)
+  for (const writer of writers) await whileMining(world, add(writer))
+  assert.deepEqual(await Promise.all(writers.map(spentOn)), costs)
+})
+
+test('where more are open than one look takes, the next goes on where it ended, and then begins anew', async () => {
+  const writer = await world.poor('behind')
+  await begun(writer)
+  await world.mine()
+  await untilFinal(writer)
+  await later()
+  const { sponsor_id: sponsorId } = (await rowsOf(writer))[0]!
+  const open = Array.from({ length: 501 }, (_, index) => ({
+    ...{
+      chain_id: 31_337,
+      account_id: world.house.accountId,
+      ordinal: index,
+      sponsor_id: sponsorId,
+      client_id: 'demo',
+    },
+    ...{ wei: '1', charged: '0', hour: new Date(), created_at: sql<Date>`now() - interval '150 seconds'` },
+  }))
+  await world.db.insertInto('top_ups').values(open).execute()
+  try {
+    const looks = [await settle(), await settle(), await settle()]
+    assert.deepEqual([looks.reduce((sum, one) => sum + one), await spentOn(writer)], [1, await costOf(writer)])
+  } finally {
+    await world.db.deleteFrom('top_ups').where('account_id', '=', world.house.accountId).execute()
+  }
 })

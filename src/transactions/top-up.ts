@@ -29,7 +29,7 @@ import {
 import type { Intent, Terms } from './intent.ts'
 import { lastUse, type IdempotencyKey } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
-import { scopeOf, settleBy, topUpColumns, type TopUpRow } from './settle-top-ups.ts'
+import { scopeOf, settleBy } from './settle-top-ups.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
 
 /**
@@ -103,8 +103,8 @@ export const topUpFund =
         id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
       }
       if (id === null) await pauseAside()
-      else if (await settle(app, chain, key, await untilMined(app, chain, id))) brought++
-      // It failed, which is no lack of funds of theirs: the repeat begins another.
+      else if (await settle(app, chain, key, id)) brought++
+      // It failed, or was taken out of its block again; which is no lack of funds of theirs: the repeat begins another.
       else throw pending()
     } while (brought < MAX_BROUGHT && performance.now() < latest())
     throw pending()
@@ -283,7 +283,7 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     const from = { ...caller, accountId: sponsor.accountId, address: sponsor.address }
     const { id, isReplay } = await tools.send(app, { chain, caller: from, intent, key, prepare })
     // Sent before: also where the database has lost that it was, and has its transaction from the ledger.
-    if (!isCounted) await restoreTopUp(app.db, topUp, id)
+    if (!isCounted) await retrying(() => app.db.transaction().execute((work) => restoreTopUp(work, topUp, id)))
     const { chainId, wei } = topUp
     // Found again it is told by who sent it.
     if (isReplay) return id
@@ -294,24 +294,20 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   }
 }
 
-/** @returns its row, in a block or never to be in one. @throws top_up_pending */
-async function untilMined(app: App, chain: Chain, id: string): Promise<TopUpRow> {
+/** In a block, or never to be in one. @throws top_up_pending */
+async function untilMined(app: App, chain: Chain, id: string): Promise<void> {
   const left = Math.min(latest() - performance.now(), MAX_WAIT_MS)
   // Until now it was in work like any other; how many may wait for blocks is bounded apart.
   const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
   if (state === null || !isSettled(state)) throw pending()
-  const row = await retrying(() =>
-    app.db.selectFrom('transactions').select(topUpColumns).where('id', '=', id).executeTakeFirst(),
-  )
-  if (row === undefined) throw pending()
-  return row
 }
 
 /** @returns whether the funds are there */
-async function settle(app: App, chain: Chain, topUp: TopUpKey, row: TopUpRow): Promise<boolean> {
-  const isThere = await settleBy(app, topUp, row)
-  if (isThere && row.block_number !== null) await followedTo(chain, row.block_number)
-  return isThere
+async function settle(app: App, chain: Chain, topUp: TopUpKey, id: string): Promise<boolean> {
+  await untilMined(app, chain, id)
+  const settled = await settleBy(app, topUp, id)
+  if (settled?.isThere === true && settled.blockNumber !== null) await followedTo(chain, settled.blockNumber)
+  return settled?.isThere === true
 }
 
 /** What is read at the newest block that we know sees what that block did. Another replica may have been the one that followed. @throws top_up_pending */
