@@ -135,6 +135,14 @@ async function refused(calls: OperationCall[]): Promise<{ index: number; data: H
   return { index, data: hexOf(data) }
 }
 
+test('of a word of used ids each bit is of one id, and of no other', () => {
+  for (const sequence of [0n, 5n, 255n, 256n, 2n ** 96n - 1n]) {
+    const word = Buffer.from((1n << (sequence % 256n)).toString(16).padStart(64, '0'), 'hex')
+    const used = Array.from({ length: 256 }, (_, index) => sequence - (sequence % 256n) + BigInt(index)).filter((one) => isUsed(word, one)) // prettier-ignore
+    assert.deepEqual(used, [sequence])
+  }
+})
+
 test('a rehearsal does what the account would do, before it delegated and without its signature', async () => {
   const answer = await rehearse([stage.on('ping'), stage.on('count')])
   // The first call counted.

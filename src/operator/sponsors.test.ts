@@ -88,6 +88,12 @@ test('a sponsor that holds too little is in the list, in the metrics and in /rea
   const low = await listed()
   assert.equal(low.lowBelow, `${10n ** 30n}`)
   assert.ok(Date.parse(low.lowSince) > Date.now() - 60_000)
+  // The same sponsor of another network is another in the list, and low there or not.
+  const { account_id: account } = await here.app.db.selectFrom('sponsors').select('account_id').where('name', '=', 'HOUSE').executeTakeFirstOrThrow() // prettier-ignore
+  await here.app.db.insertInto('sponsors').values({ account_id: account, chain_id: 5, name: 'HOUSE' }).execute()
+  const both = (await operate('GET', '/sponsors')).body.filter(({ name }: { name: string }) => name === 'HOUSE')
+  assert.deepEqual(both.map(({ chainId, lowSince }: Record<string, unknown>) => [chainId, lowSince]), [[5, null], [here.facts.chainId, low.lowSince]]) // prettier-ignore
+  await here.app.db.deleteFrom('sponsors').where('chain_id', '=', 5).execute()
   const ready = await until('the check says so', async () => {
     const { status, body } = await here.request('/readyz')
     const { ok, detail = '' } = body.checks.find(({ name }: { name: string }) => name === 'chain devnet')

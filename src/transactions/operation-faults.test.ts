@@ -16,7 +16,7 @@ import { reopenOperations, settleOperations } from './settle-operations.ts'
 import { tendOperations } from './tend-operations.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
-import { spentOfBudget } from '../store/sponsor-budget.ts'
+import { spentOfBudget, spentOnNetwork } from '../store/sponsor-budget.ts'
 
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
 let world: Sponsored
@@ -116,6 +116,41 @@ test('a node that fails when it is asked which sponsors carry is asked again by 
   await assert.rejects(carriersOf(app, chain))
   misbehave(null)
   assert.ok((await carriersOf(app, chain)).length > 0)
+})
+
+test('a sponsor with code, or without a right to the space, carries nothing, and the log says which of the two', async () => {
+  const { app, chain } = await world.replica()
+  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
+  const told: unknown[] = []
+  app.telemetry.log = { ...app.telemetry.log, warn: (event: string, { sponsor, hasCode, isAllowed }: Record<string, unknown>) => void (event === 'sponsor_cannot_carry' && told.push([sponsor, hasCode, isAllowed])) } as never // prettier-ignore
+  const { accountId: strange } = await world.poor('without-right')
+  const rows = await world.db.selectFrom('sponsors').selectAll().execute()
+  await world.db.insertInto('sponsors').values({ account_id: strange, chain_id: 31_337, name: 'NO-RIGHT' }).execute()
+  await world.rpc('anvil_setCode', world.house.address, '0x00')
+  try {
+    const carriers = await carriersOf(app, chain).catch(() => [])
+    assert.deepEqual(carriers.map(({ name }) => name), rows.map(({ name }) => name).filter((name) => name !== 'HOUSE')) // prettier-ignore
+    assert.deepEqual(told.toSorted(), [
+      ['HOUSE', true, true],
+      ['NO-RIGHT', false, false],
+    ])
+  } finally {
+    await world.rpc('anvil_setCode', world.house.address, '0x')
+    await world.db.deleteFrom('sponsors').where('name', '=', 'NO-RIGHT').execute()
+  }
+})
+
+test('what the signer refuses takes nothing of a budget, and its key is free', async () => {
+  const writer = await world.poor('refused')
+  const counted = async () => [await spentOfBudget(world.db, 'demo', writer.accountId), await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)] // prettier-ignore
+  const before = await counted()
+  refusal = new SignerRefused('policy_denied', 'The rule of-the-house rejects this transaction: a limit.')
+  await assert.rejects(add(writer, 1, 'refused'))
+  assert.deepEqual(await counted(), before)
+  assert.deepEqual(await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
+  await add(writer, 2, 'refused')
+  await world.mine()
+  assert.equal(await world.countOf(writer), 2n)
 })
 
 test('an account that is not delegated any more delegates again with the write after the one that failed by it', async () => {

@@ -207,6 +207,23 @@ test('a cancel of an operation leaves alone what carries those of other people',
   assert.equal(await world.countOf(other), 3n)
 })
 
+test('what its person wants cancelled is not packed again when what carried it beside others is lost; the others are', async () => {
+  const [cancels, other] = [await delegated('wanted-away'), await delegated('wanted')]
+  const [away, beside] = await world.inOne([() => add(cancels, 2), () => add(other, 2)])
+  const { outer_id: outer } = await rowOf(away!.answer.id)
+  assert.equal((await rowOf(beside!.answer.id)).outer_id, outer)
+  await cancelTransaction(world.first.app, cancels, away!.answer.id)
+  await world.cancelOuter(outer!)
+  await world.mine()
+  await until('the other is done', async () => {
+    await keep(world)
+    await world.mine()
+    return /MINED|FINALIZED/.test((await shown(other, beside!.answer.id)).state)
+  })
+  assert.equal((await rowOf(away!.answer.id)).outer_id, outer)
+  assert.deepEqual([await world.countOf(cancels), await world.countOf(other)], [1n, 3n])
+})
+
 test('a transaction has no more bytes than nodes take, whatever gas is left in it', async () => {
   const writers: Writer[] = []
   for (let index = 0; index < 5; index++) writers.push(await delegated(`long-${index}`))
