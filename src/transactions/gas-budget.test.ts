@@ -241,6 +241,11 @@ test('what is settled is settled once, and counted as what it cost', async () =>
   assert.deepEqual([await spentOfBudget(database.db, 'settled', accountId), await spentOfBudget(database.db, 'settled')], [12n, 12n]) // prettier-ignore
   assert.deepEqual(await newestTopUp(database.db, key), { ...key, isSettled: true, blockNumber: 3 })
   assert.equal(await reserveTopUp(database.db, topUp, budget), 'settled')
+  // What takes the whole of a day has room when the day is over; what takes more never has.
+  const whole = { chainId: CHAIN, clientId: 'settled', accountId, charged: 10n }
+  const limits = { ...budget, perNetwork: null }
+  assert.notEqual((await findExhausted(database.db, whole, limits))!.resetsAt, null)
+  assert.equal((await findExhausted(database.db, { ...whole, charged: 11n }, limits))!.resetsAt, null)
   // Nor does one that is there come back, or one of a transaction that nobody knows.
   await inOne(database.db, (work) => restoreTopUp(work, topUp, 'unknown'))
   await inOne(database.db, (work) => restoreTopUp(work, { ...topUp, ordinal: 1 }, 'unknown'))

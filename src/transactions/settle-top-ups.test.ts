@@ -110,6 +110,19 @@ test('one that has no transaction yet counts as it was reserved, and is finished
   assert.deepEqual([(await rowsOf(writer)).length, await world.countOf(writer)], [1, 1n])
 })
 
+test('of a nonce that something else used it counts as it was reserved, since what that cost is not known', async () => {
+  const writer = await world.poor('replaced')
+  await begun(writer)
+  const { charged } = (await rowsOf(writer))[0]!
+  const { id } = await transferOf(writer)
+  await later()
+  await world.db.updateTable('transactions').set({ state: 'REPLACED', is_final: true }).where('id', '=', id).execute()
+  assert.equal(await settle(), 1)
+  const [row] = await rowsOf(writer)
+  assert.deepEqual([row!.charged, row!.wei, await spentOn(writer)], [charged, '0', BigInt(charged)])
+  await world.db.updateTable('transactions').set({ state: 'SUBMITTED', is_final: false }).where('id', '=', id).execute()
+})
+
 test('a request at work on its top-up is left to it', async () => {
   const writer = await world.poor('at-work')
   await diesAt(world.first.app, 'after-store', () => add(writer, 'key'))
@@ -158,7 +171,10 @@ test('top-ups that a database has lost are counted again by the ledger, though n
   assert.deepEqual(await Promise.all(writers.map(spentOn)), costs)
   // Nor is it counted, or sent, a second time.
   await replay(world.first)
-  for (const writer of writers) await whileMining(world, add(writer))
+  for (const writer of writers) {
+    await world.rpc('anvil_setBalance', writer.address, '0xde0b6b3a7640000')
+    await whileMining(world, add(writer))
+  }
   assert.deepEqual(await Promise.all(writers.map(spentOn)), costs)
 })
 

@@ -10,6 +10,7 @@ import { RpcError } from '../chain/rpc/failures.ts'
 import { dryRunBatch, writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
 import { underDeadline } from '../deadline.ts'
+import { fromHex } from '../store/bytes.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
@@ -180,6 +181,9 @@ test('behind a first write that a sponsor carries it waits until its account has
   const { answer } = await mining(underDeadline(performance.now() + 30_000, () => call(writer, 'behind')))
   await world.mine()
   assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
+  // It waited for that one, and brought no other.
+  const carriedIds = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute() // prettier-ignore
+  assert.deepEqual(carriedIds, [{ id: carried.id }])
   // The nonce before it is that of the authorization.
   assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [1, world.delegated])
 })
@@ -210,10 +214,20 @@ test('beside one that nothing carries, what is carried for the account and deleg
     .insertInto('operations')
     .values({ ...beside, transitions: '[]', revert: null })
     .execute()
+  // Nor is what another account delegates in.
+  const { accountId, address } = await world.poor('delegates-beside')
+  const anothers = {
+    ...row,
+    id: `${row.id}-another`,
+    account_id: accountId,
+    sender: fromHex(address),
+    sequence: row.sequence + 200_000,
+  }
+  await world.db.insertInto('operations').values({ ...anothers, state: 'SUBMITTED', transitions: '[]', revert: null }).execute() // prettier-ignore
   const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', world.delegated])
-  await world.db.deleteFrom('operations').where('id', '=', beside.id).execute()
+  await world.db.deleteFrom('operations').where('id', 'in', [beside.id, anothers.id]).execute()
 })
 
 test('what brings an authorization is paid for as the write that needs it is: by a budget that names its contract, and by no other', async () => {

@@ -276,6 +276,9 @@ test('the budget of a person and of an application is never exceeded, and says w
     await mining(Promise.all(people.map(write)))
   }
   assert.ok(refused > 0)
+  const { values } = await world.first.app.telemetry.topUps.get()
+  const toldOf = values.find(({ labels }) => labels.outcome === 'gas_budget_exhausted')?.value ?? 0
+  assert.ok(toldOf >= refused, `${toldOf} in the metric, ${refused} told`)
   let all = 0n
   for (const writer of people) {
     const own = await spentOfBudget(world.db, 'thrifty', writer.accountId)

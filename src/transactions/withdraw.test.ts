@@ -12,7 +12,7 @@ import { fromHex, fromWord } from '../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { askToWithdraw, listWithdrawals, startWithdrawing } from './withdraw.ts'
+import { askToWithdraw, listWithdrawals, readWithdrawal, startWithdrawing } from './withdraw.ts'
 import type { NewWithdrawal } from './withdrawal-wire.ts'
 
 /** Funds go back from a sponsor by a grant alone, once, whatever dies in between. The chain is asked what arrived. */
@@ -89,6 +89,17 @@ test('what was granted goes to its address, once, however often it is asked for 
   assert.deepEqual(rows, [{ id: sent.transactionId, client_id: 'withdrawal' }])
   const { problems, withdrawals } = verifyStore(world.place.env.SIGNER_DIR!)
   assert.deepEqual([problems, withdrawals > 0], [[], true])
+})
+
+test('what is looked up by a grant is of that one, also where others came after it', async () => {
+  const [first, second] = [await house(), await house()]
+  const [one, other] = [await grant(first), await grant(second)]
+  await ask(first.name, { to: first.to, amount: '5', grant: one })
+  const { id } = await ask(second.name, { to: second.to, amount: '7', grant: other })
+  assert.deepEqual((await readWithdrawal(world.db, one))?.amount, '5')
+  const found = await readWithdrawal(world.db, other)
+  assert.deepEqual([found?.id, found?.to.toLowerCase(), found?.amount], [id, second.to, '7'])
+  for (const text of [one, other]) await revoke(text)
 })
 
 test('all that is there goes but what open transactions and the fee take', async () => {

@@ -41,7 +41,7 @@ const FOLDERS: Record<string, Patterns> = {
   'sponsored writes': {
     files: SPONSORED.map((name) => `src/transactions/${name}.ts`),
     tests: [
-      'src/transactions/{operation*,operations,pack,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation}.test.ts',
+      'src/transactions/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,list*,lost-tail*}.test.ts',
     ],
   },
   'src/transactions': {
