@@ -67,7 +67,7 @@ export const batch = {
   ...sends(...WRITTEN),
   summary: 'Call several functions, all or none',
   description:
-    'On networks where sponsors send what people sign. Simulated as a whole first. Done in this order, in one step: when one call fails, none was done.',
+    'On networks where sponsors send what people sign. Simulated as a whole first. Done in this order, in one step: when one call fails, none was done. At most 98,304 bytes of calldata together.',
   headers: KeyHeaders,
   body: BatchRequest,
   ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
@@ -79,7 +79,7 @@ export const write = {
   ...sends(...WRITTEN),
   summary: 'Call a state-changing function of any contract',
   description:
-    'Simulated first: a call that would revert is refused and costs nothing. Responds when the transaction is submitted, with `?wait=mined` when it is in a block.',
+    'Simulated first: a call that would revert is refused and costs nothing. Responds when the transaction is submitted, with `?wait=mined` when it is in a block. At most 98,304 bytes of calldata.',
   headers: KeyHeaders,
   body: WriteRequest,
   ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
