@@ -8,16 +8,22 @@ import { AppError } from '../errors.ts'
 import { isSponsorData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
+import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
 import { contractsOf } from './delegation.ts'
 import { oncePer } from './group-commit.ts'
+import { secondsAgo } from './stop-lane.ts'
+
+/** seconds after which what a sponsor cannot bring about is not waited for any more, where there is another */
+export const STUCK_SECONDS = 30
 
 /** milliseconds for which what was found of the sponsors of a network is believed */
 const BELIEVED_MS = 5_000
 
 /**
  * The sponsors that can carry operations of a network: with a right to its space, and without code, since nodes admit one transaction
- * at a time of an account that delegated.
+ * at a time of an account that delegated. Without those who wait behind what nodes refuse, while there are others.
  * @throws sponsor_empty, chain_unavailable, chain_timeout, database_unavailable
  */
 export async function carriersOf(app: App, chain: Chain): Promise<Sponsor[]> {
@@ -43,7 +49,29 @@ const found = oncePer('sponsors that carry operations', () => ({ asked: null as 
 async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
   const sponsors = await sponsorsOf(app.db, chain.chainId)
   const able = await Promise.all(sponsors.map((sponsor) => canCarry(app, chain, sponsor)))
-  return sponsors.filter((_, index) => able[index])
+  return passable(app, chain, sponsors.filter((_, index) => able[index])) // prettier-ignore
+}
+
+/** Those who have nothing that nodes refuse: what comes behind that is not mined before it. All of them where nobody is without. */
+async function passable({ db }: App, { chainId }: Chain, carriers: Sponsor[]): Promise<Sponsor[]> {
+  if (carriers.length < 2) return carriers
+  const rows = await retrying(() =>
+    db
+      .selectFrom('waits as w')
+      .innerJoin('transactions as t', (on) =>
+        on.onRef('t.chain_id', '=', 'w.chain_id').onRef('t.sender', '=', 'w.sender').onRef('t.nonce', '=', 'w.nonce'),
+      )
+      .select('w.sender')
+      .where('w.chain_id', '=', chainId)
+      .where((eb) => eb('w.sender', '=', eb.fn.any(byteaArray(carriers.map(({ address }) => address)))))
+      .where('w.trouble', '=', 'rejected_by_nodes')
+      .where('w.since', '<', secondsAgo(STUCK_SECONDS))
+      .where('t.state', '=', 'SUBMITTED')
+      .execute(),
+  )
+  const rejected = new Set(rows.map(({ sender }) => toHex(sender)))
+  const others = carriers.filter(({ address }) => !rejected.has(address))
+  return others.length === 0 ? carriers : others
 }
 
 async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Promise<boolean> {

@@ -4,7 +4,8 @@ import { sql } from 'kysely'
 import { age, keep, useElsewhere } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
-import type { Writer } from '../../test/writing.ts'
+import type { Fault, Writer } from '../../test/writing.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
@@ -166,6 +167,55 @@ test('an account that is not delegated any more delegates again with the write a
   const { answer } = await add(writer, 8)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, world.delegated]) // prettier-ignore
+})
+
+test('behind a transaction that no node takes nobody waits while there is another sponsor: what is there goes by that, and what comes, too', async () => {
+  const names = (await world.db.selectFrom('sponsors').select('name').execute()).map(({ name }) => name)
+  if (names.length < 2) await world.sponsor('SECOND')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  const mark = 'badbadbadbad'
+  const refusing: Fault = (method, params, next) =>
+    method === 'eth_sendRawTransaction' && (params[0] as string).includes(mark)
+      ? Promise.reject(new RpcError(-32_000, 'oversized data', undefined))
+      : next()
+  world.first.misbehave(refusing)
+  const refused = await world.poor('refused-by-nodes')
+  const { answer: stuck } = await world.submit(refused, { to: world.target, data: `0x5c36b186${mark}` })
+  const payer = stuck.tx.from.toLowerCase()
+  // Until one of them would go behind it.
+  const behind: { writer: Writer; id: string; payer: string }[] = []
+  for (let index = 0; behind.every((one) => one.payer !== payer) || index < 3; index++) {
+    const writer = await world.poor(`behind-refused-${index}`)
+    const { answer } = await add(writer)
+    behind.push({ writer, id: answer.id, payer: answer.tx.from.toLowerCase() })
+  }
+  const passes = async () => {
+    await sql`update waits set since = since - interval '40 seconds', due_at = due_at - interval '40 seconds'`.execute(
+      world.db,
+    )
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+  }
+  const isDone = async ({ writer, id }: { writer: Writer; id: string }) => /MINED|FINALIZED/.test(await stateOf(writer, id)) // prettier-ignore
+  await until('they are done', async () => {
+    await passes()
+    return (await Promise.all(behind.map(isDone))).every(Boolean)
+  })
+  for (const { writer } of behind) assert.equal(await world.countOf(writer), 1n)
+  assert.equal(await stateOf(refused, stuck.id), 'SUBMITTED')
+  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  for (const { writer } of behind) {
+    const { answer } = await add(writer)
+    assert.notEqual(answer.tx.from.toLowerCase(), payer)
+  }
+  // Nodes that take it after all have it done, and what its sponsor has behind it.
+  world.first.misbehave(null)
+  await until('it is done, too', async () => {
+    await passes()
+    return isDone({ writer: refused, id: stuck.id })
+  })
+  for (const { writer } of behind) assert.equal(await world.countOf(writer), 2n)
 })
 
 const freeze = async (accountId: string, address: Hex, isFrozen: boolean): Promise<void> => {

@@ -16,6 +16,7 @@ import { countOperations } from './count-operations.ts'
 import { reach } from './crash-points.ts'
 import { gasContracts } from './delegation.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { STUCK_SECONDS } from './carriers.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from './prove.ts'
 import { isolateRowErrors } from './recover.ts'
@@ -23,11 +24,9 @@ import { restoreOperation } from './restore-operation.ts'
 import { settleOperations } from './settle-operations.ts'
 import { secondsAgo } from './stop-lane.ts'
 
-/** seconds after which what a sponsor that cannot send has sent is not waited for any more */
-const STUCK_SECONDS = 30
 /**
- * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, or short of funds at it or before it, while there
- * is another. Which of two is mined first does what they carry.
+ * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, short of funds at it or before it, or behind one
+ * that nodes refuse, while there is another. Which of two is mined first does what they carry. What is refused itself another could not send either.
  */
 const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.updated_at < ${secondsAgo(STUCK_SECONDS)}
   and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
@@ -36,7 +35,8 @@ const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.updated_at < ${seconds
       where s.chain_id = t.chain_id and a.frozen_at is null and a.address = t.sender)
     or exists (select 1 from waits w join transactions l on l.chain_id = w.chain_id and l.sender = w.sender and l.nonce = w.nonce
       where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce <= t.nonce and l.state = 'SUBMITTED'
-        and w.trouble in ('insufficient_funds', 'account_frozen'))))`
+        and (w.trouble in ('insufficient_funds', 'account_frozen')
+          or (w.trouble = 'rejected_by_nodes' and w.nonce < t.nonce and w.since < ${secondsAgo(STUCK_SECONDS)})))))`
 
 /** operations that a round takes up */
 const ROUND = 300
