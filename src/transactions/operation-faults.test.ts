@@ -131,10 +131,13 @@ test('a sponsor with code, or without a right to the space, carries nothing, and
   try {
     const carriers = await carriersOf(app, chain).catch(() => [])
     assert.deepEqual(carriers.map(({ name }) => name), rows.map(({ name }) => name).filter((name) => name !== 'HOUSE')) // prettier-ignore
-    assert.deepEqual(told.toSorted(), [
-      ['HOUSE', true, true],
-      ['NO-RIGHT', false, false],
-    ])
+    assert.deepEqual(
+      told.toSorted((a, b) => (String(a) < String(b) ? -1 : 1)),
+      [
+        ['HOUSE', true, true],
+        ['NO-RIGHT', false, false],
+      ],
+    )
   } finally {
     await world.rpc('anvil_setCode', world.house.address, '0x')
     await world.db.deleteFrom('sponsors').where('name', '=', 'NO-RIGHT').execute()
@@ -182,6 +185,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
   const refused = await world.poor('refused-by-nodes')
   const { answer: stuck } = await world.submit(refused, { to: world.target, data: `0x5c36b186${mark}` })
   const payer = stuck.tx.from.toLowerCase()
+  const { outer_id: stuckBy } = await rowOf(stuck.id)
   // Until one of them would go behind it.
   const behind: { writer: Writer; id: string; payer: string }[] = []
   for (let index = 0; behind.every((one) => one.payer !== payer) || index < 3; index++) {
@@ -203,17 +207,33 @@ test('behind a transaction that no node takes nobody waits while there is anothe
     return (await Promise.all(behind.map(isDone))).every(Boolean)
   })
   for (const { writer } of behind) assert.equal(await world.countOf(writer), 1n)
-  assert.equal(await stateOf(refused, stuck.id), 'SUBMITTED')
+  // By another it would be refused, too, and hold that up.
+  const { state, outer_id: outer } = await rowOf(stuck.id)
+  assert.deepEqual([state, outer], ['SUBMITTED', stuckBy])
   await new Promise((resolve) => setTimeout(resolve, 5_100))
   for (const { writer } of behind) {
     const { answer } = await add(writer)
     assert.notEqual(answer.tx.from.toLowerCase(), payer)
   }
-  // Nodes that take it after all have it done, and what its sponsor has behind it.
-  world.first.misbehave(null)
-  await until('it is done, too', async () => {
+  // Where each of them has such a transaction all carry, as before.
+  const carriers = async () => {
+    const { app, chain } = await world.replica()
+    Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
+    return (await carriersOf(app, chain)).length
+  }
+  assert.equal(await carriers(), 1)
+  const refusedToo = await world.poor('refused-too')
+  const { answer: other } = await world.submit(refusedToo, { to: world.target, data: `0x5c36b186${mark}` }) // prettier-ignore
+  assert.notEqual(other.tx.from.toLowerCase(), payer)
+  await until('nodes refuse that one, too', async () => {
     await passes()
-    return isDone({ writer: refused, id: stuck.id })
+    return (await carriers()) === 2
+  })
+  // Nodes that take them after all have them done, and what is behind them.
+  world.first.misbehave(null)
+  await until('they are done, too', async () => {
+    await passes()
+    return (await isDone({ writer: refused, id: stuck.id })) && isDone({ writer: refusedToo, id: other.id })
   })
   for (const { writer } of behind) assert.equal(await world.countOf(writer), 2n)
 })

@@ -8,6 +8,7 @@ import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
+import { fromWord } from '../store/bytes.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
 import { scopeOf, settleBy, settleLeft } from './settle-top-ups.ts'
@@ -121,6 +122,20 @@ test('of a nonce that something else used it counts as it was reserved, since wh
   const [row] = await rowsOf(writer)
   assert.deepEqual([row!.charged, row!.wei, await spentOn(writer)], [charged, '0', BigInt(charged)])
   await world.db.updateTable('transactions').set({ state: 'SUBMITTED', is_final: false }).where('id', '=', id).execute()
+})
+
+test('one that was mined and reverted cost its fee, and gave nothing', async () => {
+  const writer = await world.poor('reverted')
+  await begun(writer)
+  await world.mine()
+  await untilFinal(writer)
+  const { id, gas_used: gasUsed, effective_gas_price: price } = await transferOf(writer)
+  await world.db.updateTable('transactions').set({ state: 'REVERTED' }).where('id', '=', id).execute()
+  await later()
+  assert.equal(await settle(), 1)
+  const fee = BigInt(gasUsed!) * fromWord(price!)
+  const [row] = await rowsOf(writer)
+  assert.deepEqual([row!.charged, row!.wei, await spentOn(writer)], [String(fee), '0', fee])
 })
 
 test('a request at work on its top-up is left to it', async () => {
