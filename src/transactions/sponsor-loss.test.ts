@@ -55,6 +55,8 @@ async function begin(clientId: string, { perUser, perApplication, perNetwork }: 
     ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
     ...{ logoUri: null, isSuspended: false, sponsor: { contracts: null, perUser, perApplication } },
   })
+  // What schedules before this one reserved for what died unsent would be given back in this one's day.
+  await world.db.deleteFrom('operations').where('state', '=', 'BOUND').execute()
   await world.db.deleteFrom('gas_spent_on_network').execute()
   await world.db.updateTable('networks').set({ sponsor_per_day: perNetwork === null ? null : String(perNetwork) }).execute() // prettier-ignore
   const people: Writer[] = []
