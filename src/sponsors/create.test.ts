@@ -179,10 +179,11 @@ test('the log names the networks whose people need a sponsor and have none, and 
   const { app, told } = await house(t)
   app.chains.set(5, { chainId: 5, name: 'five', gas: 'topup' } as Chain)
   app.chains.set(7, { chainId: 7, name: 'seven', gas: 'topup' } as Chain)
+  app.chains.set(8, { chainId: 8, name: 'eight', gas: 'sponsor' } as Chain)
   app.chains.set(9, { chainId: 9, name: 'nine', gas: 'self' } as Chain)
   await createSponsor(app, { name: 'HOUSE', chainId: 7 })
   await tellMissingSponsors(app)
-  assert.deepEqual(told, ['network_without_sponsor five'])
+  assert.deepEqual(told, ['network_without_sponsor five', 'network_without_sponsor eight'])
 })
 
 test('a sponsor that is low on one network is not shown so on another', async (t) => {
