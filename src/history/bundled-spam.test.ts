@@ -103,10 +103,13 @@ async function index(hash: Hex): Promise<void> {
 type RawReceipt = { status: Hex; blockNumber: Hex; transactionHash: Hex; from: Hex; logs: { address: Hex; topics: Hex[]; data: Hex; logIndex: Hex }[] } // prettier-ignore
 
 /** What stands in the history of a person, by value, with why it is hidden: its order within the transaction is the sponsor's. */
-async function verdicts({ accountId }: Writer) {
+async function verdicts(
+  { accountId }: Pick<Writer, 'accountId'>,
+  query: Record<string, string> = { includeSpam: 'true' },
+) {
   const { shown } = await selectPage(world.first.app, world.first.chain, {
     ...{ accountId, after: null, limit: 100, isCovered: true },
-    filters: readParameters({ includeSpam: 'true' }).filters,
+    filters: readParameters(query).filters,
     bounds: { indexedTo: 10_000, finalizedTo: -1 },
   })
   return shown
@@ -143,6 +146,9 @@ test('what a token says in somebody else’s operation of one transaction is jud
     [9, ['claimed_transfer']],
     [12, ['claimed_transfer']],
   ]) // prettier-ignore
+  // Nor has she to ask for spam to see what she did herself, though a sponsor sent it.
+  const listed = await verdicts(alice, {})
+  assert.deepEqual(listed.map(({ token, value }) => [token, value]), own.map(({ token, value }) => [token, value])) // prettier-ignore
   // What was said in another's operation does not make her a user of that token either.
   const holder = { accountId: alice.accountId, chainId: 31_337 }
   assert.deepEqual(await selectUsed(world.db, holder, [forger, ownForger]), new Set([ownForger]))

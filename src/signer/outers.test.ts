@@ -179,9 +179,9 @@ test('a nonce of a sponsor has one effect, its authorizations included; raises a
 
 test('a raise costs at most so many times the first attempt, and all of them what a network’s hour allows', async (t) => {
   const fee = 300_000n * 1_000n
-  const { signer, ofAlice, outer, problems } = await sponsored(t, {
+  const { signer, again, ofAlice, outer, problems } = await sponsored(t, {
     SIGNER_MAX_FILL_FEE_WEI: '1000',
-    SIGNER_MAX_UNATTENDED_FEE_WEI: String(fee * 10n),
+    SIGNER_MAX_UNATTENDED_FEE_WEI: String((fee * 21n) / 2n),
   })
   const first = await signer.signOperation(ofAlice())
   const raise = (nonce: number, times: number) =>
@@ -194,6 +194,11 @@ test('a raise costs at most so many times the first attempt, and all of them wha
   await assert.rejects(signer.signOuter(raise(1, 3)), denied('max-unattended-fee'))
   await signer.signOuter(raise(1, 2))
   assert.deepEqual(problems(), [])
+  // A restart counts the same: what people's operations pay for is in no hour of that.
+  await signer.end('SIGKILL')
+  const next = await again()
+  await assert.rejects(next.signOuter(raise(1, 3)), denied('max-unattended-fee'))
+  await next.signOuter(raise(1, 2.25))
 })
 
 test('who is frozen now is not carried, nor is what is over; without them the others are', async (t) => {

@@ -7,6 +7,8 @@ import { parseTransaction, type TransactionSerializableEIP1559 } from 'viem'
 import { rehash } from '../../test/signing-log-store.ts'
 import { sponsored } from '../../test/sponsored-world.ts'
 import { CHAIN_ID, SOMEWHERE } from '../../test/spawned-signer.ts'
+import { GAS_PAIRS } from '../gas/addresses.ts'
+import type { Hex } from '../ids.ts'
 import { verifyLog } from '../verify-log/main.ts'
 import { DATABASE_FILE } from './store.ts'
 import { outerFaults } from './verify-operations.ts'
@@ -69,6 +71,17 @@ test('a sponsor’s transaction that sends coins of its own, goes to nobody or e
     return outerFaults(db)
   }
   assert.deepEqual(await faultsOf({}), [])
+  // Other bytes than were signed, or the dispatcher of other code.
+  const flipped = (place: number): Hex => {
+    const bytes = Buffer.from(tx.data!.slice(2), 'hex')
+    bytes[place]! ^= 1
+    return `0x${bytes.toString('hex')}`
+  }
+  // Its gas limit, deadline, signature and what it calls; the calldata before it is a selector and three words.
+  for (const place of [100 + 35, 100 + 40, 100 + 50, 100 + 80, 100 + 120])
+    assert.match((await faultsOf({ data: flipped(place) })).join(' '), /carries an operation that nobody signed before it/) // prettier-ignore
+  const elsewhere = await faultsOf({ to: `0x${GAS_PAIRS.calibur.dispatcher.toString('hex')}` })
+  assert.match(elsewhere.join(' '), /carries an operation that nobody signed before it/)
   const changes: Partial<TransactionSerializableEIP1559>[] = [
     { value: 1n },
     { to: SOMEWHERE },

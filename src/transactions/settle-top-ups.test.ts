@@ -42,6 +42,11 @@ const transferOf = ({ accountId }: Writer) => {
   const id = transactionIdOf(scopeOf({ chainId: 31_337, accountId, ordinal: 0 }), 0)
   return world.db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 }
+/** By the metric. */
+const toldOf = async (outcome: string): Promise<number> => {
+  const { values } = await world.first.app.telemetry.topUps.get()
+  return values.find(({ labels }) => labels.outcome === outcome)?.value ?? 0
+}
 const untilFinal = (writer: Writer) =>
   until('its transfer is final', async () => {
     await world.mine()
@@ -71,7 +76,9 @@ test('a top-up that no request comes back for counts what it cost once it is fin
   assert.equal(await settle(), 0, 'what a reorganisation may take back is not over')
   assert.equal(await spentOn(writer), BigInt(charged))
   await untilFinal(writer)
+  const told = await toldOf('FINALIZED')
   await Promise.all([settle(), settle(), settle()])
+  assert.ok((await toldOf('FINALIZED')) > told)
   const cost = await costOf(writer)
   assert.ok(cost < BigInt(charged))
   assert.equal(await spentOn(writer), cost)
@@ -134,6 +141,7 @@ test('one that was mined and reverted cost its fee, and gave nothing', async () 
   await later()
   assert.equal(await settle(), 1)
   const fee = BigInt(gasUsed!) * fromWord(price!)
+  assert.equal(await toldOf('REVERTED'), 1)
   const [row] = await rowsOf(writer)
   assert.deepEqual([row!.charged, row!.wei, await spentOn(writer)], [String(fee), '0', fee])
 })
