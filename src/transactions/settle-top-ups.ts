@@ -54,17 +54,17 @@ export async function settleBy(app: App, topUp: TopUpKey, id: string): Promise<S
   return { isThere: isMinedWell(row), blockNumber: row.block_number }
 }
 
-type Mined = {
+type SettledTransaction = {
   state: TransactionState
   gas_used: number | null
   effective_gas_price: Uint8Array | null
   value: Uint8Array
 }
 
-const isMinedWell = ({ state }: Pick<Mined, 'state'>): boolean => state === 'MINED' || state === 'FINALIZED'
+const isMinedWell = ({ state }: Pick<SettledTransaction, 'state'>): boolean => state === 'MINED' || state === 'FINALIZED'
 
 /** `wei`: what the person got. `spent`: with the fee; null: not known */
-function costOf(row: Mined): { spent: bigint | null; wei: bigint } {
+function costOf(row: SettledTransaction): { spent: bigint | null; wei: bigint } {
   const isMined = isMinedWell(row) || row.state === 'REVERTED'
   const isPriced = isMined && row.gas_used !== null && row.effective_gas_price !== null
   const fee = isPriced ? BigInt(row.gas_used!) * fromWord(row.effective_gas_price!) : 0n
