@@ -75,7 +75,7 @@ function costOf(row: SettledTransaction): { spent: bigint | null; wei: bigint } 
 
 const looked = slot('when top-ups without a request were looked at', (_chain: Chain) => ({
   at: Number.NEGATIVE_INFINITY,
-  /** what the look before ended with, by ISO 8601: it goes on with what is older */
+  /** where the look before ended, by ISO 8601: older ones are next */
   before: null as string | null,
 }))
 
@@ -90,7 +90,7 @@ export async function tendTopUps(app: App, chain: Chain): Promise<void> {
 /**
  * Top-ups whose transaction is final, and for which no request came back: budgets count what they cost, instead of the most that they might have
  * until a day is over. One without a transaction is finished by the person's next request, and counts until then. Where more are open than one
- * look takes, the next goes on where it ended.
+ * look takes, the next continues where it ended.
  * @returns how many
  */
 export async function settleLeft(app: App, chain: Chain): Promise<number> {
@@ -100,7 +100,7 @@ export async function settleLeft(app: App, chain: Chain): Promise<number> {
     const all = app.db
       .selectFrom('top_ups')
       .select(['account_id', 'ordinal'])
-      // To the microsecond: rounded down it would name one twice, or for ever.
+      // To the microsecond: rounded down it would name one twice, or forever.
       .select(sql<string>`to_json(created_at) #>> '{}'`.as('created_at'))
       .where('chain_id', '=', chainId)
       .where('settled_at', 'is', null)
