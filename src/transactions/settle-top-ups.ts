@@ -61,7 +61,8 @@ type SettledTransaction = {
   value: Uint8Array
 }
 
-const isMinedWell = ({ state }: Pick<SettledTransaction, 'state'>): boolean => state === 'MINED' || state === 'FINALIZED'
+const isMinedWell = ({ state }: Pick<SettledTransaction, 'state'>): boolean =>
+  state === 'MINED' || state === 'FINALIZED'
 
 /** `wei`: what the person got. `spent`: with the fee; null: not known */
 function costOf(row: SettledTransaction): { spent: bigint | null; wei: bigint } {
