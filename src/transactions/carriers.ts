@@ -49,7 +49,11 @@ const found = oncePer('sponsors that carry operations', () => ({ asked: null as 
 async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
   const sponsors = await sponsorsOf(app.db, chain.chainId)
   const able = await Promise.all(sponsors.map((sponsor) => canCarry(app, chain, sponsor)))
-  return passable(app, chain, sponsors.filter((_, index) => able[index])) // prettier-ignore
+  return passable(
+    app,
+    chain,
+    sponsors.filter((_, index) => able[index]),
+  )
 }
 
 /** Those who have nothing that nodes refuse: what comes behind that is not mined before it. All of them where nobody is without. */
