@@ -3,7 +3,6 @@ import type { App } from '../app.ts'
 import { readBytes } from '../chain/rpc/answers.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { Chain } from '../chain/network.ts'
-import { readAt } from '../chain/reads.ts'
 import { AppError } from '../errors.ts'
 import { isSponsorData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
@@ -11,6 +10,7 @@ import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
+import { balanceFor } from './balances.ts'
 import { contractsOf } from './delegation.ts'
 import { oncePer } from './group-commit.ts'
 import { secondsAgo } from './stop-lane.ts'
@@ -97,10 +97,11 @@ async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Pro
   }
 }
 
-/** What they hold, wei, at the newest block; asked once a block. @throws chain_unavailable, chain_timeout */
-export async function balancesOf(chain: Chain, carriers: Sponsor[]): Promise<bigint[]> {
+/** The first that can pay so much, wei; null: none can. @throws chain_unavailable, chain_timeout */
+export async function payerOf(chain: Chain, carriers: Sponsor[], charged: bigint): Promise<Sponsor | null> {
   try {
-    return await readAt(chain, 'latest', ({ balance }) => Promise.all(carriers.map(({ address }) => balance(address))))
+    for (const one of carriers) if ((await balanceFor(chain, one.address, charged)) >= charged) return one
+    return null
   } catch (error) {
     throw mapChainError(error)
   }

@@ -308,8 +308,35 @@ test('where no sponsor can pay it is refused before anything is stored', async (
     assert.deepEqual(await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
   } finally {
     await world.rpc('anvil_setBalance', world.house.address, `0x${held.toString(16)}`)
+  }
+  // No block says that it has coins again.
+  await add(writer)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+test('before a write of a person who has delegated is sent, its gas is all that a node is asked for within a block', async () => {
+  const writer = await world.poor('two-calls')
+  for (let index = 0; index < 2; index++) {
+    await add(writer)
     await world.mine()
   }
+  const asked: string[] = []
+  world.first.misbehave((method, _params, next) => {
+    asked.push(method)
+    return next()
+  })
+  try {
+    // Its block is new: what is asked once for each is asked.
+    await add(writer)
+    asked.length = 0
+    await add(writer)
+    assert.deepEqual(asked.slice(0, 2), ['eth_estimateGas', 'eth_sendRawTransaction'])
+  } finally {
+    world.first.misbehave(null)
+  }
+  await world.mine()
+  assert.equal(await world.countOf(writer), 4n)
 })
 
 /** Leaves a write at a step as a killed process would, and takes everything up again. */

@@ -2,7 +2,6 @@ import { highestPrice } from '../chain/fees.ts'
 import { currentFees } from '../chain/current-fees.ts'
 import { onReorganised } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
-import { readAt } from '../chain/reads.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -16,6 +15,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
+import { balanceFor, balanceThisBlock } from './balances.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { gasContracts } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
@@ -168,20 +168,21 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   )
   const { dispatcher } = gasContracts(operations[0]!.delegate)
   const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
-  const [authorizations, fees, least, available] = await Promise.all([
+  const [authorizations, fees, least] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),
     outerGasOf(chain, {
       ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
       isRepacked: group.some(({ isRepacked }) => isRepacked),
     }),
-    readAt(chain, 'latest', ({ balance }) => balance(sponsor.address)),
-  ]).catch((error: unknown) => {
-    throw error instanceof OuterReverts ? new CannotCarry(null) : mapChainError(error)
-  })
+    // Known by the time that it is looked at.
+    balanceThisBlock(chain, sponsor.address),
+  ]).catch(refuseOuter)
   const gas = withAuthorizations(least, authorizations, operations)
   const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
-  if (available < gas * highestPrice(fees)) throw new CannotCarry(null)
+  const cost = gas * highestPrice(fees)
+  const available = await balanceFor(chain, sponsor.address, cost).catch(refuseOuter)
+  if (available < cost) throw new CannotCarry(null)
   try {
     return await outer.bind(app, chain, {
       ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },
@@ -190,6 +191,10 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   } catch (error) {
     throw explain(error)
   }
+}
+
+function refuseOuter(error: unknown): never {
+  throw error instanceof OuterReverts ? new CannotCarry(null) : mapChainError(error)
 }
 
 /**

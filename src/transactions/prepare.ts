@@ -1,5 +1,4 @@
 import { decodeRevert } from '../abi/reverts.ts'
-import { BoundedMap } from '../bounded-map.ts'
 import { readNumber, readQuantity } from '../chain/rpc/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/rpc/errors.ts'
@@ -9,10 +8,10 @@ import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
+import { balanceNow, balanceThisBlock } from './balances.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget, type Fund } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
-import { slot } from '../state.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
@@ -133,31 +132,6 @@ async function askGas({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 
 
 const gasTooLow = (needed: bigint): AppError =>
   invalidGas('too_low', `The gas limit is too low: at least ${needed} is needed.`)
-
-async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
-  return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')
-}
-
-const MAX_BALANCES = 10_000
-type BlockBalances = BoundedMap<Hex, Promise<bigint>>
-const held = slot('balances at the newest block', (_chain: Chain) => ({
-  blockHash: '',
-  balances: new BoundedMap(MAX_BALANCES) as BlockBalances,
-}))
-
-/** What an account had at the newest block that we know, asked once: only a block changes it. */
-function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
-  const block = chain.head.current()
-  if (block === null) return balanceNow(chain, from)
-  const known = held.of(chain)
-  if (known.blockHash !== block.hash)
-    Object.assign(known, { blockHash: block.hash, balances: new BoundedMap(MAX_BALANCES) })
-  const { balances } = known
-  const balance = balances.get(from) ?? balanceNow(chain, from)
-  balances.set(from, balance)
-  balance.catch(() => balances.delete(from))
-  return balance
-}
 
 function valueOf<T>(settled: PromiseSettledResult<T>): T {
   if (settled.status === 'rejected') throw settled.reason

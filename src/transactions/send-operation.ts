@@ -10,8 +10,9 @@ import type { SignOperationRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { balanceThisBlock } from './balances.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
-import { balancesOf, carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { carriersOf, inTurn, noCarrier, payerOf } from './carriers.ts'
 import { between } from './crash-points.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
@@ -184,14 +185,15 @@ export async function preparePaid(
   intents: readonly Intent[],
 ): Promise<PreparedOperation & { charged: bigint; payer: Hex }> {
   const carriers = inTurn(await carriersOf(app, chain), from)
-  const [prepared, balances] = await Promise.all([
+  const [prepared] = await Promise.all([
     prepareOperation(chain, from, intents, carriers[0]!.address),
-    balancesOf(chain, carriers),
+    // Leaves with what is asked for that, and is known by the time that it is looked at.
+    balanceThisBlock(chain, carriers[0]!.address).catch(() => null),
   ])
   if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
   const charged = aloneGas(prepared) * highestPrice(prepared.fees)
-  const payer = carriers.find((_, index) => balances[index]! >= charged)
-  if (payer === undefined) throw noCarrier(app, chain)
+  const payer = await payerOf(chain, carriers, charged)
+  if (payer === null) throw noCarrier(app, chain)
   return { ...prepared, charged, payer: payer.address }
 }
 

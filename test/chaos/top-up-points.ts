@@ -75,7 +75,7 @@ export async function playTopUpPoints({
     end.abort()
     await tended
     await mining
-    const topUps = verdict.problems.length === 0 ? await judgeTopUps(world) : 0
+    const topUps = verdict.problems.length === 0 ? await judgeTopUps(world, writes) : 0
     return {
       ...{ replicas, fired: fired!, missed: missed!, verdict, topUps },
       seconds: Math.round((performance.now() - startedAt) / 1_000),

@@ -15,6 +15,7 @@ import { COINS, QUIET_BLOCKS, type Account, type ChaosWorld } from './transactio
  */
 export async function runToppedUp(options: RunOptions): Promise<RunReport & { topUps: number }> {
   let topUps = 0
+  let asked: Write[] = []
   const report = await run({
     ...options,
     settings: { ...options.settings, NETWORK_GAS: 'topup' },
@@ -24,9 +25,12 @@ export async function runToppedUp(options: RunOptions): Promise<RunReport & { to
       const want = wantOf(world, account)
       return want.kind === 'pay' ? { kind: 'echo' } : want
     },
-    afterStorm: hurry,
+    afterStorm: (world, writes, signal) => {
+      asked = writes
+      return hurry(world, writes, signal)
+    },
     epilogue: async (world) => {
-      topUps = await judgeTopUps(world)
+      topUps = await judgeTopUps(world, asked)
       await options.epilogue?.(world)
     },
   })
@@ -74,10 +78,11 @@ export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
 
 /**
  * Every top-up on the chain is one that was asked for, once: by values, what the sponsor sent a person is what their top-ups say, and
- * there are no more of them than transactions of theirs that needed one. The application's budget counts at least what was paid.
+ * there are no more of them than transactions of theirs that needed one, and writes that came to nothing after theirs was sent. The
+ * application's budget counts at least what was paid.
  * @returns how many there were
  */
-export async function judgeTopUps(world: ChaosWorld): Promise<number> {
+export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): Promise<number> {
   const sponsor = world.accounts.at(-1)!.address
   const { transactions } = await readChain(world)
   const { topUps, rows, spent } = await world.reading(async (db) => ({
@@ -100,7 +105,9 @@ export async function judgeTopUps(world: ChaosWorld): Promise<number> {
     if (own.length < settled.length || own.length > settled.length + open)
       problems.push(`${address} was sent ${own.length}, ${settled.length} are settled and ${open} open`)
     const needed = transactions.filter(({ from, block }) => from === address && block.number > world.firstBlock).length
-    if (own.length > needed) problems.push(`${address} was sent ${own.length} for ${needed} transactions`)
+    const ended = writes.filter(({ account, hash }) => account.address === address && hash === null).length
+    if (own.length > needed + ended)
+      problems.push(`${address} was sent ${own.length} for ${needed} transactions and ${ended} writes that were not sent`)
   }
   const counted = spent.filter(({ account_id: id }) => /^[0-]+$/.test(id)).reduce((sum, { wei }) => sum + BigInt(wei), 0n) // prettier-ignore
   const paid = sent.reduce((sum, { value }) => sum + value, 0n)
