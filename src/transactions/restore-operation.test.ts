@@ -3,16 +3,20 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { diesAt } from '../../test/interrupted.ts'
-import { keep, remember, replay } from '../../test/lost-tail.ts'
+import { age, keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
+import { saveApplication } from '../applications/registry.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { linkOperations } from './link.ts'
 import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
+
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 
 let world: Sponsored
 before(async () => {
@@ -145,3 +149,60 @@ test('what has the same number on another network is not what was lost, and keep
   assert.equal(sequence, row.sequence)
   await world.mine()
 })
+
+test('what was lost counts in its budgets as soon as the ledger is replayed, and what it did cost once it is settled', async () => {
+  const { first, db } = world
+  const clientId = 'restored-budget'
+  const writer = await limited(clientId)
+  const goBack = await remember(world)
+  await world.add(first, writer)
+  const reserved = await spentOfBudget(db, clientId, writer.accountId)
+  assert.ok(reserved > 0n)
+  await goBack()
+  assert.equal(await spentOfBudget(db, clientId, writer.accountId), 0n)
+  await replay(first)
+  for (let time = 0; time < 2; time++) {
+    for (const whose of [undefined, writer.accountId]) assert.equal(await spentOfBudget(db, clientId, whose), reserved)
+    await assert.rejects(world.add(first, writer), refusedWith('gas_budget_exhausted'))
+    await replay(first)
+  }
+  await until('it is counted', async () => {
+    await world.mine()
+    await keep(world)
+    const { is_counted: isCounted } = await db.selectFrom('operations').select('is_counted').where('client_id', '=', clientId).executeTakeFirstOrThrow() // prettier-ignore
+    return isCounted
+  })
+  const cost = await spentOfBudget(db, clientId, writer.accountId)
+  assert.ok(cost > 0n && cost < reserved, `${cost} of ${reserved}`)
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what was signed and never carried counts at the price of now: its key has it sent', async () => {
+  const { first, db } = world
+  const clientId = 'uncarried-budget'
+  const writer = await limited(clientId)
+  const goBack = await remember(world)
+  await diesAt(first.app, 'after-sign-operation', () => world.add(first, writer, 1, 'uncarried'))
+  await goBack()
+  await replay(first)
+  await assert.rejects(world.add(first, writer), refusedWith('gas_budget_exhausted'))
+  await age(first.app, 40)
+  assert.ok((await world.add(first, writer, 1, 'uncarried')).answer.operation !== undefined)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+/** A person of an application whose budget has room for one write, and not for two. */
+async function limited(clientId: string) {
+  const like = await world.poor(`${clientId}-like`)
+  await world.add(world.first, like)
+  const { charged } = await world.db.selectFrom('operations').select('charged').where('account_id', '=', like.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  await world.mine()
+  const perUser = (BigInt(charged) * 3n) / 2n
+  await saveApplication(world.first.app, {
+    ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+    ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+    ...{ logoUri: null, isSuspended: false, sponsor: { contracts: null, perUser, perApplication: perUser * 10n } },
+  })
+  return world.poor(clientId, clientId)
+}

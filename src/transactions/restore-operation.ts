@@ -1,18 +1,22 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { RecalledOperation } from '../signer/wire.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { rowOf } from './bind-operation.ts'
 import { reach } from './crash-points.ts'
+import { countSpent } from './gas-budget.ts'
 import { linkOperations } from './link.ts'
+import { aloneGas } from './operation-gas.ts'
 import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
 
 /**
  * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
- * it. What it costs is counted when it is settled. Safe to repeat.
+ * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already. Safe to repeat.
  * @returns whether the ledger holds an operation of this id
  * @throws signer_unavailable, database_unavailable
  */
@@ -24,7 +28,7 @@ export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, 
   // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
   for (const { from, nonce: slot } of operation.outers)
     await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
-  const isNew = await putRow(app, operation, nonce)
+  const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
   if (isNew)
     app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
   return true
@@ -34,7 +38,11 @@ export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, 
  * What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. With what carries it
  * in one commit.
  */
-async function putRow(app: App, operation: RecalledOperation, authorizationNonce: number | null): Promise<boolean> {
+async function putRow(
+  app: App,
+  operation: RecalledOperation,
+  { authorizationNonce, price }: { authorizationNonce: number | null; price: bigint },
+): Promise<boolean> {
   const { intentId: id, clientId, chainId, from, space, sequence, gasLimit, deadline, requestHash } = operation
   const { delegate = 'chatelaine' } = operation
   return retrying(() =>
@@ -45,21 +53,15 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         .where('address', '=', fromHex(from))
         .executeTakeFirstOrThrow()
       const calls = operation.calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) })) // prettier-ignore
+      const signedFor = { calls, gas: BigInt(gasLimit), authorizationNonce, delegate }
+      // Before all rows, as who reserves does.
+      await db.selectFrom('networks').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
+      const charged = aloneGas(signedFor) * (await dearestOf(db, operation, price))
       const row = rowOf(
         { chainId },
         {
-          ...{
-            id,
-            accountId,
-            clientId: clientId ?? '',
-            chainId,
-            from,
-            delegate,
-            space,
-            sequence: Number(sequence),
-            calls,
-          },
-          ...{ gas: BigInt(gasLimit), deadline, authorizationNonce, abi: '', charged: 0n },
+          ...{ id, accountId, clientId: clientId ?? '', chainId, from, space, sequence: Number(sequence) },
+          ...{ ...signedFor, deadline, abi: '', charged },
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )
@@ -101,11 +103,30 @@ async function putRow(app: App, operation: RecalledOperation, authorizationNonce
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
+      if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
       for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
       await reach(app, 'in-restore-operation')
       return taken?.is_new ?? false
     }),
   )
+}
+
+/**
+ * For what nothing carries yet: wei per gas at which a repeat would have it carried now. 0 where no node says it: then it costs nothing that is
+ * known, and counts what it did when it is settled.
+ */
+async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation): Promise<bigint> {
+  const chain = chains.get(chainId)
+  if (outers.length > 0 || chain === undefined) return 0n
+  return currentFees(chain).then(highestPrice, () => 0n)
+}
+
+/** The highest price per gas that a sponsor has offered with it, wei. Its transactions are there, from the ledger. */
+async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: bigint): Promise<bigint> {
+  if (outers.length === 0) return price
+  const ids = outers.map(({ intentId }) => intentId)
+  const rows = await db.selectFrom('attempts').select('max_fee').where('chain_id', '=', chainId).where('transaction_id', 'in', ids).execute() // prettier-ignore
+  return rows.reduce((most, { max_fee: fee }) => (fromWord(fee) > most ? fromWord(fee) : most), 0n)
 }
 
 /** Of a transaction whose row was there, that it carries what was lost. Inside a transaction. */
