@@ -315,7 +315,7 @@ test('where no sponsor can pay it is refused before anything is stored', async (
   assert.equal(await world.countOf(writer), 1n)
 })
 
-test('before a write of a person who has delegated is sent, its gas is all that a node is asked for within a block', async () => {
+test('before a write of a person who has delegated is sent, a node is asked for its gas within a block, and for no balance', async () => {
   const writer = await world.poor('two-calls')
   for (let index = 0; index < 2; index++) {
     await add(writer)
@@ -323,7 +323,8 @@ test('before a write of a person who has delegated is sent, its gas is all that 
   }
   const asked: string[] = []
   world.first.misbehave((method, _params, next) => {
-    asked.push(method)
+    // Which is the newest is asked all the time, beside it.
+    if (method !== 'eth_getBlockByNumber') asked.push(method)
     return next()
   })
   try {

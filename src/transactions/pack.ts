@@ -76,7 +76,7 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
   ),
 )
 
-/** Those of each sponsor in a transaction of their own, and so those of each dispatcher. */
+/** Those of each sponsor in a transaction of their own, and so those of each dispatcher and space: an id is of both. */
 async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
   const results = new Map<SignedOperation, CarryResult>()
   const fail = (of: SignedOperation[], error: unknown) => {
@@ -87,9 +87,9 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   fail(late, tooLate())
   try {
     const carriers = await carriersOf(app, chain)
-    const groups = [...Map.groupBy(good, ({ operation }) => operation.delegate).values()].flatMap((same) => [
-      ...Map.groupBy(same, ({ operation }) => inTurn(carriers, operation.from)[0]!),
-    ])
+    const groups = [
+      ...Map.groupBy(good, ({ operation: { delegate, space } }) => `${delegate}${space}`).values(),
+    ].flatMap((same) => [...Map.groupBy(same, ({ operation }) => inTurn(carriers, operation.from)[0]!)])
     await Promise.all(
       groups.map(async ([{ address }, group]) => {
         const at = carriers.findIndex((one) => one.address === address)
@@ -103,18 +103,30 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   return members.map((one) => results.get(one)!)
 }
 
-/** This sponsor cannot, another may; nothing is bound. */
+/** This sponsor cannot, another may; nothing is bound. `isTooDear`: it might if there were less of it. */
 class CannotCarry extends Error {
   readonly told: AppError | null
-  constructor(told: AppError | null) {
+  readonly isTooDear: boolean
+  constructor(told: AppError | null, { isTooDear = false }: { isTooDear?: boolean } = {}) {
     super()
     this.told = told
+    this.isTooDear = isTooDear
   }
 }
 
-async function carryByAny(app: App, chain: Chain, carriers: Sponsor[], group: SignedOperation[]) {
+/**
+ * By the first sponsor that can. What is too dear together for all of them goes in halves: one that is dear takes nobody with it, and what fees
+ * are at most bounds how many travel together, not whether they do.
+ */
+async function carryByAny(
+  app: App,
+  chain: Chain,
+  carriers: Sponsor[],
+  group: SignedOperation[],
+): Promise<Map<SignedOperation, CarryResult>> {
   const results = new Map<SignedOperation, CarryResult>()
   let told: AppError | null = null
+  let isTooDear = false
   for (const sponsor of carriers) {
     try {
       return await carryBy(app, chain, sponsor, group)
@@ -124,7 +136,15 @@ async function carryByAny(app: App, chain: Chain, carriers: Sponsor[], group: Si
         return results
       }
       told ??= error.told
+      isTooDear ||= error.isTooDear
     }
+  }
+  if (isTooDear && group.length > 1) {
+    const middle = Math.ceil(group.length / 2)
+    // One after the other: what the first takes of a sponsor the second has not.
+    for (const half of [group.slice(0, middle), group.slice(middle)])
+      for (const [one, result] of await carryByAny(app, chain, carriers, half)) results.set(one, result)
+    return results
   }
   const error = told ?? noCarrier(app, chain)
   for (const one of group) results.set(one, { kind: 'failed', error })
@@ -136,7 +156,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
   const results = new Map<SignedOperation, CarryResult>()
   let rest = group
   while (rest.length > 0) {
-    const bound = await bindOuter(app, chain, sponsor, rest)
+    const { bound, cost } = await bindOuter(app, chain, sponsor, rest)
     try {
       const signed = await outer.sign(app, chain, bound, { token: '', mayVacate: true })
       // The ledger has another transaction for this nonce, which the database has again.
@@ -149,7 +169,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
       return results
     } catch (error) {
       const refused = refusedIn(error)
-      if (refused === null || rest[refused.operation ?? -1] === undefined) throw explain(error)
+      if (refused === null || rest[refused.operation ?? -1] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
       results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.now) })
       rest = rest.filter((_, index) => index !== refused.operation)
     }
@@ -160,20 +180,41 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
 const refusedIn = (error: unknown): SignerRefused | null =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? error : null
 
-async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]): Promise<Bound> {
+/** milliseconds for which a sponsor is believed to be unable to pay what it could not */
+const TOO_DEAR_MS = 2_000
+
+/** By sponsor: what was too dear for it, wei, and why. Else a day's limit that is used up would be asked for each half of each half. */
+const tooDear = oncePer('what was too dear for sponsors', () => new Map<Hex, { cost: bigint; until: number; error: CannotCarry }>()) // prettier-ignore
+
+function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, error: unknown): unknown {
+  if (error instanceof CannotCarry && error.isTooDear)
+    tooDear(app, chain).set(address, { cost, until: performance.now() + TOO_DEAR_MS, error })
+  return error
+}
+
+/** @returns the transaction with its nonce, and what it costs at most, wei. @throws CannotCarry, and what a database and a node do */
+async function bindOuter(
+  app: App,
+  chain: Chain,
+  sponsor: Sponsor,
+  group: SignedOperation[],
+): Promise<{ bound: Bound; cost: bigint }> {
   const operations = group.map(({ operation }) => operation)
+  // Their own, which may be one that the network has left: under another they would be other ids.
+  const { delegate, space } = operations[0]!
   const data = dispatchData(
-    fromHex(chain.gasSpace!),
+    fromHex(space),
     group.map(({ packed }) => packed),
   )
-  const { dispatcher } = gasContracts(operations[0]!.delegate)
+  const { dispatcher } = gasContracts(delegate)
   const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
   const [authorizations, fees, least] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     currentFees(chain),
     outerGasOf(chain, {
       ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
-      isRepacked: group.some(({ isRepacked }) => isRepacked),
+      // Of another space nobody has asked whether this sponsor has a right there.
+      isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
     }),
     // Known by the time that it is looked at.
     balanceThisBlock(chain, sponsor.address),
@@ -182,14 +223,17 @@ async function bindOuter(app: App, chain: Chain, sponsor: Sponsor, group: Signed
   const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
   const cost = gas * highestPrice(fees)
   const available = await balanceFor(chain, sponsor.address, cost).catch(refuseOuter)
-  if (available < cost) throw new CannotCarry(null)
+  if (available < cost) throw new CannotCarry(null, { isTooDear: true })
+  const before = tooDear(app, chain).get(sponsor.address)
+  if (before !== undefined && cost >= before.cost && performance.now() < before.until) throw before.error
   try {
-    return await outer.bind(app, chain, {
+    const bound = await outer.bind(app, chain, {
       ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },
       budget: { available, paidBelow: 0 },
     })
+    return { bound, cost }
   } catch (error) {
-    throw explain(error)
+    throw remembered(app, chain, sponsor, cost, explain(error))
   }
 }
 
@@ -288,9 +332,12 @@ function explain(error: unknown): unknown {
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
   if (!(error instanceof AppError)) return error
   const { code } = error
-  if (code === 'insufficient_funds' || code === 'account_frozen') return new CannotCarry(null)
-  if (code === 'policy_denied')
-    return new CannotCarry(new AppError('sponsor_empty', `The signer signs no more for this sponsor now: ${error.message}`, { retryAfter: 60, cause: error })) // prettier-ignore
+  if (code === 'account_frozen') return new CannotCarry(null)
+  if (code === 'insufficient_funds') return new CannotCarry(null, { isTooDear: true })
+  if (code === 'policy_denied') {
+    const detail = `The signer signs no more for this sponsor now: ${error.message}`
+    return new CannotCarry(new AppError('sponsor_empty', detail, { retryAfter: 60, cause: error }), { isTooDear: true })
+  }
   if (code === 'too_many_pending' || code === 'account_stopped')
     return new CannotCarry(
       new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
