@@ -8,6 +8,7 @@ import { findTransaction, readTransaction } from './read.ts'
 import type { Transaction } from './wire.ts'
 import { cancelOperation } from './cancel-operation.ts'
 import { findOperation } from './read-operation.ts'
+import { gasNow } from './prepare.ts'
 import { raiseFee, sendCancel } from './replace.ts'
 import { strategyFor } from './gas.ts'
 import { sendForSponsor } from './send.ts'
@@ -53,8 +54,14 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   refuseUnlessPending(row)
   const chain = chainOf(app, caller)
   const bound = toBound(row)
-  const relieve = (more: Terms) =>
-    strategyFor(chain, bound.to).relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
+  const strategy = strategyFor(chain, bound.to)
+  const relieve = async ({ gas, fees }: Terms) => {
+    if (strategy.name !== 'topup') return
+    // Its limit may be its caller's own, far above what it takes. Of what would revert now nothing is paid.
+    const needed = (await gasNow(chain, bound)) ?? 0n
+    const more = { gas: needed < gas ? needed : gas, fees }
+    await strategy.relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
+  }
   const { sent } = await asked(() => raiseFee(app, chain, bound, { accessToken: caller.token, relieve }))
   if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)

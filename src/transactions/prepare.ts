@@ -3,14 +3,14 @@ import { readNumber, readQuantity } from '../chain/rpc/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/rpc/errors.ts'
 import { currentFees } from '../chain/current-fees.ts'
-import type { Fees } from '../chain/fees.ts'
+import { highestPrice, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { balanceNow, balanceThisBlock } from './balances.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget, type Fund } from './funds.ts'
-import type { Intent, Terms } from './intent.ts'
+import type { Bound, Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
 /**
@@ -32,14 +32,46 @@ export async function prepareFromAccount(
     intent,
     await readChainFacts(chain, from, intent, balanceThisBlock(chain, from)),
   )
-  if (!isShort(first, intent)) return { ...conclude(first, intent), fund }
+  if (!isShort(first, intent)) return { ...conclude(first, intent), fund: fundOf(fund, first) }
   const second = await readChainFacts(chain, from, intent, balanceNow(chain, from))
+  const own = fundOf(fund, second)
   const given =
-    isShort(second, intent) && fund !== null
-      ? await fund({ value: intent.value, terms: termsOf(second, intent) })
-      : null
-  if (given === null) return { ...conclude(second, intent), fund }
-  return { ...conclude(await readChainFacts(chain, from, intent, Promise.resolve(given.available)), intent), fund }
+    isShort(second, intent) && own !== null ? await own({ value: intent.value, terms: termsOf(second, intent) }) : null
+  if (given === null) return { ...conclude(second, intent), fund: own }
+  const third = await readChainFacts(chain, from, intent, Promise.resolve(given.available))
+  return { ...conclude(third, intent), fund: fundOf(fund, third) }
+}
+
+/** For a write that needs so much gas as it was estimated. A limit of its caller's own above that is theirs to hold: nobody would see it again. */
+function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
+  if (fund === null || gas instanceof Error) return fund
+  const needed = limitOf(gas, {})
+  return ({ value, terms }) => fund(terms === null ? { value, terms } : paidOf({ value, terms }, needed))
+}
+
+/** What others pay of gas, at most so much, and what is left beside the value. @param needed  gas units */
+export function paidOf(
+  { value, terms: { gas, fees } }: { value: bigint; terms: Terms },
+  needed: bigint,
+): { value: bigint; terms: Terms } {
+  // prettier-ignore
+  if (gas <= needed) return { value, terms: { gas, fees } }
+  return { value: value + (gas - needed) * highestPrice(fees), terms: { gas: needed, fees } }
+}
+
+/** Gas units that a transaction of an account would be given now, whatever it was given; null where it would revert. @throws chain_unavailable, chain_timeout */
+export async function gasNow(
+  chain: Chain,
+  { from, to, data, value }: Pick<Bound, 'from' | 'to' | 'data' | 'value'>,
+): Promise<bigint | null> {
+  // prettier-ignore
+  const intent: Intent = { to, data, value, abi: '', fn: null, errors: [] }
+  try {
+    return limitOf(await askGas(chain, from, intent, 'latest'), {})
+  } catch (error) {
+    if (revertDataOf(error) !== undefined || isInsufficientFunds(error)) return null
+    throw mapChainError(error)
+  }
 }
 
 /**

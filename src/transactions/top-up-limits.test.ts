@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, beforeEach, test } from 'node:test'
+import { encodeFunctionData, parseAbi } from 'viem'
 import { whileMining } from '../../test/interrupted.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { saveApplication } from '../applications/registry.ts'
@@ -182,4 +183,36 @@ test('nothing is paid for a write that another process sent in the last moment b
   assert.equal(await world.countOf(ann), 1n)
   const sent = await world.db.selectFrom('transactions').select('id').where('sender', '=', fromHex(house)).where('target', '=', fromHex(ann.address)).execute() // prettier-ignore
   assert.deepEqual(sent, [])
+})
+
+test('a gas limit of the caller’s own, above what a write takes, is theirs to hold: a sponsor sends what the estimate says', async () => {
+  await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x1')
+  await world.mine()
+  const writer = await person('own-limit', 'demo')
+  const data = encodeFunctionData({ abi: parseAbi(['function add(uint256)']), args: [1n] })
+  const write = { to: world.probe, data, gas: '16777216' }
+  const needs: bigint[] = []
+  for (const ask of [submitTransaction, rehearseTransaction])
+    await assert.rejects(mining<unknown>(ask(world.first.app, writer, write, {})), (error) => {
+      assert.ok(error instanceof AppError && error.code === 'insufficient_funds')
+      needs.push(BigInt(error.funds!.needed))
+      return true
+    })
+  assert.equal(await world.countOf(writer), 0n)
+  assert.deepEqual(await topUpsOf(writer), [])
+  // All but the last of it: that is within what the write itself takes.
+  const whole = needs[0]!
+  await give(writer.address, whole - 1n)
+  await world.mine()
+  const { answer } = await mining(submitTransaction(world.first.app, writer, write, {}))
+  const rows = await topUpsOf(writer)
+  assert.equal(rows.length, 1)
+  const given = BigInt(rows[0]!.wei)
+  // A quarter of the estimate’s gas, of which 16,777,216 is a hundred times as much.
+  assert.ok(given > 1n && given < whole / 200n, `${given} of ${whole}`)
+  await mining(speedUpTransaction(world.first.app, writer, answer.id).catch(() => {}))
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+  const all = (await topUpsOf(writer)).reduce((sum, { wei }) => sum + BigInt(wei), 0n)
+  assert.ok(all < whole / 100n, `${all} of ${whole}`)
 })
