@@ -154,6 +154,15 @@ test('what a token says in somebody else’s operation of one transaction is jud
   assert.deepEqual(await selectUsed(world.db, holder, [forger, ownForger]), new Set([ownForger]))
 })
 
+test('of several people in one transaction each sees the transfer of nothing that they made themselves, without asking for spam', async () => {
+  const people = [await world.poor('anna'), await world.poor('ben'), await world.poor('carla')]
+  await index(await together(people.map((one) => () => forge(one, ownForger, erc20(one.address, SOMEONE, 0n)))))
+  for (const one of people) {
+    const listed = await verdicts(one, {})
+    assert.deepEqual(listed.map(({ token, value, reasons }) => [token, value, reasons]), [[ownForger, 0, []]], one.name) // prettier-ignore
+  }
+})
+
 test('native currency has no log: within a transaction of several people it is nobody’s own, alone it is', async () => {
   const [one, other] = [await world.poor('one'), await world.poor('other')]
   const shared = await together([() => world.add(world.first, one), () => world.add(world.first, other)])

@@ -118,6 +118,21 @@ test('a person is charged the gas they signed for and a sponsor all of it, to th
   assert.deepEqual(problems(), [])
 })
 
+test('a transaction that is raised again and again takes of a person’s limit what its dearest attempt costs, and no more', async (t) => {
+  const { signer, ofAlice, ofBob, outer, problems } = await sponsored(t, {
+    SIGNER_GAS_PER_USER_WEI: String(2n * SHARE),
+  })
+  const [one, two] = [await signer.signOperation(ofAlice()), await signer.signOperation(ofBob({ sequence: '1' }))]
+  const raisedTo = (price: number) =>
+    outer([one, two], { kind: 'replace', maxFeePerGas: String(price), maxPriorityFeePerGas: String(price / 10) })
+  await signer.signOuter(outer([one, two]))
+  for (const price of [1_200, 1_500, 2_000]) assert.equal((await signer.signOuter(raisedTo(price))).kind, 'replace')
+  // Twice the first price: the limit, to the wei.
+  await assert.rejects(signer.signOuter(raisedTo(2_200)), noRoom(0))
+  await assert.rejects(signer.signOuter(outer([two], { nonce: 1, maxFeePerGas: '1', maxPriorityFeePerGas: '1' })), noRoom(0)) // prettier-ignore
+  assert.deepEqual(problems(), [])
+})
+
 test('of many transactions at once with room for three, three are signed; a restart counts the same, and a day later there is room', async () => {
   let clock = 1_700_000_000_000
   const policy = JSON.stringify({ version: 1, rules: [{ name: 'all', effect: 'allow' }] })

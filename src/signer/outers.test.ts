@@ -177,6 +177,24 @@ test('a nonce of a sponsor has one effect, its authorizations included; raises a
   assert.deepEqual(problems(), [])
 })
 
+test('a nonce of a sponsor that was never signed is filled, however many of its transactions with operations lie beside it', async (t) => {
+  const { signer, ofAlice, outer, house, problems } = await sponsored(t, { SIGNER_MAX_FILLS: '3' })
+  const first = await signer.signOperation(ofAlice())
+  const fill = (nonce: number) =>
+    signer.sign(ask(house, { intentId: `fill_${nonce}`, nonce, kind: 'cancel', to: house, value: '0' }))
+  const send = (nonce: number) => signer.signOuter(outer([first], { nonce }))
+  for (const nonce of [0, 1, 2, 4]) await send(nonce)
+  // What a process died on before it was signed: below what was signed since, and as the newest.
+  assert.equal((await fill(3)).kind, 'cancel')
+  assert.equal((await fill(5)).kind, 'cancel')
+  // Fills alone are bounded, and what carries operations ends a row of them.
+  for (const nonce of [6, 7]) await fill(nonce)
+  await assert.rejects(fill(8), refusal('invalid_token'))
+  await send(8)
+  assert.equal((await fill(9)).kind, 'cancel')
+  assert.deepEqual(problems(), [])
+})
+
 test('a raise costs at most so many times the first attempt, and all of them what a network’s hour allows', async (t) => {
   const fee = 300_000n * 1_000n
   const { signer, again, ofAlice, outer, problems } = await sponsored(t, {

@@ -10,6 +10,7 @@ import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toWord } from '../store/bytes.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -195,52 +196,65 @@ test('what is counted of those in one transaction is together no less than its f
   assert.ok(sum >= 100_001n && sum <= 100_003n, `${sum}`)
 })
 
-test('a transaction that carried it for nothing is counted, however late it is mined', async () => {
-  const writer = await world.poor('carried-twice')
-  await add(writer)
-  await world.mine()
-  await dies('after-sign-outer', () => add(writer, 2, 'twice'))
-  let isLossy = true
-  world.first.misbehave(async (method, _params, next) => {
-    if (isLossy && method === 'eth_sendRawTransaction') throw new Error('the node is away')
-    return next()
+/** What becomes of a transaction that waits while another does what both carry. */
+for (const [what, key, end] of [
+  ['a transaction that carried it for nothing', 'sent', sendAgain],
+  ['a cancel of what would have carried it once more', 'cancelled', (id: string) => world.cancelOuter(id)],
+] as const)
+  test(`${what} is counted, however late it is mined`, async () => {
+    const writer = await world.poor(`carried-twice-${key}`)
+    await add(writer)
+    await world.mine()
+    await dies('after-sign-outer', () => add(writer, 2, key))
+    let isLossy = true
+    world.first.misbehave(async (method, _params, next) => {
+      if (isLossy && method === 'eth_sendRawTransaction') throw new Error('the node is away')
+      return next()
+    })
+    const { answer } = await finished(writer, 2, key)
+    const second = (await rowOf(answer.id)).outer_id
+    isLossy = false
+    // The first alone is sent, and mined.
+    const sent: string[] = []
+    world.first.misbehave(async (method, params, next) => {
+      if (method === 'eth_sendRawTransaction') {
+        if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
+        sent.push(params[0] as string)
+      }
+      return next()
+    })
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    await keep(world)
+    const before = await rowOf(answer.id)
+    assert.deepEqual([before.state, before.is_counted], ['MINED', true])
+    assert.notEqual(before.outer_id, second)
+    world.first.misbehave(null)
+    const spent = await spentOfBudget(world.db, 'demo', writer.accountId)
+    await end(second!)
+    await world.mine()
+    await keep(world)
+    const outers = await world.db
+      .selectFrom('transactions as t')
+      .innerJoin('carried as c', 'c.transaction_id', 't.id')
+      .select(['t.id', 't.gas_used', 't.effective_gas_price'])
+      .where('c.operation_id', '=', answer.id)
+      .execute()
+    assert.equal(outers.filter((one) => one.gas_used !== null).length, 2)
+    const feeOf = (one: (typeof outers)[number]) => BigInt(one.gas_used!) * fromWord(one.effective_gas_price!)
+    const paid = outers.reduce((sum, one) => sum + feeOf(one), 0n)
+    const row = await rowOf(answer.id)
+    assert.ok(BigInt(row.charged) >= paid, `${row.charged} for ${paid}`)
+    const more = (await spentOfBudget(world.db, 'demo', writer.accountId)) - spent
+    assert.ok(more >= feeOf(outers.find(({ id }) => id === second)!), `${more} more in the budget`)
+    assert.equal(await world.countOf(writer), 3n)
   })
-  const { answer } = await finished(writer, 2, 'twice')
-  const second = (await rowOf(answer.id)).outer_id
-  isLossy = false
-  // The first alone is sent, and mined.
-  const sent: string[] = []
-  world.first.misbehave(async (method, params, next) => {
-    if (method === 'eth_sendRawTransaction') {
-      if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
-      sent.push(params[0] as string)
-    }
-    return next()
-  })
+
+async function sendAgain(): Promise<void> {
   await age(world.first.app, 40)
   await keep(world)
-  await world.mine()
-  await keep(world)
-  const before = await rowOf(answer.id)
-  assert.deepEqual([before.state, before.is_counted], ['MINED', true])
-  assert.notEqual(before.outer_id, second)
-  world.first.misbehave(null)
-  await age(world.first.app, 40)
-  await keep(world)
-  await world.mine()
-  await keep(world)
-  const outers = await world.db
-    .selectFrom('transactions as t')
-    .innerJoin('carried as c', 'c.transaction_id', 't.id')
-    .select(['t.gas_used', 't.effective_gas_price'])
-    .where('c.operation_id', '=', answer.id)
-    .execute()
-  assert.equal(outers.filter((one) => one.gas_used !== null).length, 2)
-  const paid = outers.reduce((sum, one) => sum + BigInt(one.gas_used!) * fromWord(one.effective_gas_price!), 0n)
-  const row = await rowOf(answer.id)
-  assert.ok(BigInt(row.charged) >= paid, `${row.charged} for ${paid}`)
-  assert.equal(await world.countOf(writer), 3n)
-})
+}
 
 /** How what carries it is cancelled, and what the operation is then, while something else that was signed and not stored carries it, too. */
 for (const [how, cancel, after, end, count] of [

@@ -135,6 +135,31 @@ test('an operation is not changed before it was made by a transaction that began
   assert.deepEqual([settled.state, isOrderly(settled)], ['MINED', true])
 })
 
+test('a write that was bound again under another number than it was signed for is found by its id and its hash after the next look', async () => {
+  const { app } = world.first
+  const writer = await world.poor('other-number')
+  const goBack = await remember(world)
+  const { answer } = await world.add(world.first, writer, 1, 'other-number')
+  const signed = await read(answer.id)
+  await goBack()
+  const { signer } = app
+  const away = new AppError('signer_unavailable', 'The signer is away.')
+  app.signer = { ...signer, signOperation: () => Promise.reject(away) }
+  await assert.rejects(world.add(world.first, writer, 1, 'other-number'), away)
+  app.signer = signer
+  const bound = await read(answer.id)
+  assert.deepEqual([bound.state, bound.sequence === signed.sequence], ['BOUND', false])
+  await replay(world.first)
+  for (const name of [answer.id, answer.hash]) {
+    const { id, hash, state } = await readTransaction(app, writer, name)
+    assert.deepEqual([id, hash, state], [answer.id, answer.hash, 'SUBMITTED'])
+  }
+  await world.mine()
+  const again = await world.add(world.first, writer, 1, 'other-number')
+  assert.deepEqual([again.isReplay, again.answer.id, again.answer.hash], [true, answer.id, answer.hash])
+  assert.deepEqual([(await read(answer.id)).state, await world.countOf(writer)], ['MINED', 1n])
+})
+
 test('what has the same number on another network is not what was lost, and keeps it', async () => {
   const { app, chain } = world.first
   const writer = await world.poor('other-network')
