@@ -60,16 +60,21 @@ export async function keep({ first }: Writing): Promise<void> {
   await keeper.stop()
 }
 
-/** Makes all rows of transactions so much older, by the database's clock and by ours. */
-export async function age({ db }: Pick<App, 'db'>, seconds: number): Promise<void> {
+/** Makes all rows of transactions so much older, by the database's clock and by ours; or those alone that are not final. */
+export async function age(
+  { db }: Pick<App, 'db'>,
+  seconds: number,
+  { isOpenOnly = false }: { isOpenOnly?: boolean } = {},
+): Promise<void> {
   // Again where the running program locked the rows in another order.
-  for (const table of ['transactions', 'operations']) await retrying(() => ageTable(db, table, seconds))
+  for (const table of ['transactions', 'operations']) await retrying(() => ageTable(db, table, seconds, isOpenOnly))
 }
 
-const ageTable = (db: App['db'], table: string, seconds: number): Promise<unknown> =>
+const ageTable = (db: App['db'], table: string, seconds: number, isOpenOnly: boolean): Promise<unknown> =>
   sql`update ${sql.table(table)} set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval,
     transitions = coalesce((select jsonb_agg(jsonb_set(step, '{at}', to_jsonb((step->>'at')::timestamptz - ${`${seconds} seconds`}::interval)) order by place)
-      from jsonb_array_elements(transitions) with ordinality as steps (step, place)), '[]'::jsonb)`.execute(db)
+      from jsonb_array_elements(transitions) with ordinality as steps (step, place)), '[]'::jsonb)
+    where not ${isOpenOnly} or not is_final`.execute(db)
 
 /** Somebody else who has the account's key uses its next nonces. @returns what was sent */
 export async function useElsewhere(world: Writing, { address: from }: Writer, times = 1): Promise<Hex[]> {

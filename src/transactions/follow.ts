@@ -202,7 +202,13 @@ async function handleForeignTransaction(
   if (row !== undefined && ours !== undefined) {
     const isCancel = ours.kind === 'cancel'
     await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id: row.id, hash, isCancel })])
-    await settleOperations(db, app, chain, block, logged(new Map([[hash, foreign.receipt]]), [hash]))
+    await settleOperations(
+      db,
+      app,
+      chain,
+      block,
+      logged(new Map([[hash, foreign.receipt]]), [hash], () => isCancel),
+    )
   } else if (row !== undefined) {
     await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
     await stop(db, app, chain, foreign)

@@ -197,9 +197,16 @@ test('what is counted of those in one transaction is together no less than its f
 })
 
 /** What becomes of a transaction that waits while another does what both carry. */
+async function loseCancel(id: string): Promise<void> {
+  const goBack = await remember(world.first.app)
+  await world.cancelOuter(id)
+  await goBack()
+}
+
 for (const [what, key, end] of [
   ['a transaction that carried it for nothing', 'sent', sendAgain],
   ['a cancel of what would have carried it once more', 'cancelled', (id: string) => world.cancelOuter(id)],
+  ['a cancel that the database lost', 'lost-cancel', loseCancel],
 ] as const)
   test(`${what} is counted, however late it is mined`, async () => {
     const writer = await world.poor(`carried-twice-${key}`)
