@@ -269,3 +269,12 @@ test('an operation is not packed again when its deadline is near by the clock of
   })
   assert.equal(await world.countOf(writer), 1n)
 })
+
+test('a write of a process whose clock is slow by more than its ten minutes is done all the same', async () => {
+  const writer = await delegated('slow-clock')
+  world.first.app.now = () => Date.now() - 700_000
+  const { answer } = await add(writer, 2)
+  world.first.app.now = Date.now
+  await world.mine()
+  assert.deepEqual([(await shown(writer, answer.id)).state, await world.countOf(writer)], ['MINED', 3n])
+})

@@ -20,6 +20,7 @@ import { carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { gasContracts } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
+import { networkSeconds } from './network-clock.ts'
 import type { Operation } from './operation.ts'
 import { addedGas, bytesOf } from './operation-gas.ts'
 import { explainLeftOut } from './refused-operation.ts'
@@ -82,7 +83,7 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   const fail = (of: SignedOperation[], error: unknown) => {
     for (const one of of) results.set(one, { kind: 'failed', error })
   }
-  const soon = Math.floor(app.now() / 1_000) + MIN_LIFE_SECONDS
+  const soon = networkSeconds(app, chain) + MIN_LIFE_SECONDS
   const [good, late] = partition(members, ({ operation }) => operation.deadline >= soon)
   fail(late, tooLate())
   try {

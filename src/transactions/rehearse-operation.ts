@@ -10,6 +10,7 @@ import { wireTransaction } from './answer.ts'
 import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
 import type { Intent } from './intent.ts'
+import { networkSeconds } from './network-clock.ts'
 import { outerGas } from './operation-gas.ts'
 import { wireOperation } from './operation-answer.ts'
 import type { Operation } from './operation.ts'
@@ -47,7 +48,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
       space: chain.gasSpace!,
     },
     ...{ sequence: 0, calls, gas, authorizationNonce, requestHash: null },
-    deadline: Math.floor(app.now() / 1_000) + LIFE_SECONDS,
+    deadline: networkSeconds(app, chain) + LIFE_SECONDS,
   }
   await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, token)

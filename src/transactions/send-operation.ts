@@ -22,6 +22,7 @@ import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { networkSeconds } from './network-clock.ts'
 import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
@@ -158,7 +159,7 @@ async function prepareAndBind(
         authorizationNonce,
       },
       sequence: await sequencesOf(app, chain).take(),
-      deadline: Math.floor(app.now() / 1_000) + LIFE_SECONDS,
+      deadline: networkSeconds(app, chain) + LIFE_SECONDS,
       requestHash: key?.requestHash ?? null,
     }
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
@@ -201,7 +202,7 @@ export async function preparePaid(
 async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
   let operation = toOperation(row)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
-  if (operation.deadline < app.now() / 1_000 + MIN_LIFE_SECONDS) throw inFlight()
+  if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
   // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it. Nobody is put back on
   // code that the network has moved away from: such a write is done where its account still has that, or was to get it when it was bound.
   const isOfNow = operation.delegate === contractsOf(write.chain).name
