@@ -15,6 +15,7 @@ export async function readNetwork(db: Db, name: string): Promise<NetworkFacts> {
     backfillProgress: _______,
     sponsors: ____,
     sponsorSpent: _____,
+    owedDelegations: ________,
     ...facts
   } = found
   return facts

@@ -19,6 +19,7 @@ export type NetworkFacts = Omit<
   | 'backfillProgress'
   | 'sponsors'
   | 'sponsorSpent'
+  | 'owedDelegations'
   | 'sponsorPerDay'
   | 'sponsorLow'
   | 'topUpContracts'
@@ -115,6 +116,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
   )
   const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
   const spent = await spentByNetwork(db)
+  const owed = await owedByNetwork(db)
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
@@ -133,6 +135,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     sponsorLow: row.sponsor_low,
     backfillFrom: row.backfill_from,
     sponsorSpent: spent.get(row.chain_id) ?? '0',
+    owedDelegations: owed.get(row.chain_id) ?? 0,
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     native:
@@ -153,6 +156,21 @@ async function spentByNetwork(db: Db): Promise<Map<number, string>> {
       rows.map(async ({ chain_id: chainId }) => [chainId, String(await spentOnNetwork(db, chainId))] as const),
     ),
   )
+}
+
+/**
+ * Accounts that signed by which nonce they delegate, and of which no operation was ever done, by chain id: those of networks where sponsors
+ * carry nothing new. Elsewhere the next write of each brings it, and there may be very many.
+ */
+async function owedByNetwork(db: Db): Promise<Map<number, number>> {
+  const { rows } = await retrying(() =>
+    sql<{ chain_id: number; owed: string | number }>`
+      select o.chain_id, count(distinct o.sender) as owed from operations o join networks n on n.chain_id = o.chain_id and n.gas <> 'sponsor'
+      where o.authorization_nonce is not null and not exists (select 1 from operations done
+        where done.account_id = o.account_id and done.chain_id = o.chain_id and done.state in ('MINED', 'FINALIZED', 'REVERTED'))
+      group by o.chain_id`.execute(db),
+  )
+  return new Map(rows.map(({ chain_id: chainId, owed }) => [Number(chainId), Number(owed)]))
 }
 
 function backfillOf(row: {

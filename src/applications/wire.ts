@@ -242,6 +242,10 @@ export const ListedNetwork = Type.Object(
     sponsors: Type.Integer({
       description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
     }),
+    owedDelegations: Type.Integer({
+      description:
+        'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has. Their next write needs a sponsor, its space and a budget',
+    }),
     readFrom: Nullable(
       Type.String({
         description:
@@ -328,6 +332,7 @@ export const ListedNetwork = Type.Object(
         backfillFrom: null,
         sponsorSpent: '0',
         sponsors: 0,
+        owedDelegations: 0,
         readFrom: 'block receipts',
         native: { fromBlock: 7_900_001, internalFromBlock: 7_900_001, toBlock: 7_912_345 },
         backfill: {

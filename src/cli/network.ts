@@ -139,9 +139,20 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       applications = 0,
       sponsors = 0,
       sponsorSpent = '0',
+      owedDelegations = 0,
     } = before ?? {}
     const past = { backfill, backfillProgress }
-    return { ...wanted, readFrom, native, ...past, applications, sponsors, sponsorSpent, nodes: rpcUrls.length }
+    return {
+      ...wanted,
+      readFrom,
+      native,
+      ...past,
+      applications,
+      sponsors,
+      sponsorSpent,
+      owedDelegations,
+      nodes: rpcUrls.length,
+    }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -289,6 +300,7 @@ function describe(one: DescribedNetwork): string {
     ['Gas', gasOf(one)],
     ...(one.topUpContracts.length === 0 ? [] : [topUpFacts(one)]),
     ...(one.gas === 'self' ? [] : sponsorFacts(one)),
+    ...(one.owedDelegations === 0 ? [] : [owedFacts(one)]),
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Native currency', nativeOf(one)],
@@ -336,6 +348,11 @@ const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetw
     `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`,
   ],
   ['Sponsor is low', sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`],
+]
+
+const owedFacts = ({ owedDelegations }: DescribedNetwork): [string, string] => [
+  'Owed delegations',
+  `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`,
 ]
 
 function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {

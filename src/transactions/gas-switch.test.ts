@@ -5,6 +5,7 @@ import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -69,6 +70,44 @@ test('who signed an authorization that nothing carried has one more write carrie
   assert.deepEqual([own.tx.from.toLowerCase(), Number(own.tx.nonce)], [writer.address, 1])
   await world.mine()
   assert.deepEqual([await stateOf(writer, own.id), await world.countOf(writer)], ['MINED', 6n])
+})
+
+test('who owes a delegation is counted, and refused as what it is where sponsors are gone: nothing is answered that would wait for good', async () => {
+  const writer = await withCoins('owes')
+  await dies('after-sign-operation', () => add(writer, 1, 'owes'))
+  const owed = async () => (await listNetworks(world.db)).map(({ owedDelegations }) => owedDelegations)
+  const setGas = (gas: string) => world.db.updateTable('networks').set({ gas }).execute()
+  await setGas('sponsor')
+  assert.deepEqual(await owed(), [0])
+  const { chain } = world.first
+  const space = chain.gasSpace!
+  chain.gas = 'self'
+  await setGas('self')
+  try {
+    assert.deepEqual(await owed(), [1])
+    chain.gasSpace = null
+    for (let time = 0; time < 2; time++)
+      await assert.rejects(add(writer, 2), (error: unknown) => {
+        assert.ok(error instanceof AppError && error.code === 'sponsor_empty')
+        return /no space for sponsors any more.*--gas-space/.test(error.message)
+      })
+    const own = await world.db
+      .selectFrom('transactions')
+      .select('id')
+      .where('account_id', '=', writer.accountId)
+      .execute()
+    assert.deepEqual(own, [])
+    // Who never delegated writes as ever, and who did, too.
+    const { answer } = await add(await withCoins('owes-nothing'), 2)
+    assert.equal(answer.operation, undefined)
+    chain.gasSpace = space
+    assert.equal((await add(writer, 2)).answer.gas?.strategy, 'sponsor')
+    await world.mine()
+    assert.deepEqual(await owed(), [0])
+  } finally {
+    chain.gasSpace = space
+    await setGas('sponsor')
+  }
 })
 
 test('the first write of a person whose own write is not mined yet is refused as what it is, and reserves nothing', async () => {

@@ -30,10 +30,10 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
 /**
  * Whether the account signed an authorization that no block has: what it sends itself would wait behind that for good, so its next write is
  * carried, and that with it. Asks the node only where there is one.
+ * @throws sponsor_empty  where the network has no space any more in which it could be
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
 export async function owesDelegation({ db }: App, chain: Chain, account: Hex): Promise<boolean> {
-  if (chain.gasSpace === undefined || chain.gasSpace === null) return false
   const signed = await retrying(() =>
     db
       .selectFrom('operations')
@@ -46,8 +46,14 @@ export async function owesDelegation({ db }: App, chain: Chain, account: Hex): P
   )
   if (signed.length === 0) return false
   const next = await delegationNonce(chain, account)
-  return signed.some(({ nonce }) => nonce === next)
+  if (!signed.some(({ nonce }) => nonce === next)) return false
+  if (chain.gasSpace === undefined || chain.gasSpace === null) throw spaceless(chain)
+  return true
 }
+
+/** What it sent itself would wait behind that nonce for good. */
+const spaceless = ({ name }: Chain): AppError =>
+  new AppError('sponsor_empty', `This account signed a delegation that is in no block: a sponsor has to carry its next write, and the network has no space for sponsors any more. The operator can set it again: chatelaine network set ${name} --gas-space.`, { retryAfter: 3_600 }) // prettier-ignore
 
 /**
  * An account delegates by its next nonce: none that a write of its own has, which is not mined yet.
