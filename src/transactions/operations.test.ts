@@ -323,7 +323,8 @@ test('before a write of a person who has delegated is sent, its gas is all that 
   }
   const asked: string[] = []
   world.first.misbehave((method, _params, next) => {
-    asked.push(method)
+    // The follower looks for blocks meanwhile.
+    if (method !== 'eth_getBlockByNumber') asked.push(method)
     return next()
   })
   try {
