@@ -104,7 +104,7 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
 }
 
 /** This sponsor cannot, another may; nothing is bound. */
-class CannotCarry extends Error {
+export class CannotCarry extends Error {
   readonly told: AppError | null
   constructor(told: AppError | null) {
     super()
@@ -283,8 +283,8 @@ const delegatedHere = slot('accounts whose delegation no other sponsor can lose'
   return known
 })
 
-/** What is wrong with a sponsor is not the person's. */
-function explain(error: unknown): unknown {
+/** What is wrong with a sponsor is not the person's. @param error  what binding or signing for a sponsor throws */
+export function explain(error: unknown): unknown {
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
   if (!(error instanceof AppError)) return error
   const { code } = error
