@@ -17,6 +17,7 @@ import type { UnsignedTransaction } from './transaction.ts'
 import {
   MAX_OPERATION_CALLS,
   type CancelOuterRequest,
+  type CheckOperationRequest,
   type SignOperationRequest,
   type SignOuterRequest,
 } from './wire.ts'
@@ -77,6 +78,22 @@ export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun:
     requestHash: readRequestHash('send', fields.requestHash),
     authorizationNonce: authorizationNonce === undefined ? null : readInteger('authorizationNonce', authorizationNonce, 0), // prettier-ignore
   }
+}
+
+/** By whom an operation would be carried, at most at what price, wei per gas, and for how much in all, wei. */
+export type CarriedOrder = { sponsor: Buffer; price: bigint; wei: bigint }
+
+const CHECK_FIELDS = new Set<string>([...OPERATION_FIELDS, 'carried' satisfies keyof CheckOperationRequest])
+const CARRIED_FIELDS = new Set<string>(['sponsor', 'price', 'wei'] satisfies (keyof CarriedOrder)[])
+
+/** `carried` is null where that is not asked: servers of before do not know it. @throws bad_request  naming the field */
+export function readCheckRequest(request: unknown): { ask: OperationOrder; carried: CarriedOrder | null } {
+  const { carried, ...asked } = readFields(request, CHECK_FIELDS)
+  const ask = readOperationRequest(asked, { isDryRun: true })
+  if (carried === undefined) return { ask, carried: null }
+  const { sponsor, price, wei } = readFields(carried, CARRIED_FIELDS)
+  const sums = { price: readAmount('price', price, UINT256), wei: readAmount('wei', wei, UINT256) }
+  return { ask, carried: { sponsor: readAddress('sponsor', sponsor), ...sums } }
 }
 
 function readCalls(calls: unknown): OperationCall[] {

@@ -9,9 +9,10 @@ import type { Ledger } from './ledger.ts'
 import { askPolicyOfCalls, type PolicyVerdict } from './limits.ts'
 import { spentToText } from './meters.ts'
 import { delegationBytes, operationBytes } from './operation-ledger.ts'
-import { readOperationRequest, type OperationOrder } from './operation-request.ts'
+import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
 import { decide, type Decision, type PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
+import { askCarried } from './sign-outer.ts'
 import { assertNotSuspended, authorise, evidenceOf, factsOf, hex, pass, type Inside } from './sign.ts'
 import {
   MAX_DEADLINE_SECONDS,
@@ -78,10 +79,16 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
   })
 }
 
-/** Verb `checkOperation`: the same checks in the same order. Nothing is signed, written or counted. Errors: those of `signOperation`. */
+/**
+ * Verb `checkOperation`: the same checks in the same order, then those of the transaction that would carry it, where that is asked. Nothing is
+ * signed, written or counted. Errors: those of `signOperation`, then those of `signOuter`.
+ */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
-  const asked = await examine(inside, readOperationRequest(request, { isDryRun: true }))
-  const { held, verdict } = judgeNow(inside, asked, inside.now())
+  const { ask, carried } = readCheckRequest(request)
+  const asked = await examine(inside, ask)
+  const at = inside.now()
+  const { held, verdict } = judgeNow(inside, asked, at)
+  if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: asked.account.userId }, at)
   if (held !== null) return { rule: held.rule, stored: true }
   const { rule = asked.rule, limits } = verdict
   return { rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }

@@ -1,11 +1,12 @@
 import type { SignedAuthorization } from '../gas/authorization.ts'
 import { isDelegate } from '../gas/addresses.ts'
+import type { GasOperation } from '../gas/operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../gas/transaction.ts'
 import { askGas } from './gas-limits.ts'
 import { judge } from './judge.ts'
 import { spentToText } from './meters.ts'
 import type { CarriedOperation } from './operation-ledger.ts'
-import { readOuterRequest, type OuterOrder } from './operation-request.ts'
+import { readOuterRequest, type CarriedOrder, type OuterOrder } from './operation-request.ts'
 import { decide, decideReplacement } from './policy.ts'
 import { OUTER } from './record.ts'
 import { Refusal } from './refusal.ts'
@@ -49,8 +50,28 @@ export async function signOuter(inside: Inside, request: unknown): Promise<Signe
   })
 }
 
+/**
+ * What a sponsor's transaction with an operation alone would be refused for now. Nothing is charged.
+ * @param carried  `userId`: whose operation it is
+ * @throws as `signOuter`, but for what the ledger says of a nonce
+ */
+export function askCarried(
+  inside: Inside,
+  carried: CarriedOrder & { operation: GasOperation; userId: string },
+  at: number,
+): void {
+  const { sponsor: from, price, wei, operation, userId } = carried
+  const { chainId, dispatcher, gasLimit } = operation
+  // Of its gas and fees the rules look at the product alone.
+  const fees = { type: 'eip1559', maxFeePerGas: wei, maxPriorityFeePerGas: 0n } as const
+  const tx = { chainId, from, nonce: 0, to: dispatcher, value: 0n, data: Buffer.alloc(0), gas: 1n, fees }
+  const sponsor = examine(inside, { tx })
+  inside.assertUnattended()
+  askGas(inside, { chainId, sponsor, wei, price, operations: [{ userId, gasLimit }] }, at)
+}
+
 /** What does not depend on the ledger. @returns the sponsor's account */
-function examine({ keys, limits, freezes }: Inside, { tx }: OuterOrder): KeptAccount {
+function examine({ keys, limits, freezes }: Inside, { tx }: Pick<OuterOrder, 'tx'>): KeptAccount {
   const account = keys.ofAddress(tx.from)
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   if (!isSponsor(account.userId)) throw new Refusal('forbidden_user', 'Only a sponsor sends operations.')

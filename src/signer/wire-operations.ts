@@ -55,8 +55,14 @@ export type SignedOperationText = {
   stored: boolean
 }
 
-/** `checkOperation`: without a sequence the id is not looked at. */
-export type CheckOperationRequest = Omit<SignOperationRequest, 'sequence'> & { sequence?: string }
+/** `checkOperation`: without a sequence the id is not looked at. `carried`: refused, too, is what `signOuter` would be, with it alone; absent: that is not asked. */
+export type CheckOperationRequest = Omit<SignOperationRequest, 'sequence'> & {
+  sequence?: string
+  carried?: CarriedText
+}
+
+/** By which sponsor's account, at which highest price, wei per gas, and what its whole transaction costs at most, wei; decimal digits. */
+type CarriedText = { sponsor: Hex; price: string; wei: string }
 
 /**
  * A transaction of a sponsor to the dispatcher, value 0. No token: every operation and authorization in it is one that the ledger

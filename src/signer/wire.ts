@@ -85,7 +85,7 @@ export type Verbs = {
   check: { request: SignRequest; answer: Checked }
   /** An operation of the person's account, and with `authorizationNonce` its delegation. Charged once, at no fees. */
   signOperation: { request: operations.SignOperationRequest; answer: operations.SignedOperationText }
-  /** The same checks as `signOperation`; signs, writes and counts nothing. */
+  /** The same checks as `signOperation`, and with `carried` those of the sponsor’s limits; signs, writes and counts nothing. */
   checkOperation: { request: operations.CheckOperationRequest; answer: Omit<Checked, 'kind'> }
   /** A sponsor's transaction with operations that this signer has signed. A cancel of its nonce is `sign` with kind `cancel`. */
   signOuter: { request: operations.SignOuterRequest; answer: Signed }

@@ -31,7 +31,7 @@ export function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
 }
 
 /**
- * What an account had at the newest block that we know, or has now where that is less than it needs: coins may have come since.
+ * What an account had at the newest block that we know, or has now where that is less than it needs: funds may have come since.
  * @param needed  wei
  * @throws RpcError, RpcUnavailable
  */

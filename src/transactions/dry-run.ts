@@ -29,13 +29,19 @@ import type { DryRunAnswer } from './write-wire.ts'
 /**
  * A write up to, but not including, its nonce: nothing is stored, signed or sent.
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, policy_denied and what else the signer
- *         refuses a token for, chain_unavailable, chain_timeout, signer_unavailable
+ *         refuses a token for, gas_budget_exhausted, sponsor_empty, chain_unavailable, chain_timeout, signer_unavailable
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
   if (await isCarried(app, chain, caller.address, intent.to)) return rehearseOperation(app, caller, [intent])
   const from = caller.address
-  const { terms } = await strategyFor(chain, intent.to).prepare({ app, chain, caller, intent })
+  const { terms } = await strategyFor(chain, intent.to).prepare({
+    ...{ app, chain, caller, intent },
+    rehearsing: {
+      check: (of) => checkWrite(app, chain, caller, { intent, terms: of }),
+      checkTransfer: (sponsor, transfer) => checkWrite(app, chain, sponsor, transfer),
+    },
+  })
   const [returned, { nonce, rule, limits }] = await Promise.all([
     call(chain, from, intent),
     checkWrite(app, chain, caller, { intent, terms }),

@@ -8,7 +8,7 @@ import type { Hex } from '../ids.ts'
 import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
 import { reservedFor, type Fund } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
-import { rehearsedFund, topUpFund, type TopUpTools } from './top-up.ts'
+import { rehearsedFund, topUpFund, type TopUpRehearsal, type TopUpTools } from './top-up.ts'
 import type { UsedUp } from './cancel-gas.ts'
 import { delegateOf } from './delegation.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
@@ -29,7 +29,7 @@ export type GasStrategy = {
    * @throws what sending a write throws
    */
   relieve: (
-    asked: Omit<Preparing, 'intent' | 'sending'> & Pick<TopUpTools, 'send' | 'to'> & { more: Terms },
+    asked: Omit<Preparing, 'intent' | 'sending' | 'rehearsing'> & Pick<TopUpTools, 'send' | 'to'> & { more: Terms },
   ) => Promise<void>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
@@ -50,6 +50,8 @@ type Preparing = {
   intent: Intent
   /** absent in a rehearsal, which sends nothing */
   sending?: Pick<TopUpTools, 'send' | 'check' | 'refuseIfSent'>
+  /** in a rehearsal: what the signer says; absent where it is not asked */
+  rehearsing?: Pick<TopUpRehearsal, 'check' | 'checkTransfer'>
 }
 
 /** An intent as it would be bound. */
@@ -138,22 +140,18 @@ function faucetOf(chain: Chain, address: Hex): Fund | null {
   }
 }
 
+const UNASKED: NonNullable<Preparing['rehearsing']> = { check: async () => {}, checkTransfer: async () => {} }
+
 /** The user's account pays, and a sponsor sends it what it lacks for gas first. */
 const topup: GasStrategy = {
   ...self,
   name: 'topup',
-  prepare: ({ app, chain, caller, intent, sending }) =>
-    prepareFromAccount(
-      chain,
-      caller.address,
-      intent,
-      sending === undefined
-        ? rehearsedFund({ app, chain, caller, to: intent.to })
-        : topUpFund({
-            ...{ app, chain, caller, to: intent.to, ...sending },
-            prepare: transferFrom(chain),
-          }),
-    ),
+  prepare: ({ app, chain, caller, intent, sending, rehearsing = UNASKED }) => {
+    const tools = { app, chain, caller, to: intent.to, prepare: transferFrom(chain) }
+    const fund =
+      sending === undefined ? rehearsedFund({ ...tools, ...rehearsing }) : topUpFund({ ...tools, ...sending })
+    return prepareFromAccount(chain, caller.address, intent, fund)
+  },
   relieve: async ({ app, chain, caller, send, more, to }) => {
     const fund = topUpFund({
       ...{ app, chain, caller, send, to },

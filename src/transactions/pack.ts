@@ -105,7 +105,7 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
 }
 
 /** This sponsor cannot, another may; nothing is bound. `isTooDear`: it might if there were less of it. */
-class CannotCarry extends Error {
+export class CannotCarry extends Error {
   readonly told: AppError | null
   readonly isTooDear: boolean
   constructor(told: AppError | null, { isTooDear = false }: { isTooDear?: boolean } = {}) {
@@ -328,8 +328,8 @@ const delegatedHere = slot('accounts whose delegation no other sponsor can lose'
   return known
 })
 
-/** What is wrong with a sponsor is not the person's. */
-function explain(error: unknown): unknown {
+/** What is wrong with a sponsor is not the person's. @param error  what binding or signing for a sponsor throws */
+export function explain(error: unknown): unknown {
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
   if (!(error instanceof AppError)) return error
   const { code } = error

@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { notSigned } from './bind.ts'
-import { secondsUntil } from './top-up.ts'
+import { secondsUntil } from './refused-top-up.ts'
 
 /**
  * Why the signer leaves an operation out of a transaction, as what its person can do about it. It has only the words of the signer.

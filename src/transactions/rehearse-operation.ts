@@ -2,11 +2,18 @@ import { randomUUID } from 'node:crypto'
 import { bigNumber } from '../abi/bignumber.ts'
 import type { App } from '../app.ts'
 import { highestPrice } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
+import type { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import type { CheckOperationRequest } from '../signer/wire.ts'
 import { toHex } from '../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
+import { balanceFor } from './balances.ts'
+import { carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
 import type { Intent } from './intent.ts'
@@ -14,8 +21,9 @@ import { networkSeconds } from './network-clock.ts'
 import { outerGas } from './operation-gas.ts'
 import { wireOperation } from './operation-answer.ts'
 import type { Operation } from './operation.ts'
+import { CannotCarry, explain } from './pack.ts'
 import { callOperation } from './prepare-operation.ts'
-import { explainRefusal } from './refused-operation.ts'
+import { explainLeftOut, explainRefusal } from './refused-operation.ts'
 import { preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
 
@@ -30,12 +38,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   const chain = chainOf(app, caller)
   refuseApart(chain, intents)
   const { accountId, clientId, address: from, token } = caller
-  const { delegate, calls, gas, fees, authorizationNonce, charged, payer } = await preparePaid(
-    app,
-    chain,
-    from,
-    intents,
-  )
+  const { delegate, calls, gas, fees, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   const price = highestPrice(fees)
   const operation: Operation = {
     ...{
@@ -52,12 +55,13 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   }
   await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, token)
-  const [returned, { rule, limits }] = await Promise.all([
-    callOperation(chain, from, intents, payer),
-    app.signer.checkOperation(request).catch((error: unknown) => {
-      throw explainRefusal(error)
-    }),
-  ])
+  const total = outerGas([operation])
+  // In the order of a write: what the person signs, then who sends it.
+  const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
+    throw explainRefusal(error)
+  })
+  const payer = await findPayer(app, chain, request, { price, wei: total * price })
+  const returned = await callOperation(chain, from, intents, payer)
   const outer = {
     chainId: chain.chainId,
     nonce: 0,
@@ -65,7 +69,6 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     data: '0x' as Hex,
     value: 0n,
   }
-  const total = outerGas([operation])
   return {
     status: 'SUCCESS',
     explorerUrl: chain.explorer.address(toHex(calls[0]!.to)),
@@ -75,4 +78,37 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     ...{ gas: bigNumber(total), fee: bigNumber(total * price), rule },
     ...(limits === undefined ? {} : { limits }),
   }
+}
+
+/**
+ * The first sponsor with so much that the signer would let carry it, by its limits as they are now.
+ * @throws gas_budget_exhausted, sponsor_empty, and what else `carry` fails with for the signer
+ */
+async function findPayer(
+  app: App,
+  chain: Chain,
+  request: CheckOperationRequest,
+  { price, wei }: { price: bigint; wei: bigint },
+): Promise<Hex> {
+  let told: AppError | null = null
+  for (const { address: sponsor } of inTurn(await carriersOf(app, chain), request.from)) {
+    if ((await balanceFor(chain, sponsor, wei).catch(refuse)) < wei) continue
+    try {
+      await app.signer.checkOperation({ ...request, carried: { sponsor, price: String(price), wei: String(wei) } })
+      return sponsor
+    } catch (error) {
+      const explained = explainUncarried(error, app.now)
+      if (!(explained instanceof CannotCarry)) throw explainRefusal(explained)
+      told ??= explained.told
+    }
+  }
+  throw told ?? noCarrier(app, chain)
+}
+
+/** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
+const explainUncarried = (error: unknown, now: () => number): unknown =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, now) : explain(error)
+
+function refuse(error: unknown): never {
+  throw mapChainError(error)
 }

@@ -184,7 +184,7 @@ export async function preparePaid(
   chain: Chain,
   from: Hex,
   intents: readonly Intent[],
-): Promise<PreparedOperation & { charged: bigint; payer: Hex }> {
+): Promise<PreparedOperation & { charged: bigint }> {
   const carriers = inTurn(await carriersOf(app, chain), from)
   const [prepared] = await Promise.all([
     prepareOperation(chain, from, intents, carriers[0]!.address),
@@ -193,9 +193,8 @@ export async function preparePaid(
   ])
   if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
   const charged = aloneGas(prepared) * highestPrice(prepared.fees)
-  const payer = await payerOf(chain, carriers, charged)
-  if (payer === null) throw noCarrier(app, chain)
-  return { ...prepared, charged, payer: payer.address }
+  if ((await payerOf(chain, carriers, charged)) === null) throw noCarrier(app, chain)
+  return { ...prepared, charged }
 }
 
 /** A repeat finishes what a request before it left bound. */

@@ -10,7 +10,6 @@ import { deadline, standAside } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import { SignerRefused } from '../signer/client.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -29,6 +28,7 @@ import {
 import type { Intent, Terms } from './intent.ts'
 import { lastUse, type IdempotencyKey } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
+import { explainSponsor, secondsUntil, Unable } from './refused-top-up.ts'
 import { scopeOf, settleBy } from './settle-top-ups.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
 
@@ -63,6 +63,12 @@ export type TopUpTools = {
   refuseIfSent: () => Promise<void>
   /** How a plain transfer from a sponsor is prepared. */
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
+}
+
+/** What a rehearsal of a top-up needs: nothing that sends. */
+export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' | 'prepare' | 'check'> & {
+  /** what the signer would refuse the transfer of a sponsor for. @throws what the signer throws */
+  checkTransfer: (from: Caller, transfer: { intent: Intent; terms: Terms }) => Promise<unknown>
 }
 
 /** top-ups of one person that a write waits for: its own, and those of their other writes before it */
@@ -130,9 +136,9 @@ async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
   return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, blockNumber: blockNumber ?? 0 }
 }
 
-/** Whether a top-up would be sent, for a dry run: nothing is. @throws gas_budget_exhausted, sponsor_empty */
+/** Whether a top-up would be sent, for a dry run: nothing is. @throws as `topUpFund`, but for what is under way */
 export const rehearsedFund =
-  (tools: Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to'>): Fund =>
+  (tools: TopUpRehearsal): Fund =>
   async (shortage) => {
     const { app, chain, caller } = tools
     const budget = allowedTo(app, caller.clientId).sponsor
@@ -140,14 +146,14 @@ export const rehearsedFund =
     if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     const { funds, lacks } = await missing(tools, shortage, budget)
     if (lacks === 0n) return funds
-    const charged = lacks + marginOf(shortage.terms)
-    const { chainId } = chain
-    const { clientId, accountId } = caller
-    const perNetwork = await readNetworkBudget(app.db, chainId)
-    const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
-    if (exhausted !== null) throw exhaustedError(app, exhausted)
-    if ((await sponsorsOf(app.db, chain.chainId)).length === 0) throw empty(app, chain)
-    return { ...funds, available: funds.available + charged }
+    const wei = lacks + marginOf(shortage.terms)
+    const { key, sent } = await nextOf(app, chain, caller)
+    // One that is under way is not sent again: a write waits for it.
+    if (sent === null) {
+      await tools.check(shortage.terms)
+      await byFirstAble(tools, key, (sponsor) => rehearseSend(tools, sponsor, wei, budget))
+    }
+    return { ...funds, available: funds.available + wei }
   }
 
 const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
@@ -222,21 +228,35 @@ async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
  * @returns the id of its transaction; null while another request is at work on it, or was
  */
 async function begin(tools: TopUpTools, topUp: Order, budget: SponsorBudget): Promise<string | null> {
-  const { app, chain } = tools
+  try {
+    return await byFirstAble(tools, topUp, (sponsor) =>
+      send(tools, { ...topUp, sponsorId: sponsor.accountId }, sponsor, budget),
+    )
+  } catch (error) {
+    if (error instanceof SettledMeanwhile || isBusy(error)) return null
+    throw error
+  }
+}
+
+type Order = Omit<TopUp, 'sponsorId'>
+
+/** The next sponsor is tried where one is unable. @throws sponsor_empty, or what the first of them is told for; what `work` throws else */
+async function byFirstAble<T>(
+  { app, chain }: Pick<TopUpTools, 'app' | 'chain'>,
+  key: Pick<TopUp, 'accountId' | 'ordinal'>,
+  work: (sponsor: Sponsor) => Promise<T>,
+): Promise<T> {
   let told: AppError | null = null
-  for (const sponsor of inTurn(await sponsorsOf(app.db, chain.chainId), topUp)) {
+  for (const sponsor of inTurn(await sponsorsOf(app.db, chain.chainId), key)) {
     try {
-      return await send(tools, { ...topUp, sponsorId: sponsor.accountId }, sponsor, budget)
+      return await work(sponsor)
     } catch (error) {
-      if (error instanceof SettledMeanwhile || isBusy(error)) return null
       if (!(error instanceof Unable)) throw error
       told ??= error.told
     }
   }
   throw told ?? empty(app, chain)
 }
-
-type Order = Omit<TopUp, 'sponsorId'>
 
 function inTurn(sponsors: Sponsor[], { accountId, ordinal }: Pick<TopUp, 'accountId' | 'ordinal'>): Sponsor[] {
   const digest = createHash('sha256').update(`${accountId} ${ordinal}`).digest()
@@ -245,15 +265,6 @@ function inTurn(sponsors: Sponsor[], { accountId, ordinal }: Pick<TopUp, 'accoun
 }
 
 class SettledMeanwhile extends Error {}
-/** This sponsor cannot send it, another may; nothing is bound. */
-class Unable extends Error {
-  /** for when no other can; null: sponsor_empty */
-  readonly told: AppError | null
-  constructor(told: AppError | null) {
-    super()
-    this.told = told
-  }
-}
 const isBusy = (error: unknown): boolean => error instanceof AppError && error.code === 'idempotency_in_flight'
 
 /**
@@ -263,7 +274,7 @@ const isBusy = (error: unknown): boolean => error instanceof AppError && error.c
  */
 async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: SponsorBudget): Promise<string> {
   const { app, chain, caller } = tools
-  const intent: Intent = { to: caller.address, data: '0x', value: topUp.wei, abi: '', fn: null, errors: [] }
+  const intent = transferTo(caller, topUp.wei)
   let isCounted = false
   const prepare = async (check: (terms: Terms) => Promise<unknown>): Promise<PreparedWrite> => {
     const prepared = await tools.prepare(sponsor.address, intent)
@@ -280,7 +291,7 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   }
   try {
     const key = { scope: scopeOf(topUp), requestHash: REQUEST_HASH }
-    const from = { ...caller, accountId: sponsor.accountId, address: sponsor.address }
+    const from = asSponsor(caller, sponsor)
     const { id, isReplay } = await tools.send(app, { chain, caller: from, intent, key, prepare })
     // Sent before: also where the database has lost that it was, and has its transaction from the ledger.
     if (!isCounted) await retrying(() => app.db.transaction().execute((work) => restoreTopUp(work, topUp, id)))
@@ -290,7 +301,35 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
     return id
   } catch (error) {
-    throw explain(error)
+    throw explainSponsor(error)
+  }
+}
+
+const transferTo = ({ address }: Caller, value: bigint): Intent => ({
+  ...{ to: address, data: '0x', value, abi: '', fn: null, errors: [] },
+})
+
+/** With the person's token, which says whose account a sponsor may send funds to. */
+const asSponsor = (caller: Caller, { accountId, address }: Sponsor): Caller => ({ ...caller, accountId, address })
+
+/** What `send` does before it counts anything, and whether that would be counted. @throws Unable, gas_budget_exhausted */
+async function rehearseSend(
+  { app, caller, prepare, checkTransfer }: TopUpRehearsal,
+  sponsor: Sponsor,
+  wei: bigint,
+  budget: SponsorBudget,
+): Promise<void> {
+  const intent = transferTo(caller, wei)
+  try {
+    const { terms } = await prepare(sponsor.address, intent)
+    await checkTransfer(asSponsor(caller, sponsor), { intent, terms })
+    const { chainId, clientId, accountId } = caller
+    const limits = { ...budget, perNetwork: await readNetworkBudget(app.db, chainId) }
+    const charged = wei + feeOf(terms)
+    const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, limits)
+    if (exhausted !== null) throw exhaustedError(app, exhausted)
+  } catch (error) {
+    throw explainSponsor(error)
   }
 }
 
@@ -328,10 +367,6 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
   return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
 }
 
-/** Where nothing resets it an operator may change it: not to be asked about each second. */
-export const secondsUntil = (resetsAt: string | null, now: () => number): number =>
-  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
-
 export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
   telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
   const until = resetsAt === null ? null : resetsAt.toISOString()
@@ -343,27 +378,4 @@ export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhaus
     resetsAt: until,
     retryAfter: secondsUntil(until, now),
   })
-}
-
-/** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
-function explain(error: unknown): unknown {
-  // A signer that was restored may have lost its key.
-  if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
-  if (!(error instanceof AppError)) return error
-  const { code, message } = error
-  if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
-  if (code === 'too_many_pending' || code === 'account_stopped')
-    return new Unable(
-      new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
-    )
-  if (code !== 'policy_denied') return error
-  if (message.includes('The rule top-up-off '))
-    return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
-  if (!message.includes('The rule top-up-per-')) return error
-  const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
-  const exhausted = new AppError('gas_budget_exhausted', message, {
-    ...{ resetsAt, cause: error },
-    retryAfter: secondsUntil(resetsAt, Date.now),
-  })
-  return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
 }

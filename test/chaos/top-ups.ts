@@ -107,7 +107,9 @@ export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): 
     const needed = transactions.filter(({ from, block }) => from === address && block.number > world.firstBlock).length
     const ended = writes.filter(({ account, hash }) => account.address === address && hash === null).length
     if (own.length > needed + ended)
-      problems.push(`${address} was sent ${own.length} for ${needed} transactions and ${ended} writes that were not sent`)
+      problems.push(
+        `${address} was sent ${own.length} for ${needed} transactions and ${ended} writes that were not sent`,
+      )
   }
   const counted = spent.filter(({ account_id: id }) => /^[0-]+$/.test(id)).reduce((sum, { wei }) => sum + BigInt(wei), 0n) // prettier-ignore
   const paid = sent.reduce((sum, { value }) => sum + value, 0n)

@@ -1,0 +1,39 @@
+import { AppError } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
+
+/** This sponsor cannot send it, another may; nothing is bound. */
+export class Unable extends Error {
+  /** for when no other can; null: sponsor_empty */
+  readonly told: AppError | null
+  constructor(told: AppError | null) {
+    super()
+    this.told = told
+  }
+}
+
+/** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
+export function explainSponsor(error: unknown): unknown {
+  // A signer that was restored may have lost its key.
+  if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
+  if (!(error instanceof AppError)) return error
+  const { code, message } = error
+  if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
+  if (code === 'too_many_pending' || code === 'account_stopped')
+    return new Unable(
+      new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
+    )
+  if (code !== 'policy_denied') return error
+  if (message.includes('The rule top-up-off '))
+    return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
+  if (!message.includes('The rule top-up-per-')) return error
+  const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+  const exhausted = new AppError('gas_budget_exhausted', message, {
+    ...{ resetsAt, cause: error },
+    retryAfter: secondsUntil(resetsAt, Date.now),
+  })
+  return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
+}
+
+/** Where nothing resets it an operator may change it: not to be asked about each second. */
+export const secondsUntil = (resetsAt: string | null, now: () => number): number =>
+  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
