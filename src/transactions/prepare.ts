@@ -50,7 +50,7 @@ function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
 }
 
 /** What others pay of gas, at most so much, and what is left beside the value. @param needed  gas units */
-export function paidOf(
+function paidOf(
   { value, terms: { gas, fees } }: { value: bigint; terms: Terms },
   needed: bigint,
 ): { value: bigint; terms: Terms } {

@@ -203,7 +203,7 @@ test('what was lost counts in its budgets as soon as the ledger is replayed, and
 })
 
 test('what was signed and never carried counts at the price of now: its key has it sent', async () => {
-  const { first, db } = world
+  const { first } = world
   const clientId = 'uncarried-budget'
   const writer = await limited(clientId)
   const goBack = await remember(world)
