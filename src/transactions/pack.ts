@@ -17,6 +17,7 @@ import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { balanceFor, balanceThisBlock } from './balances.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { knownDataGas } from './data-gas.ts'
 import { gasContracts } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
@@ -47,10 +48,10 @@ export const MIN_LIFE_SECONDS = 30
 const SPONSOR_CLIENT = 'sponsor'
 
 /** What part of a transaction an operation takes, of gas or of bytes. */
-const partOf = (operation: Operation): number =>
-  Math.ceil(
-    WHOLE * Math.max(Number(addedGas(operation)) / Number(MAX_PACKED_GAS), bytesOf(operation) / MAX_PACKED_BYTES),
-  )
+const partOf = (chain: Chain, operation: Operation): number => {
+  const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
+  return Math.ceil(WHOLE * Math.max(gas / Number(MAX_PACKED_GAS), bytesOf(operation) / MAX_PACKED_BYTES))
+}
 
 /**
  * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
@@ -72,7 +73,7 @@ const underWayOf = oncePer('operations that are being packed', () => new Map<str
 const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
     { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
-    ({ operation }) => partOf(operation),
+    ({ operation }) => partOf(chain, operation),
     (members: SignedOperation[]) => carryGroup(app, chain, members),
   ),
 )

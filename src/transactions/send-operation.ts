@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import { highestPrice } from '../chain/fees.ts'
 import { gasChoiceOf, type Chain } from '../chain/network.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
@@ -14,6 +15,7 @@ import { balanceThisBlock } from './balances.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
 import { carriersOf, inTurn, noCarrier, payerOf } from './carriers.ts'
 import { between } from './crash-points.ts'
+import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
@@ -190,9 +192,13 @@ export async function preparePaid(
     prepareOperation(chain, from, intents, carriers[0]!.address),
     // Leaves with what is asked for that, and is known by the time that it is looked at.
     balanceThisBlock(chain, carriers[0]!.address).catch(() => null),
+    dataGas(chain, { calls: [] }).catch(() => null),
   ])
   if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
-  const charged = aloneGas(prepared) * highestPrice(prepared.fees)
+  const forData = await dataGas(chain, prepared).catch((error: unknown) => {
+    throw mapChainError(error)
+  })
+  const charged = (aloneGas(prepared) + forData) * highestPrice(prepared.fees)
   if ((await payerOf(chain, carriers, charged)) === null) throw noCarrier(app, chain)
   return { ...prepared, charged }
 }

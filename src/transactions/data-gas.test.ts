@@ -1,0 +1,49 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import { fakeChain } from '../../test/fake-chain.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import { quantityOf } from '../ids.ts'
+import { dataGas, knownDataGas } from './data-gas.ts'
+
+const OPERATION = { calls: [{ to: Buffer.alloc(20), value: 0n, data: Buffer.alloc(68) }] }
+/** its header and call, and what is around it */
+const BYTES = BigInt(108 + 24 + 32 + 68 + 400)
+
+function network(answer: () => bigint | Error) {
+  const { chain, asked } = fakeChain({
+    eth_estimateGas: () => {
+      const said = answer()
+      return said instanceof Error ? said : quantityOf(said)
+    },
+  })
+  return { chain, times: () => asked('eth_estimateGas').length, asked }
+}
+
+test('a network that takes no more for data than Ethereum adds nothing, and is asked once', async () => {
+  const { chain, times, asked } = network(() => 21_000n + 512n * 40n)
+  assert.deepEqual(await Promise.all([dataGas(chain, OPERATION), dataGas(chain, OPERATION)]), [0n, 0n])
+  assert.equal(await dataGas(chain, OPERATION), 0n)
+  assert.equal(times(), 1)
+  const [{ data }] = asked('eth_estimateGas')[0] as [{ data: string }]
+  assert.equal(data.length, 2 + 2 * 512)
+  assert.equal(data.match(/00000000/), null)
+})
+
+test('what a network bills as gas for the layer below is reckoned by the byte, rounded up', async () => {
+  const { chain } = network(() => 21_000n + 512n * 40n + 512n * 30n + 1n)
+  assert.equal(knownDataGas(chain, OPERATION), 0n)
+  assert.equal(await dataGas(chain, OPERATION), 31n * BYTES)
+  assert.equal(knownDataGas(chain, OPERATION), 31n * BYTES)
+  assert.equal(await dataGas(chain, { calls: [] }), 31n * (108n + 400n))
+})
+
+test('a node that refuses to say adds nothing; one that is away is asked again by the next', async () => {
+  const refusing = network(() => new RpcError(-32_000, 'no estimates here', undefined))
+  assert.equal(await dataGas(refusing.chain, OPERATION), 0n)
+  let said: bigint | Error = new RpcUnavailable('away', { timedOut: false })
+  const { chain, times } = network(() => said)
+  await assert.rejects(dataGas(chain, OPERATION), RpcUnavailable)
+  said = 21_000n + 512n * 50n
+  assert.equal(await dataGas(chain, OPERATION), 10n * BYTES)
+  assert.equal(times(), 2)
+})

@@ -1,0 +1,69 @@
+import type { Chain } from '../chain/network.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { keccak } from '../keccak.ts'
+import { slot } from '../state.ts'
+import { toHex } from '../store/bytes.ts'
+import { readGas } from './limits.ts'
+import { bytesOf } from './operation-gas.ts'
+import type { Operation } from './operation.ts'
+
+/** milliseconds for which what a network takes for data is believed; longer it is used while it is asked again */
+const BELIEVED_MS = 60_000
+/** bytes of a transaction around an operation: signature, authorization, the dispatcher's own */
+const AROUND = 400
+const BYTES = 512
+/** What Ethereum takes for a transaction, and for a byte at most (EIP-7623). gas units */
+const [TRANSACTION, BYTE] = [21_000n, 40n]
+/** Addresses that nobody has. */
+const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
+/** Bytes that nothing makes shorter. */
+const DATA: Hex = toHex(
+  Buffer.concat(Array.from({ length: BYTES / 32 }, (_, index) => keccak(Buffer.from(`data ${index}`)))),
+)
+
+const known = slot('gas that a network takes for data', (_chain: Chain) => ({
+  perByte: null as bigint | null,
+  asked: null as Promise<bigint> | null,
+  at: Number.NEGATIVE_INFINITY,
+}))
+
+/**
+ * Gas units that a network takes for an operation's bytes beyond what Ethereum does: roll-ups of Arbitrum's kind bill the layer below as gas.
+ * Asked once a minute, and waited for only the first time.
+ * @throws RpcUnavailable
+ */
+export async function dataGas(chain: Chain, operation: Pick<Operation, 'calls'>): Promise<bigint> {
+  const state = known.of(chain)
+  if (state.asked === null && performance.now() - state.at > BELIEVED_MS) {
+    state.asked = ask(chain)
+      .then((perByte) => {
+        Object.assign(state, { perByte, at: performance.now() })
+        return perByte
+      })
+      .finally(() => {
+        state.asked = null
+      })
+    state.asked.catch(() => {})
+  }
+  const perByte = state.perByte ?? (await state.asked!)
+  return perByte * bytesFor(operation)
+}
+
+/** The same as far as it is known. */
+export const knownDataGas = (chain: Chain, operation: Pick<Operation, 'calls'>): bigint =>
+  (known.of(chain).perByte ?? 0n) * bytesFor(operation)
+
+const bytesFor = (operation: Pick<Operation, 'calls'>): bigint => BigInt(bytesOf(operation) + AROUND)
+
+async function ask({ rpc }: Chain): Promise<bigint> {
+  try {
+    const taken = readGas(await rpc.call('eth_estimateGas', [{ from: OTHER, to: SOMEONE, data: DATA }, 'latest']))
+    const more = taken - TRANSACTION - BYTE * BigInt(BYTES)
+    return more <= 0n ? 0n : (more + BigInt(BYTES) - 1n) / BigInt(BYTES)
+  } catch (error) {
+    // It answers, and will not say: each transaction is asked for before it is sent.
+    if (error instanceof RpcError) return 0n
+    throw error
+  }
+}
