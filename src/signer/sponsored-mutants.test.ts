@@ -58,7 +58,7 @@ const MUTANTS: SourceMutant[] = [
   ['cancels of a sponsor’s nonces cost no hour anything', 'cancel-outer.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
   ['any transaction of nothing is a cancel', 'judge.ts', "ask.kind === 'cancel' && ask.isOfOuter !== true &&", "ask.kind === 'cancel' && ask.isOfOuter === true &&", 'judge', 'a cancel outbids'], // prettier-ignore
-  ['nothing that needs no token waits for the first list', 'sign-outer.ts', '  inside.assertUnattended()\n', '', 'gas-limits', 'waits for the first list'], // prettier-ignore
+  ['nothing that needs no token waits for the first list', 'sign-outer.ts', '  inside.assertUnattended()\n  const operations', '  const operations', 'gas-limits', 'waits for the first list'], // prettier-ignore
 
   [
     'operations cost a sponsor nothing',
