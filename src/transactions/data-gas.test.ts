@@ -1,9 +1,13 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { fakeChain } from '../../test/fake-chain.ts'
+import { sponsored } from '../../test/sponsored.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { quantityOf } from '../ids.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { dataGas, knownDataGas } from './data-gas.ts'
+import { aloneGas } from './operation-gas.ts'
+import { toOperation } from './operation.ts'
 
 const OPERATION = { calls: [{ to: Buffer.alloc(20), value: 0n, data: Buffer.alloc(68) }] }
 /** its header and call, and what is around it */
@@ -46,4 +50,23 @@ test('a node that refuses to say adds nothing; one that is away is asked again b
   said = 21_000n + 512n * 50n
   assert.equal(await dataGas(chain, OPERATION), 10n * BYTES)
   assert.equal(times(), 2)
+})
+
+test('what it takes for data is reserved of budgets', async () => {
+  const world = await sponsored()
+  try {
+    world.first.misbehave(async (method, params, next) => {
+      const data = (params[0] as { data?: string } | undefined)?.data
+      return method === 'eth_estimateGas' && data?.length === 2 + 2 * 512 ? quantityOf(21_000n + 512n * 140n) : next()
+    })
+    const { answer } = await world.add(world.first, await world.poor('data-gas'))
+    const row = await world.db.selectFrom('operations').selectAll().where('id', '=', answer.id).executeTakeFirstOrThrow() // prettier-ignore
+    const operation = toOperation(row)
+    const bytes = BigInt(108 + 24 + 32 + operation.calls[0]!.data.length + 400)
+    const price = BigInt(answer.tx.maxFeePerGas!.hex)
+    assert.equal(BigInt(row.charged), (aloneGas(operation) + 100n * bytes) * price)
+    assert.equal(await spentOfBudget(world.db, 'demo', row.account_id), BigInt(row.charged))
+  } finally {
+    await world.close()
+  }
 })
