@@ -15,7 +15,6 @@ export async function readNetwork(db: Db, name: string): Promise<NetworkFacts> {
     backfillProgress: _______,
     sponsors: ____,
     sponsorSpent: _____,
-    owedDelegations: ________,
     ...facts
   } = found
   return facts

@@ -87,7 +87,7 @@ export async function checkNetwork(
 const LEFT_ALONE = sql<boolean>`coalesce(greatest(work.lease_until, work.updated_at) < now() - interval '2 minutes', false)`.as('is_left_alone') // prettier-ignore
 
 /** All networks by name, each with how many applications are bound to it. */
-export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
+export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed' | 'owedDelegations'>[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('networks')
@@ -116,7 +116,6 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
   )
   const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
   const spent = await spentByNetwork(db)
-  const owed = await owedByNetwork(db)
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
@@ -135,7 +134,6 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     sponsorLow: row.sponsor_low,
     backfillFrom: row.backfill_from,
     sponsorSpent: spent.get(row.chain_id) ?? '0',
-    owedDelegations: owed.get(row.chain_id) ?? 0,
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     native:
@@ -158,17 +156,27 @@ async function spentByNetwork(db: Db): Promise<Map<number, string>> {
   )
 }
 
+/** The same, with how many accounts of each still owe their delegation: for operators, since it is counted. */
+export async function describeNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
+  const [networks, owed] = await Promise.all([listNetworks(db), owedByNetwork(db)])
+  return networks.map((one) => ({ ...one, owedDelegations: owed.get(one.chainId) ?? 0 }))
+}
+
 /**
- * Accounts that signed by which nonce they delegate, and of which no operation was ever done, by chain id: those of networks where sponsors
+ * Accounts that signed by which nonce they delegate, and whose transactions with that are in no block, by chain id: those of networks where sponsors
  * carry nothing new. Elsewhere the next write of each brings it, and there may be very many.
  */
 async function owedByNetwork(db: Db): Promise<Map<number, number>> {
   const { rows } = await retrying(() =>
     sql<{ chain_id: number; owed: string | number }>`
-      select o.chain_id, count(distinct o.sender) as owed from operations o join networks n on n.chain_id = o.chain_id and n.gas <> 'sponsor'
-      where o.authorization_nonce is not null and not exists (select 1 from operations done
-        where done.account_id = o.account_id and done.chain_id = o.chain_id and done.state in ('MINED', 'FINALIZED', 'REVERTED'))
-      group by o.chain_id`.execute(db),
+      with signed as (
+        select o.chain_id, o.sender, o.authorization_nonce, bool_or(exists (select 1 from carried c join transactions t on t.id = c.transaction_id
+            where c.operation_id = o.id and t.block_number is not null)) as is_there
+        from operations o join networks n on n.chain_id = o.chain_id and n.gas <> 'sponsor'
+        where o.authorization_nonce is not null
+        group by o.chain_id, o.sender, o.authorization_nonce
+      )
+      select chain_id, count(distinct sender) as owed from signed where not is_there group by chain_id`.execute(db),
   )
   return new Map(rows.map(({ chain_id: chainId, owed }) => [Number(chainId), Number(owed)]))
 }

@@ -244,7 +244,7 @@ export const ListedNetwork = Type.Object(
     }),
     owedDelegations: Type.Integer({
       description:
-        'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has. Their next write needs a sponsor, its space and a budget',
+        'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has, at most. Their next write needs a sponsor, its space and a budget',
     }),
     readFrom: Nullable(
       Type.String({

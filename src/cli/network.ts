@@ -6,7 +6,7 @@ import type { OnNode } from '../chain/rpc/pool.ts'
 import {
   bindNetwork,
   explainNetwork,
-  listNetworks,
+  describeNetworks,
   removeNetwork,
   templatesAt,
   type NetworkFacts,
@@ -97,7 +97,7 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
   refuseOfSettings(name)
   const preset = await findPreset(name)
   const added = await alone(settings, async (db) => {
-    const before = (await listNetworks(db)).find((one) => one.name === name)
+    const before = (await describeNetworks(db)).find((one) => one.name === name)
     const nodes = await readNodes(settings.networksFile)
     const rpcUrls = given.rpcUrl === undefined ? (nodes[name] ?? []) : await expand(given.rpcUrl)
     const wanted = choose({

@@ -1,6 +1,6 @@
 import type { IssuerDraft } from '../applications/issuers.ts'
 import { listApplications, readApplication, type Changes, type Draft } from '../applications/manage.ts'
-import { listNetworks } from '../applications/networks.ts'
+import { describeNetworks } from '../applications/networks.ts'
 import { readUsage } from '../applications/usage.ts'
 import type { ApplicationUsage, ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
 import { userInfo } from 'node:os'
@@ -43,7 +43,7 @@ export const registryIn = (db: RootDb): Registry => ({
   read: (clientId) => readApplication(db, clientId),
   usage: (clientId) => readUsage(db, clientId),
   ...operatorActs({ db, readRowKeys }, commandActor()),
-  networks: () => listNetworks(db),
+  networks: () => describeNetworks(db),
 })
 
 /** Every page of a list, one after the other. */

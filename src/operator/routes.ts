@@ -10,7 +10,7 @@ import type { Static } from 'typebox'
 import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
-import { listNetworks } from '../applications/networks.ts'
+import { describeNetworks } from '../applications/networks.ts'
 import type { NetworkChanges } from '../applications/wire.ts'
 import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
@@ -279,7 +279,7 @@ export async function operatorApi(
     )
 
     const networks = async () =>
-      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) }))
+      (await describeNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) }))
 
     /** GET /operator/v1/networks */
     scope.get('/operator/v1/networks', { schema: wire.listNetworks }, networks)

@@ -212,4 +212,4 @@ export async function moveOperation(
 }
 
 /** What an operation is called that was bound and never carried, and never will be: its id is free for another. */
-export const nobodys = () => ({ id: newTransactionId(), request_hash: null })
+export const nobodys = () => ({ id: newTransactionId(), request_hash: null, authorization_nonce: null })

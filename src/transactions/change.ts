@@ -8,7 +8,7 @@ import { findTransaction, readTransaction } from './read.ts'
 import type { Transaction } from './wire.ts'
 import { cancelOperation } from './cancel-operation.ts'
 import { findOperation } from './read-operation.ts'
-import { gasNow } from './prepare.ts'
+import { paidGasNow } from './prepare.ts'
 import { raiseFee, sendCancel } from './replace.ts'
 import { strategyFor } from './gas.ts'
 import { sendForSponsor } from './send.ts'
@@ -57,9 +57,9 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const strategy = strategyFor(chain, bound.to)
   const relieve = async ({ gas, fees }: Terms) => {
     if (strategy.name !== 'topup') return
-    // Its limit may be its caller's own, far above what it takes. Of what would revert now nothing is paid.
-    const needed = (await gasNow(chain, bound)) ?? 0n
-    const more = { gas: needed < gas ? needed : gas, fees }
+    // Its limit may be its caller's own, far above what it takes.
+    const paid = await paidGasNow(chain, bound)
+    const more = { gas: paid < gas ? paid : gas, fees }
     await strategy.relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
   }
   const { sent } = await asked(() => raiseFee(app, chain, bound, { accessToken: caller.token, relieve }))

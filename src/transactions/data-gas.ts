@@ -56,14 +56,15 @@ export const knownDataGas = (chain: Chain, operation: Pick<Operation, 'calls'>):
 
 const bytesFor = (operation: Pick<Operation, 'calls'>): bigint => BigInt(bytesOf(operation) + AROUND)
 
-async function ask({ rpc }: Chain): Promise<bigint> {
+async function ask(chain: Chain): Promise<bigint> {
+  const { rpc } = chain
   try {
     const taken = readGas(await rpc.call('eth_estimateGas', [{ from: OTHER, to: SOMEONE, data: DATA }, 'latest']))
     const more = taken - TRANSACTION - BYTE * BigInt(BYTES)
     return more <= 0n ? 0n : (more + BigInt(BYTES) - 1n) / BigInt(BYTES)
   } catch (error) {
-    // It answers, and will not say: each transaction is asked for before it is sent.
-    if (error instanceof RpcError) return 0n
+    // It answers, and will not say, now or ever: each transaction is asked for before it is sent.
+    if (error instanceof RpcError) return known.of(chain).perByte ?? 0n
     throw error
   }
 }

@@ -38,7 +38,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
   const { terms } = await strategyFor(chain, intent.to).prepare({
     ...{ app, chain, caller, intent },
     rehearsing: {
-      check: (of) => checkWrite(app, chain, caller, { intent, terms: of }),
+      check: (of) => checkWrite(app, chain, caller, { intent, terms: asBound(intent, of) }),
       checkTransfer: (sponsor, transfer) => checkWrite(app, chain, sponsor, transfer),
     },
   })
@@ -73,6 +73,9 @@ async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
     throw revertOf(error, intent) ?? mapChainError(error)
   }
 }
+
+/** With the gas of its caller, of which others may pay a part only. */
+export const asBound = ({ gas }: Intent, terms: Terms): Terms => (gas === undefined ? terms : { ...terms, gas })
 
 /** A write passes by nonces that the ledger knows and our tables have lost, at most so many. */
 const MAX_LOST_NONCES = 64

@@ -5,7 +5,7 @@ import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
-import { listNetworks } from '../applications/networks.ts'
+import { describeNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { readTransaction } from './read.ts'
@@ -75,7 +75,7 @@ test('who signed an authorization that nothing carried has one more write carrie
 test('who owes a delegation is counted, and refused as what it is where sponsors are gone: nothing is answered that would wait for good', async () => {
   const writer = await withCoins('owes')
   await dies('after-sign-operation', () => add(writer, 1, 'owes'))
-  const owed = async () => (await listNetworks(world.db)).map(({ owedDelegations }) => owedDelegations)
+  const owed = async () => (await describeNetworks(world.db)).map(({ owedDelegations }) => owedDelegations)
   const setGas = (gas: string) => world.db.updateTable('networks').set({ gas }).execute()
   await setGas('sponsor')
   assert.deepEqual(await owed(), [0])

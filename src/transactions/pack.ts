@@ -23,7 +23,7 @@ import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
 import { networkSeconds } from './network-clock.ts'
 import type { Operation } from './operation.ts'
-import { addedGas, bytesOf } from './operation-gas.ts'
+import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
 import { explainLeftOut } from './refused-operation.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
@@ -209,6 +209,11 @@ async function bindOuter(
     group.map(({ packed }) => packed),
   )
   const { dispatcher } = gasContracts(delegate)
+  const before = tooDear(app, chain).get(sponsor.address)
+  const isBelieved = before !== undefined && performance.now() < before.until
+  // At the least: before anything is asked for it.
+  const offered = await currentFees(chain).catch(refuseOuter)
+  if (isBelieved && outerGas(operations) * highestPrice(offered) >= before.cost) throw before.error
   const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
   const [authorizations, fees, least] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
@@ -226,8 +231,7 @@ async function bindOuter(
   const cost = gas * highestPrice(fees)
   const available = await balanceFor(chain, sponsor.address, cost).catch(refuseOuter)
   if (available < cost) throw new CannotCarry(null, { isTooDear: true })
-  const before = tooDear(app, chain).get(sponsor.address)
-  if (before !== undefined && cost >= before.cost && performance.now() < before.until) throw before.error
+  if (isBelieved && cost >= before.cost) throw before.error
   try {
     const bound = await outer.bind(app, chain, {
       ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },

@@ -42,36 +42,42 @@ export async function prepareFromAccount(
   return { ...conclude(third, intent), fund: fundOf(fund, third) }
 }
 
-/** For a write that needs so much gas as it was estimated. A limit of its caller's own above that is theirs to hold: nobody would see it again. */
+/** For a write that takes so much gas as it was estimated. A limit of its caller's own above that is theirs to hold: nobody would see it again. */
 function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
   if (fund === null || gas instanceof Error) return fund
-  const needed = limitOf(gas, {})
-  return ({ value, terms }) => fund(terms === null ? { value, terms } : paidOf({ value, terms }, needed))
+  const paid = paidGas(gas)
+  return ({ value, terms }) => fund(terms === null ? { value, terms } : paidOf({ value, terms }, paid))
 }
 
-/** What others pay of gas, at most so much, and what is left beside the value. @param needed  gas units */
+/** Gas units that others pay at most of what is estimated so: a quarter above what it would be given, since estimates go up and down. */
+const paidGas = (estimate: bigint): bigint => (limitOf(estimate, {}) * 5n) / 4n
+
+/** What others pay of gas, at most so much, and what is left beside the value. @param paid  gas units */
 function paidOf(
   { value, terms: { gas, fees } }: { value: bigint; terms: Terms },
-  needed: bigint,
+  paid: bigint,
 ): { value: bigint; terms: Terms } {
-  // prettier-ignore
-  if (gas <= needed) return { value, terms: { gas, fees } }
-  return { value: value + (gas - needed) * highestPrice(fees), terms: { gas: needed, fees } }
+  if (gas <= paid) return { value, terms: { gas, fees } }
+  return { value: value + (gas - paid) * highestPrice(fees), terms: { gas: paid, fees } }
 }
 
-/** Gas units that a transaction of an account would be given now, whatever it was given; null where it would revert. @throws chain_unavailable, chain_timeout */
-export async function gasNow(
+/**
+ * Gas units that others pay at most for what an account has sent, whatever its limit is: as it would be estimated now. 0 where it would revert, also
+ * after what is under way.
+ * @throws chain_unavailable, chain_timeout
+ */
+export async function paidGasNow(
   chain: Chain,
   { from, to, data, value }: Pick<Bound, 'from' | 'to' | 'data' | 'value'>,
-): Promise<bigint | null> {
-  // prettier-ignore
+): Promise<bigint> {
   const intent: Intent = { to, data, value, abi: '', fn: null, errors: [] }
-  try {
-    return limitOf(await askGas(chain, from, intent, 'latest'), {})
-  } catch (error) {
-    if (revertDataOf(error) !== undefined || isInsufficientFunds(error)) return null
-    throw mapChainError(error)
-  }
+  for (const at of ['latest', 'pending'] as const)
+    try {
+      return paidGas(await askGas(chain, from, intent, at))
+    } catch (error) {
+      if (revertDataOf(error) === undefined && !isInsufficientFunds(error)) throw mapChainError(error)
+    }
+  return 0n
 }
 
 /**

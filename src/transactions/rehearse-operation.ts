@@ -14,6 +14,7 @@ import { toHex } from '../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
 import { balanceFor } from './balances.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { knownDataGas } from './data-gas.ts'
 import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
 import type { Intent } from './intent.ts'
@@ -55,7 +56,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   }
   await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, token)
-  const total = outerGas([operation])
+  const total = outerGas([operation]) + knownDataGas(chain, operation)
   // In the order of a write: what the person signs, then who sends it.
   const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
     throw explainRefusal(error)

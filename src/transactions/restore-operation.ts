@@ -9,6 +9,7 @@ import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { rowOf } from './bind-operation.ts'
 import { reach } from './crash-points.ts'
+import { knownDataGas } from './data-gas.ts'
 import { countSpent } from './gas-budget.ts'
 import { linkOperations } from './link.ts'
 import { aloneGas } from './operation-gas.ts'
@@ -56,7 +57,9 @@ async function putRow(
       const signedFor = { calls, gas: BigInt(gasLimit), authorizationNonce, delegate }
       // Before all rows, as who reserves does.
       await db.selectFrom('networks').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
-      const charged = aloneGas(signedFor) * (await dearestOf(db, operation, price))
+      const chain = app.chains.get(chainId)
+      const gas = aloneGas(signedFor) + (chain === undefined ? 0n : knownDataGas(chain, signedFor))
+      const charged = gas * (await dearestOf(db, operation, price))
       const row = rowOf(
         { chainId },
         {
@@ -103,8 +106,9 @@ async function putRow(
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
-      if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
       for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
+      // After all rows: who follows a block has those before it counts.
+      if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
       await reach(app, 'in-restore-operation')
       return taken?.is_new ?? false
     }),

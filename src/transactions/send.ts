@@ -8,7 +8,7 @@ import { answerOf } from './answer.ts'
 import { claim, refuseStopped } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
-import { checkWrite } from './dry-run.ts'
+import { asBound, checkWrite } from './dry-run.ts'
 import { bringDelegation } from './bring-delegation.ts'
 import { strategyFor } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
@@ -55,7 +55,7 @@ export async function sendTransaction(
         send: sendForSponsor,
         check: async (terms) => {
           await refuseIfSent(id)
-          return checkWrite(app, chain, caller, { intent, terms })
+          return checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms) })
         },
         refuseIfSent: () => refuseIfSent(id),
       },

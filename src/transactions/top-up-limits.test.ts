@@ -216,3 +216,29 @@ test('a gas limit of the caller’s own, above what a write takes, is theirs to 
   const all = (await topUpsOf(writer)).reduce((sum, { wei }) => sum + BigInt(wei), 0n)
   assert.ok(all < whole / 100n, `${all} of ${whole}`)
 })
+
+test('what is held for the limit of one open write is not there for another: no sponsor makes up for it', async () => {
+  await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x1')
+  await world.mine()
+  const writer = await person('own-limit-open', 'demo')
+  const data = encodeFunctionData({ abi: parseAbi(['function add(uint256)']), args: [1n] })
+  const write = { to: world.probe, data, gas: '16777216' }
+  let whole = 0n
+  await assert.rejects(submitTransaction(world.first.app, writer, write, {}), (error) => {
+    whole = BigInt((error as AppError).funds!.needed)
+    return true
+  })
+  await give(writer.address, whole)
+  await world.mine()
+  await submitTransaction(world.first.app, writer, write, {})
+  const paying = { to: AWAY, value: String(whole / 2n) }
+  for (const second of [write, paying])
+    await assert.rejects(submitTransaction(world.first.app, writer, second, {}), refused('insufficient_funds'))
+  assert.deepEqual(await topUpsOf(writer), [])
+  // What the next one takes itself is sent, as ever.
+  await mining(submitTransaction(world.first.app, writer, { to: world.probe, data }, {}))
+  const given = (await topUpsOf(writer)).reduce((sum, { wei }) => sum + BigInt(wei), 0n)
+  assert.ok(given < whole / 50n, `${given} of ${whole}`)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 2n)
+})

@@ -27,7 +27,7 @@ import {
 } from './gas-budget.ts'
 import type { Intent, Terms } from './intent.ts'
 import { lastUse, type IdempotencyKey } from './key.ts'
-import type { PreparedWrite } from './prepare.ts'
+import { paidGasNow, type PreparedWrite } from './prepare.ts'
 import { explainSponsor, secondsUntil, Unable } from './refused-top-up.ts'
 import { scopeOf, settleBy } from './settle-top-ups.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
@@ -190,7 +190,7 @@ async function missing(
   const open = await retrying(() =>
     app.db
       .selectFrom('transactions')
-      .select(['reserved', 'value', 'is_cancel', 'target'])
+      .select(['reserved', 'value', 'is_cancel', 'target', 'data', 'gas_limit'])
       .where('chain_id', '=', chain.chainId)
       .where('sender', '=', fromHex(address))
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
@@ -205,8 +205,24 @@ async function missing(
     else if (row.reserved !== null && !row.is_cancel) own += fromWord(row.value)
   }
   const lacks = needed - funds.available
-  return { funds, needed, lacks: lacks <= 0n || own > funds.available ? 0n : lacks }
+  if (lacks <= 0n || own > funds.available) return { funds, needed, lacks: 0n }
+  for (const row of open) if (row.reserved !== null && paysFor(budget, toHex(row.target))) own += await ownGas(chain, address, row) // prettier-ignore
+  return { funds, needed, lacks: own > funds.available ? 0n : lacks }
 }
+
+/** Wei that an open write reserves beside its value and the gas that is paid for it: for a limit of its caller's own. */
+async function ownGas(
+  chain: Chain,
+  from: Hex,
+  { reserved, value, is_cancel: isCancel, target, data, gas_limit: limit }: OpenRow,
+): Promise<bigint> {
+  if (isCancel) return 0n
+  const [gas, fee] = [BigInt(limit), BigInt(reserved!) - fromWord(value)]
+  const paid = await paidGasNow(chain, { from, to: toHex(target), data: toHex(data), value: fromWord(value) })
+  return paid >= gas ? 0n : (fee * (gas - paid)) / gas
+}
+
+type OpenRow = { reserved: string | null; value: Uint8Array; is_cancel: boolean; target: Uint8Array; data: Uint8Array; gas_limit: number } // prettier-ignore
 
 /** Both at one block by its hash: a node that lags says so, instead of naming less than is there. */
 async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
