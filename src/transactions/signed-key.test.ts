@@ -96,7 +96,10 @@ inWorld('not signed, or not known to be', () => {
     await dies('after-bind-operation', () => write(writer, 'key'))
     const [first] = await rowsOf(writer)
     await later()
-    assert.notEqual((await rowsOf(writer))[0]!.id, first!.id)
+    const [over] = await rowsOf(writer)
+    assert.notEqual(over!.id, first!.id)
+    // Nor does its account owe the delegation that it would have signed.
+    assert.deepEqual([first!.authorization_nonce, over!.authorization_nonce], [0, null])
     assert.equal(await write(writer, 'key'), 200)
     await world.mine()
     assert.ok((await rowsOf(writer)).some(({ id, state }) => id === first!.id && state === 'MINED'))

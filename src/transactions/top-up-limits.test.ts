@@ -6,6 +6,7 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { assertUser, verifyAccessToken } from '../http/bearer.ts'
+import { underDeadline } from '../deadline.ts'
 import type { Hex } from '../ids.ts'
 import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -192,6 +193,16 @@ test('a gas limit of the caller’s own, above what a write takes, is theirs to 
   const data = encodeFunctionData({ abi: parseAbi(['function add(uint256)']), args: [1n] })
   const write = { to: world.probe, data, gas: '16777216' }
   const needs: bigint[] = []
+  const { app } = world.first
+  const { signer } = app
+  const judged = new Set<unknown>()
+  app.signer = {
+    ...signer,
+    check: (request) => {
+      if (request.from === writer.address) judged.add(request.gas)
+      return signer.check(request)
+    },
+  }
   for (const ask of [submitTransaction, rehearseTransaction])
     await assert.rejects(mining<unknown>(ask(world.first.app, writer, write, {})), (error) => {
       assert.ok(error instanceof AppError && error.code === 'insufficient_funds')
@@ -205,6 +216,9 @@ test('a gas limit of the caller’s own, above what a write takes, is theirs to 
   await give(writer.address, whole - 1n)
   await world.mine()
   const { answer } = await mining(submitTransaction(world.first.app, writer, write, {}))
+  app.signer = signer
+  // The signer says what it would sign, not what is paid of it, before anything is sent.
+  assert.deepEqual([...judged], [write.gas])
   const rows = await topUpsOf(writer)
   assert.equal(rows.length, 1)
   const given = BigInt(rows[0]!.wei)
@@ -230,15 +244,19 @@ test('what is held for the limit of one open write is not there for another: no 
   })
   await give(writer.address, whole)
   await world.mine()
-  await submitTransaction(world.first.app, writer, write, {})
+  const { answer: open } = await submitTransaction(world.first.app, writer, write, {})
   const paying = { to: AWAY, value: String(whole / 2n) }
   for (const second of [write, paying])
     await assert.rejects(submitTransaction(world.first.app, writer, second, {}), refused('insufficient_funds'))
   assert.deepEqual(await topUpsOf(writer), [])
+  const sum = async () => (await topUpsOf(writer)).reduce((all, { wei }) => all + BigInt(wei), 0n)
+  // A raise of all of that is an eighth of it.
+  const hurried = () => speedUpTransaction(world.first.app, writer, open.id)
+  for (let time = 0; time < 2; time++) await underDeadline(performance.now() + 1_500, hurried).catch(() => {})
+  assert.ok((await sum()) < whole / 50n, `${await sum()} of ${whole}`)
   // What the next one takes itself is sent, as ever.
   await mining(submitTransaction(world.first.app, writer, { to: world.probe, data }, {}))
-  const given = (await topUpsOf(writer)).reduce((sum, { wei }) => sum + BigInt(wei), 0n)
-  assert.ok(given < whole / 50n, `${given} of ${whole}`)
+  assert.ok((await sum()) < whole / 50n, `${await sum()} of ${whole}`)
   await world.mine()
   assert.equal(await world.countOf(writer), 2n)
 })
