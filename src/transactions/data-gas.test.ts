@@ -52,6 +52,25 @@ test('a node that refuses to say adds nothing; one that is away is asked again b
   assert.equal(times(), 2)
 })
 
+test('it is asked again after a minute, while what is known is used; a node that will not say then changes nothing', async (t) => {
+  let said: bigint | Error = 21_000n + 512n * 50n
+  const { chain, times } = network(() => said)
+  let now = 1_000
+  t.mock.method(performance, 'now', () => now)
+  const perByte = async () => {
+    const known = (await dataGas(chain, OPERATION)) / BYTES
+    await new Promise((resolve) => setImmediate(resolve))
+    return known
+  }
+  assert.deepEqual([await perByte(), await perByte(), times()], [10n, 10n, 1])
+  now += 60_001
+  said = new RpcError(-32_005, 'too many requests', undefined)
+  assert.deepEqual([await perByte(), await perByte(), times()], [10n, 10n, 2])
+  now += 60_001
+  said = 21_000n + 512n * 60n
+  assert.deepEqual([await perByte(), await perByte(), times()], [10n, 20n, 3])
+})
+
 test('what it takes for data is reserved of budgets', async () => {
   const world = await sponsored()
   try {
