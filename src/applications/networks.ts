@@ -159,14 +159,23 @@ async function spentByNetwork(db: Db): Promise<Map<number, string>> {
 /** The same, with how many accounts of each still owe their delegation: for operators, since it is counted. */
 export async function describeNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const [networks, owed] = await Promise.all([listNetworks(db), owedByNetwork(db)])
-  return networks.map((one) => ({ ...one, owedDelegations: owed.get(one.chainId) ?? 0 }))
+  return networks.map((one) => ({ ...one, owedDelegations: owed === null ? null : (owed.get(one.chainId) ?? 0) }))
 }
 
 /**
  * Accounts that signed by which nonce they delegate, and whose transactions with that are in no block, by chain id: those of networks where sponsors
- * carry nothing new. Elsewhere the next write of each brings it, and there may be very many.
+ * carry nothing new. Elsewhere the next write of each brings it, and there may be very many. Null where the role of this process was given its rights
+ * before operations were one of them.
  */
-async function owedByNetwork(db: Db): Promise<Map<number, number>> {
+async function owedByNetwork(db: Db): Promise<Map<number, number> | null> {
+  const { rows: rights } = await retrying(() =>
+    sql<{
+      can: boolean
+    }>`select has_table_privilege('operations', 'select') and has_table_privilege('carried', 'select') as can`.execute(
+      db,
+    ),
+  )
+  if (!rights[0]!.can) return null
   const { rows } = await retrying(() =>
     sql<{ chain_id: number; owed: string | number }>`
       with signed as (

@@ -242,10 +242,12 @@ export const ListedNetwork = Type.Object(
     sponsors: Type.Integer({
       description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
     }),
-    owedDelegations: Type.Integer({
-      description:
-        'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has, at most. Their next write needs a sponsor, its space and a budget',
-    }),
+    owedDelegations: Nullable(
+      Type.Integer({
+        description:
+          'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has, at most. Their next write needs a sponsor, its space and a budget. Null: the role of the database was given its rights before (`chatelaine database roles`)',
+      }),
+    ),
     readFrom: Nullable(
       Type.String({
         description:

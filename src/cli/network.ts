@@ -352,7 +352,9 @@ const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetw
 
 const owedFacts = ({ owedDelegations }: DescribedNetwork): [string, string] => [
   'Owed delegations',
-  `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`,
+  owedDelegations === null
+    ? 'not known: the role of this database may not look, chatelaine database roles'
+    : `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`,
 ]
 
 function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {

@@ -23,6 +23,8 @@ export const OF_AUTH: Grants = {
     'low_sponsors',
     'stopped_lanes',
     'transactions',
+    'operations',
+    'carried',
     'cursors',
     'native_coverage',
     'backfill_work',
