@@ -50,6 +50,7 @@ export async function hurry(world: ChaosWorld, writes: Write[], signal: AbortSig
 }
 
 const SPONSOR = 'SPONSOR-HOUSE'
+const max = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /** A funded sponsor, and people without coins: from so far below that no reorganisation gives them any back. */
 export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
@@ -78,17 +79,18 @@ export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
 
 /**
  * Every top-up on the chain is one that was asked for, once: by values, what the sponsor sent a person is what their top-ups say, and
- * there are no more of them than transactions of theirs that needed one, and writes that came to nothing after theirs was sent. The
+ * that is no more than their transactions, and writes that came to nothing after theirs was sent, may have cost, and a quarter. The
  * application's budget counts at least what was paid.
  * @returns how many there were
  */
 export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): Promise<number> {
   const sponsor = world.accounts.at(-1)!.address
   const { transactions } = await readChain(world)
-  const { topUps, rows, spent } = await world.reading(async (db) => ({
+  const { topUps, rows, spent, attempts } = await world.reading(async (db) => ({
     topUps: await db.selectFrom('top_ups').innerJoin('accounts', 'accounts.account_id', 'top_ups.account_id').select(['address', 'ordinal', 'top_ups.wei', 'settled_at', 'block_number']).execute(), // prettier-ignore
     rows: await db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(sponsor)).execute(),
     spent: await db.selectFrom('gas_spent').selectAll().execute(),
+    attempts: await db.selectFrom('attempts').innerJoin('transactions', 'transactions.id', 'attempts.transaction_id').select(['sender', 'transaction_id', 'attempts.gas_limit', 'attempts.max_fee']).execute(), // prettier-ignore
   }))
   const problems: string[] = []
   const sent = transactions.filter(({ from, to }) => from === sponsor && to !== sponsor)
@@ -104,12 +106,14 @@ export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): 
     const open = mine.filter(({ settled_at: at }) => at === null).length
     if (own.length < settled.length || own.length > settled.length + open)
       problems.push(`${address} was sent ${own.length}, ${settled.length} are settled and ${open} open`)
-    const needed = transactions.filter(({ from, block }) => from === address && block.number > world.firstBlock).length
+    // What each may have cost at its dearest, and the quarter that is sent beside it: a raise or a dearer block has one more sent.
+    const byTransaction = Map.groupBy(attempts.filter(({ sender }) => toHex(sender) === address), (one) => one.transaction_id) // prettier-ignore
+    const costs = [...byTransaction.values()].map((all) => all.map((one) => BigInt(one.gas_limit) * fromWord(one.max_fee)).reduce(max)) // prettier-ignore
     const ended = writes.filter(({ account, hash }) => account.address === address && hash === null).length
-    if (own.length > needed + ended)
-      problems.push(
-        `${address} was sent ${own.length} for ${needed} transactions and ${ended} writes that were not sent`,
-      )
+    const needed = costs.reduce((sum, cost) => sum + cost, 0n) + BigInt(ended) * costs.reduce(max, 0n)
+    const given = own.reduce((sum, { value }) => sum + value, 0n)
+    if (given * 4n > needed * 5n)
+      problems.push(`${address} was sent ${given} for ${costs.length} transactions of at most ${needed}, and ${ended} writes that were not sent`) // prettier-ignore
   }
   const counted = spent.filter(({ account_id: id }) => /^[0-]+$/.test(id)).reduce((sum, { wei }) => sum + BigInt(wei), 0n) // prettier-ignore
   const paid = sent.reduce((sum, { value }) => sum + value, 0n)
