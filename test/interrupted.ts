@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { App } from '../src/app.ts'
 import { interruptSteps, type Step } from '../src/transactions/crash-points.ts'
 import { age, keep } from './lost-tail.ts'
-import type { Writing } from './writing.ts'
+import type { Replica, Writing } from './writing.ts'
 
 /** As a process that is killed at a step, once: what it was at ends there. */
 export async function diesAt(app: App, step: Step, work: () => Promise<unknown>): Promise<void> {
@@ -39,4 +39,16 @@ export async function whileMining<T>(
     await keep(world)
   }
   return ended
+}
+
+/** Of all that is sent from now on only the first transaction reaches the node, as often as it comes. */
+export function loseAllButFirst(replica: Pick<Replica, 'misbehave'>): void {
+  const sent: string[] = []
+  replica.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') {
+      if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
+      sent.push(params[0] as string)
+    }
+    return next()
+  })
 }

@@ -97,14 +97,19 @@ async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Pro
   }
 }
 
-/** The first that can pay so much, wei; null: none can. @throws chain_unavailable, chain_timeout */
-export async function payerOf(chain: Chain, carriers: Sponsor[], charged: bigint): Promise<Sponsor | null> {
+/** Whether a sponsor holds so much, wei. @throws chain_unavailable, chain_timeout */
+export async function canPay(chain: Chain, { address }: Sponsor, wei: bigint): Promise<boolean> {
   try {
-    for (const one of carriers) if ((await balanceFor(chain, one.address, charged)) >= charged) return one
-    return null
+    return (await balanceFor(chain, address, wei)) >= wei
   } catch (error) {
     throw mapChainError(error)
   }
+}
+
+/** Whether any of them does. @throws chain_unavailable, chain_timeout */
+export async function canAnyPay(chain: Chain, carriers: Sponsor[], wei: bigint): Promise<boolean> {
+  for (const one of carriers) if (await canPay(chain, one, wei)) return true
+  return false
 }
 
 /**

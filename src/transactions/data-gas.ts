@@ -5,7 +5,7 @@ import { keccak } from '../keccak.ts'
 import { slot } from '../state.ts'
 import { toHex } from '../store/bytes.ts'
 import { readGas } from './limits.ts'
-import { bytesOf } from './operation-gas.ts'
+import { BYTE, bytesOf } from './operation-gas.ts'
 import type { Operation } from './operation.ts'
 
 /** milliseconds for which what a network takes for data is believed; longer it is used while it is asked again */
@@ -13,8 +13,8 @@ const BELIEVED_MS = 60_000
 /** bytes of a transaction around an operation: signature, authorization, the dispatcher's own */
 const AROUND = 400
 const BYTES = 512
-/** What Ethereum takes for a transaction, and for a byte at most (EIP-7623). gas units */
-const [TRANSACTION, BYTE] = [21_000n, 40n]
+/** What Ethereum takes for a transaction. gas units */
+const TRANSACTION = 21_000n
 /** Addresses that nobody has. */
 const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
 /** Bytes that nothing makes shorter. */

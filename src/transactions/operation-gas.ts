@@ -16,7 +16,7 @@ const CALIBUR_OPERATION_BYTE = 15n
 /** a word of the bitmap that nobody wrote to before */
 const BITMAP_WORD = 22_100n
 /** EIP-7623: the floor of calldata */
-const BYTE = 40n
+export const BYTE = 40n
 /** EIP-7702, PER_EMPTY_ACCOUNT_COST */
 export const AUTHORIZATION = 25_000n
 /** ids in a word of the bitmap */

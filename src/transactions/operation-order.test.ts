@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { diesAt } from '../../test/interrupted.ts'
+import { diesAt, loseAllButFirst } from '../../test/interrupted.ts'
 import { age, keep, remember } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
@@ -222,14 +222,7 @@ for (const [what, key, end] of [
     const second = (await rowOf(answer.id)).outer_id
     isLossy = false
     // The first alone is sent, and mined.
-    const sent: string[] = []
-    world.first.misbehave(async (method, params, next) => {
-      if (method === 'eth_sendRawTransaction') {
-        if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
-        sent.push(params[0] as string)
-      }
-      return next()
-    })
+    loseAllButFirst(world.first)
     await age(world.first.app, 40)
     await keep(world)
     await world.mine()

@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, rememberWithBlocks } from '../../test/lost-tail.ts'
+import { loseAllButFirst } from '../../test/interrupted.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -158,14 +159,7 @@ test('what the first of two transactions failed at, the second does not do: the 
   const { id, outers } = await carriedTwice(writer)
   await world.rpc('anvil_setCode', writer.address, '0x')
   // Only the first reaches the node; the second is mined when the account has its code again.
-  const sent: string[] = []
-  world.first.misbehave(async (method, params, next) => {
-    if (method === 'eth_sendRawTransaction') {
-      if (sent.length > 0 && sent[0] !== params[0]) throw new Error('the node is away')
-      sent.push(params[0] as string)
-    }
-    return next()
-  })
+  loseAllButFirst(world.first)
   await sendAgain()
   await world.mine()
   assert.equal(await stateOf(writer, id), 'FAILED')

@@ -211,13 +211,12 @@ async function bindOuter(
   const { dispatcher } = gasContracts(delegate)
   const before = tooDear(app, chain).get(sponsor.address)
   const isBelieved = before !== undefined && performance.now() < before.until
-  // At the least: before anything is asked for it.
-  const offered = await currentFees(chain).catch(refuseOuter)
-  if (isBelieved && outerGas(operations) * highestPrice(offered) >= before.cost) throw before.error
+  const fees = await currentFees(chain).catch(refuseOuter)
+  // At the least: before anything else is asked for it.
+  if (isBelieved && outerGas(operations) * highestPrice(fees) >= before.cost) throw before.error
   const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
-  const [authorizations, fees, least] = await Promise.all([
+  const [authorizations, least] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
-    currentFees(chain),
     outerGasOf(chain, {
       ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
       // Of another space nobody has asked whether this sponsor has a right there.

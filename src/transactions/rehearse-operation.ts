@@ -3,7 +3,6 @@ import { bigNumber } from '../abi/bignumber.ts'
 import type { App } from '../app.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
@@ -12,8 +11,7 @@ import { SignerRefused } from '../signer/client.ts'
 import type { CheckOperationRequest } from '../signer/wire.ts'
 import { toHex } from '../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
-import { balanceFor } from './balances.ts'
-import { carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { canPay, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { knownDataGas } from './data-gas.ts'
 import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
@@ -92,11 +90,12 @@ async function findPayer(
   { price, wei }: { price: bigint; wei: bigint },
 ): Promise<Hex> {
   let told: AppError | null = null
-  for (const { address: sponsor } of inTurn(await carriersOf(app, chain), request.from)) {
-    if ((await balanceFor(chain, sponsor, wei).catch(refuse)) < wei) continue
+  for (const sponsor of inTurn(await carriersOf(app, chain), request.from)) {
+    if (!(await canPay(chain, sponsor, wei))) continue
+    const carried = { sponsor: sponsor.address, price: String(price), wei: String(wei) }
     try {
-      await app.signer.checkOperation({ ...request, carried: { sponsor, price: String(price), wei: String(wei) } })
-      return sponsor
+      await app.signer.checkOperation({ ...request, carried })
+      return sponsor.address
     } catch (error) {
       const explained = explainUncarried(error, app.now)
       if (!(explained instanceof CannotCarry)) throw explainRefusal(explained)
@@ -109,7 +108,3 @@ async function findPayer(
 /** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
 const explainUncarried = (error: unknown, now: () => number): unknown =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, now) : explain(error)
-
-function refuse(error: unknown): never {
-  throw mapChainError(error)
-}

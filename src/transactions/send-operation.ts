@@ -13,7 +13,7 @@ import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { balanceThisBlock } from './balances.ts'
 import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
-import { carriersOf, inTurn, noCarrier, payerOf } from './carriers.ts'
+import { canAnyPay, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
 import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
@@ -199,7 +199,7 @@ export async function preparePaid(
     throw mapChainError(error)
   })
   const charged = (aloneGas(prepared) + forData) * highestPrice(prepared.fees)
-  if ((await payerOf(chain, carriers, charged)) === null) throw noCarrier(app, chain)
+  if (!(await canAnyPay(chain, carriers, charged))) throw noCarrier(app, chain)
   return { ...prepared, charged }
 }
 
