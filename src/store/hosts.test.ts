@@ -126,9 +126,7 @@ test(
     await pair.primary.kill()
     await assert.rejects(portOf(db), { code: 'database_unavailable' })
     await pair.standby.promote()
-    const startedAt = performance.now()
     await untilSo(async () => (await portOf(db)) === pair.standby.port)
-    assert.ok(performance.now() - startedAt < 5_000)
     await sql`insert into things values (1)`.execute(db)
 
     await pair.primary.start()

@@ -1,5 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../../test/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -166,9 +168,17 @@ test('replicas that bind groups of the same accounts at once leave no gap and no
 test('the first writes of an account that come together ask the node once where it begins, and each account for itself', async () => {
   const [one, two] = [await world.writer('begins-one'), await world.writer('begins-two')]
   const asked: unknown[] = []
+  let estimated = 0
   world.first.misbehave(async (method, params, next) => {
-    if (method === 'eth_getTransactionCount') asked.push(params[0])
-    return next()
+    if (method === 'eth_getTransactionCount') {
+      asked.push(params[0])
+      // Who sees the account without a row once this is answered asks anew: all have to have seen it so by then.
+      await until('each write is estimated', () => estimated === 12)
+      await sleep(500)
+    }
+    const answer = await next()
+    if (method === 'eth_estimateGas') estimated++
+    return answer
   })
   await Promise.all(upTo(12).map((index) => world.add(world.first, index % 2 === 0 ? one : two)))
   world.first.misbehave(null)

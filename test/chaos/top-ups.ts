@@ -51,6 +51,7 @@ export async function hurry(world: ChaosWorld, writes: Write[], signal: AbortSig
 
 const SPONSOR = 'SPONSOR-HOUSE'
 const max = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+const total = (sent: readonly { value: bigint }[]): bigint => sent.reduce((sum, { value }) => sum + value, 0n)
 
 /** A funded sponsor, and people without coins: from so far below that no reorganisation gives them any back. */
 export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
@@ -79,8 +80,9 @@ export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
 
 /**
  * Every top-up on the chain is one that was asked for, once: by values, what the sponsor sent a person is what their top-ups say, and
- * that is no more than their transactions, and writes that came to nothing after theirs was sent, may have cost, and a quarter. The
- * application's budget counts at least what was paid.
+ * that is no more than their transactions, and writes that came to nothing after theirs was sent, may have cost, and a quarter; what
+ * is more than any of them cost, no more than they may have cost in the dearest block. The application's budget counts at least what
+ * was paid.
  * @returns how many there were
  */
 export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): Promise<number> {
@@ -92,6 +94,8 @@ export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): 
     spent: await db.selectFrom('gas_spent').selectAll().execute(),
     attempts: await db.selectFrom('attempts').innerJoin('transactions', 'transactions.id', 'attempts.transaction_id').select(['sender', 'transaction_id', 'attempts.gas_limit', 'attempts.max_fee']).execute(), // prettier-ignore
   }))
+  const { baseFee, tip } = world.node.dearest()
+  const dearestPrice = 2n * baseFee + tip
   const problems: string[] = []
   const sent = transactions.filter(({ from, to }) => from === sponsor && to !== sponsor)
   const told = rows.filter(({ state, is_cancel: isCancel }) => ['MINED', 'FINALIZED'].includes(state) && !isCancel)
@@ -110,13 +114,19 @@ export async function judgeTopUps(world: ChaosWorld, writes: readonly Write[]): 
     const byTransaction = Map.groupBy(attempts.filter(({ sender }) => toHex(sender) === address), (one) => one.transaction_id) // prettier-ignore
     const costs = [...byTransaction.values()].map((all) => all.map((one) => BigInt(one.gas_limit) * fromWord(one.max_fee)).reduce(max)) // prettier-ignore
     const ended = writes.filter(({ account, hash }) => account.address === address && hash === null).length
-    const needed = costs.reduce((sum, cost) => sum + cost, 0n) + BigInt(ended) * costs.reduce(max, 0n)
-    const given = own.reduce((sum, { value }) => sum + value, 0n)
-    if (given * 4n > needed * 5n)
-      problems.push(`${address} was sent ${given} for ${costs.length} transactions of at most ${needed}, and ${ended} writes that were not sent`) // prettier-ignore
+    const dearest = costs.reduce(max, 0n)
+    const needed = costs.reduce((sum, cost) => sum + cost, 0n) + BigInt(ended) * dearest
+    // What was sent while a block was dear may be for a write that was sent when it was over: by the dearest price there was.
+    const isDear = ({ value }: { value: bigint }): boolean => value * 4n > dearest * 5n
+    const gas = [...byTransaction.values()].flat().map((one) => BigInt(one.gas_limit)).reduce(max, 0n) // prettier-ignore
+    const most = BigInt(costs.length + ended) * gas * dearestPrice
+    const parts = [[total(own.filter((one) => !isDear(one))), needed], [total(own.filter(isDear)), most]] as const // prettier-ignore
+    for (const [given, allowed] of parts)
+      if (given * 4n > allowed * 5n)
+        problems.push(`${address} was sent ${given} for ${costs.length} transactions of at most ${allowed}, and ${ended} writes that were not sent`) // prettier-ignore
   }
   const counted = spent.filter(({ account_id: id }) => /^[0-]+$/.test(id)).reduce((sum, { wei }) => sum + BigInt(wei), 0n) // prettier-ignore
-  const paid = sent.reduce((sum, { value }) => sum + value, 0n)
+  const paid = total(sent)
   if (counted < paid) problems.push(`${paid} wei were sent and ${counted} counted`)
   if (problems.length > 0) throw new Error(problems.join('\n'))
   return sent.length
