@@ -7,11 +7,16 @@ import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { countingNode } from '../../test/counting-node.ts'
 import { asBeforeMacs } from '../../test/old-store.ts'
-import { ask, BOB, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { ask, BOB, CHAIN_ID, refusal, SOMEWHERE, world, type Place } from '../../test/spawned-signer.ts'
 import { acceptRestore, findStore } from './accept-restore.ts'
+import { askAt } from './ask-operator.ts'
+import { adminSocketIn } from './socket.ts'
 import { openStore } from './store.ts'
 import { verifyStore, verifyStoreWith } from './verify.ts'
+import type { ShownGrant } from './withdrawals.ts'
 import { frozenEntry, revoked, type Hex } from './wire.ts'
+
+const HOUSE = 'SPONSOR-HOUSE'
 
 /** Runs the program and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<{ code: number; output: string }> {
@@ -309,4 +314,25 @@ test('after a restore nothing is signed without a token before the first list, w
   const later = await again(lists)
   await later.sign(ask(address, { kind: 'cancel', nonce: 1, intentId: 'tx_1', maxFeePerGas: '3000', maxPriorityFeePerGas: '300', to: address, value: '0' })) // prettier-ignore
   await assert.rejects(later.sign(raise(bob, 'bob')), refusal('account_frozen'))
+})
+
+test('after a restore a withdrawal that is granted waits for the first list, which may say that the sponsor is frozen', async (t) => {
+  const { place, signer, again } = await world(t)
+  const { address: house } = await signer.createAccount({ userId: HOUSE })
+  await signer.end('SIGTERM')
+  rmSync(join(place.env.SIGNER_DIR!, 'witness'))
+  const shown = await accept(place)
+  assert.equal((await accept(place, '--without-networks', '--accept', confirmation(shown.output))).code, 0)
+  const restored = await again({ more: { SIGNER_REVOCATIONS_SECONDS: '60' } })
+  const request = { sponsor: 'HOUSE', chainId: CHAIN_ID, to: SOMEWHERE, most: '1000000000' }
+  const { grant } = await askAt<ShownGrant>(adminSocketIn(place.env.SIGNER_DIR!), { verb: 'grantWithdrawal', request })
+  const withdraw = () => restored.sign(ask(house, { intentId: 'withdrawal', accessToken: grant, value: '500' }))
+  await assert.rejects(withdraw(), refusal('revocations_stale'))
+  const frozen = (isFrozen: boolean, at: number) => frozenEntry(revoked.user(HOUSE), { isFrozen, at })
+  const bring = async (isFrozen: boolean, at: number) =>
+    restored.bringRevocations([await place.revocations({ entries: [frozen(isFrozen, at)] })])
+  await bring(true, Date.now())
+  await assert.rejects(withdraw(), refusal('account_frozen'))
+  await bring(false, Date.now() + 1)
+  assert.equal((await withdraw()).rule, 'sponsor-withdrawal')
 })

@@ -5,6 +5,7 @@ import { keccak } from '../keccak.ts'
 import { slot } from '../state.ts'
 import { toHex } from '../store/bytes.ts'
 import { readGas } from './limits.ts'
+import { OTHER, SOMEONE } from './nobody.ts'
 import { BYTE, bytesOf } from './operation-gas.ts'
 import type { Operation } from './operation.ts'
 
@@ -15,8 +16,6 @@ const AROUND = 400
 const BYTES = 512
 /** What Ethereum takes for a transaction. gas units */
 const TRANSACTION = 21_000n
-/** Addresses that nobody has. */
-const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
 /** Bytes that nothing makes shorter. */
 const DATA: Hex = toHex(
   Buffer.concat(Array.from({ length: BYTES / 32 }, (_, index) => keccak(Buffer.from(`data ${index}`)))),

@@ -9,13 +9,12 @@ import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
 import { contractsOf } from './delegation.ts'
 import { readGas } from './limits.ts'
+import { OTHER, SOMEONE } from './nobody.ts'
 
 /** Gas units: a transaction, and a call of an address that was not touched before. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n
 /** The contract that says what data costs on a roll-up of the OP Stack. Source: its predeploys */
 const OP_GAS_ORACLE: Hex = '0x420000000000000000000000000000000000000f'
-/** Addresses that nobody has. */
-const [SOMEONE, OTHER] = [`0x${'5e'.repeat(20)}`, `0x${'5f'.repeat(20)}`] as const
 
 /**
  * Why sponsors cannot carry operations on a network: its contracts, fees of EIP-1559, state overrides of estimates, and delegation, each tried

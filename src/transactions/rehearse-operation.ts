@@ -23,10 +23,8 @@ import type { Operation } from './operation.ts'
 import { CannotCarry, explain } from './pack.ts'
 import { callOperation } from './prepare-operation.ts'
 import { explainLeftOut, explainRefusal } from './refused-operation.ts'
-import { preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
+import { LIFE_SECONDS, preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
-
-const LIFE_SECONDS = 600
 
 /**
  * A write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent. `tx` is without the data,

@@ -38,7 +38,7 @@ import { exhaustedError } from './top-up.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /** seconds from when an operation is bound to the last one in which it can be done: it fails for sure then, without a cancel */
-const LIFE_SECONDS = 600
+export const LIFE_SECONDS = 600
 /** numbers and operations that a database which went back has lost, each at the cost of one attempt */
 const MAX_LOST = 64
 

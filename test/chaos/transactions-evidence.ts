@@ -49,10 +49,7 @@ export async function gather(world: ChaosWorld, writes: Write[], accounts: Accou
   const chain = await readChain(world)
   const senders = new Set(accounts.map(({ address }) => address))
   const own = chain.transactions.filter(({ from }) => senders.has(from))
-  const receipts = await readReceipts(
-    world,
-    chain.transactions.filter(({ block }) => block.number > world.firstBlock),
-  )
+  const receipts = await readReceipts(world, chain.transactions)
   const tables = await readTables(world, accounts)
   return {
     ...{ world, accounts, writes, chain, receipts, ...tables },
