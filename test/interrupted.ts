@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { App } from '../src/app.ts'
 import { interruptSteps, type Step } from '../src/transactions/crash-points.ts'
 import { age, keep } from './lost-tail.ts'
+import { until } from './until.ts'
 import type { Replica, Writing } from './writing.ts'
 
 /** As a process that is killed at a step, once: what it was at ends there. */
@@ -51,4 +52,34 @@ export function loseAllButFirst(replica: Pick<Replica, 'misbehave'>): void {
     }
     return next()
   })
+}
+
+/**
+ * Two transactions that carry one operation, of which no node has any.
+ * @param between  after the first was lost, before the second is packed
+ * @returns their ids
+ */
+export async function packAgain(
+  world: Writing,
+  id: string,
+  between: () => Promise<unknown> = async () => {},
+): Promise<[string, string]> {
+  const outerOf = async () =>
+    (await world.db.selectFrom('operations').select('outer_id').where('id', '=', id).executeTakeFirstOrThrow()).outer_id
+  const first = (await outerOf())!
+  await world.rpc('anvil_dropAllTransactions')
+  await between()
+  // The first counts as cancelled for as long as it takes to pack the second.
+  const set = (is_cancel: boolean) => world.db.updateTable('transactions').set({ is_cancel }).where('id', '=', first).execute() // prettier-ignore
+  await set(true)
+  world.first.misbehave((method, _params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.reject(new Error('the node is away')) : next(),
+  )
+  await until('it is packed again', async () => {
+    await keep(world)
+    return (await outerOf()) !== first
+  })
+  await set(false)
+  world.first.misbehave(null)
+  return [first, (await outerOf())!]
 }

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, rememberWithBlocks } from '../../test/lost-tail.ts'
-import { loseAllButFirst } from '../../test/interrupted.ts'
+import { loseAllButFirst, packAgain } from '../../test/interrupted.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
@@ -110,8 +110,11 @@ test('the same transaction in another block may end otherwise: failed first, don
   const { answer } = await writeContract(world.first.app, writer, paying, {})
   await world.rpc('anvil_setBalance', writer.address, '0x0')
   await world.mine()
-  assert.equal(await stateOf(writer, answer.id), 'REVERTED')
+  const ended = await shown(writer, answer.id)
+  assert.deepEqual([ended.state, ended.revert === null], ['REVERTED', false])
   await goBackTo(kept)
+  await until('its block is gone', async () => (await stateOf(writer, answer.id)) === 'SUBMITTED')
+  assert.equal((await shown(writer, answer.id)).revert, null)
   await sendAgain()
   await world.mine()
   assert.equal(await stateOf(writer, answer.id), 'MINED')
@@ -122,21 +125,7 @@ test('the same transaction in another block may end otherwise: failed first, don
 /** Two transactions that carry one operation. @returns its id, and what is sent once the node takes it again */
 async function carriedTwice(writer: Writer): Promise<{ id: string; outers: string[] }> {
   const { answer } = await add(writer, 2)
-  const first = (await rowOf(answer.id)).outer_id!
-  await world.rpc('anvil_dropAllTransactions')
-  // The first counts as cancelled for as long as it takes to pack the second.
-  const set = (is_cancel: boolean) => world.db.updateTable('transactions').set({ is_cancel }).where('id', '=', first).execute() // prettier-ignore
-  await set(true)
-  world.first.misbehave((method, _params, next) =>
-    method === 'eth_sendRawTransaction' ? Promise.reject(new Error('the node is away')) : next(),
-  )
-  await until('it is packed again', async () => {
-    await keep(world)
-    return (await rowOf(answer.id)).outer_id !== first
-  })
-  await set(false)
-  world.first.misbehave(null)
-  return { id: answer.id, outers: [first, (await rowOf(answer.id)).outer_id!] }
+  return { id: answer.id, outers: await packAgain(world, answer.id) }
 }
 
 test('of two transactions that carry one operation the first does it, the second passes it over, and nothing is taken back', async () => {

@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
-import { diesAt } from '../../test/interrupted.ts'
+import { diesAt, packAgain } from '../../test/interrupted.ts'
 import { age, keep, remember, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
@@ -11,7 +11,7 @@ import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
 import { linkOperations } from './link.ts'
 import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
@@ -215,6 +215,28 @@ test('what was signed and never carried counts at the price of now: its key has 
   assert.ok((await world.add(first, writer, 1, 'uncarried')).answer.operation !== undefined)
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what was packed again at a higher price counts at that, whichever of its transactions was first', async () => {
+  const { first, db } = world
+  const clientId = 'dearer-budget'
+  const writer = await limited(clientId)
+  const goBack = await remember(world)
+  const { answer } = await world.add(first, writer)
+  const outers = await packAgain(world, answer.id, async () => {
+    await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x12a05f200')
+    await world.mine()
+  })
+  const offers = await db.selectFrom('attempts').select(['transaction_id', 'max_fee']).where('transaction_id', 'in', outers).execute() // prettier-ignore
+  const [before, then] = outers.map((id) => offers.filter((one) => one.transaction_id === id).map(({ max_fee: fee }) => fromWord(fee)).reduce((one, other) => (one > other ? one : other))) // prettier-ignore
+  assert.ok(then! > before! * 3n, `${then} after ${before}`)
+  const { charged } = await db.selectFrom('operations').select('charged').where('id', '=', answer.id).executeTakeFirstOrThrow() // prettier-ignore
+  await goBack()
+  await replay(first)
+  const counted = await spentOfBudget(db, clientId, writer.accountId)
+  assert.ok(counted >= (BigInt(charged) * then!) / before! / 2n, `${counted} for ${charged} at ${before}, and at ${then}`)
+  await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x1')
+  await world.mine()
 })
 
 /** A person of an application whose budget has room for one write, and not for two. */

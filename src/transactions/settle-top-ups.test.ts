@@ -222,6 +222,14 @@ test('where more are open than one look takes, the next goes on where it ended, 
   try {
     const looks = [await settle(), await settle(), await settle()]
     assert.deepEqual([looks.reduce((sum, one) => sum + one), await spentOn(writer)], [1, await costOf(writer)])
+    // What is begun after all of them is found, too, though they stay open.
+    const next = await world.poor('behind-later')
+    await begun(next)
+    await world.mine()
+    await untilFinal(next)
+    await world.db.updateTable('top_ups').set({ created_at: sql<Date>`now() - interval '130 seconds'` }).where('account_id', '=', next.accountId).execute() // prettier-ignore
+    for (let look = 0; look < 3; look++) await settle()
+    assert.equal(await spentOn(next), await costOf(next))
   } finally {
     await world.db.deleteFrom('top_ups').where('account_id', '=', world.house.accountId).execute()
   }

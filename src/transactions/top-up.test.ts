@@ -315,6 +315,14 @@ test('a dry run says what would happen, and pays nothing', async () => {
   assert.equal((await rehearse(writer)).status, 'SUCCESS')
   await assert.rejects(rehearse(await poor('dry-tiny', 'tiny')), refusedWith('gas_budget_exhausted'))
   await assert.rejects(rehearse(await poor('dry-none', 'none')), refusedWith('insufficient_funds'))
+  // What the transfer itself costs is in the budgets, as well.
+  const like = await poor('dry-like')
+  await mining(submitTransaction(world.first.app, like, { to: AWAY, value: '0' }, {}))
+  const [row] = await rowsOf(like)
+  const { reserved } = await world.db.selectFrom('transactions').select('reserved').where('target', '=', fromHex(like.address)).executeTakeFirstOrThrow() // prettier-ignore
+  const room = (BigInt(row!.wei) + BigInt(reserved!)) / 2n
+  await application('without-fee', { perUser: room, perApplication: room * 9n })
+  await assert.rejects(rehearse(await poor('dry-without-fee', 'without-fee')), refusedWith('gas_budget_exhausted'))
   assert.deepEqual([await rowsOf(writer), await sentTo(writer)], [[], []])
   const rows = await world.db.deleteFrom('sponsors').returningAll().execute()
   try {

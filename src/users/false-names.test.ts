@@ -39,3 +39,18 @@ test('no name of another person stands beside an address: swapped in the databas
   await app.db.updateTable('accounts').set({ attestation: null }).where('user_id', '=', dave.userId).execute()
   assert.deepEqual(await shown(), [[null], null])
 })
+
+test('what came in on one network is not among the payments of another', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const { app, alice, facts } = here
+  const carol = await here.person('carol')
+  const { status, body } = await alice.post('/v1/tokens/transfers', { tokenType: 'NATIVE', amount: '0.001', toUserId: carol.userId }) // prettier-ignore
+  assert.equal(status, 200, JSON.stringify(body))
+  const received = async (chainId: number) => {
+    const of = { accountId: accountIdOf('DEV', 'carol'), chainId, address: carol.address.toLowerCase() as `0x${string}` }
+    return (await listPayments(app, of, { limit: 5, direction: 'in' })).entries.map(({ hash }) => hash)
+  }
+  await until('it is mined', async () => (await received(facts.chainId)).length === 1)
+  assert.deepEqual(await received(facts.chainId + 1), [])
+})
