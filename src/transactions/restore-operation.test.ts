@@ -234,7 +234,10 @@ test('what was packed again at a higher price counts at that, whichever of its t
   await goBack()
   await replay(first)
   const counted = await spentOfBudget(db, clientId, writer.accountId)
-  assert.ok(counted >= (BigInt(charged) * then!) / before! / 2n, `${counted} for ${charged} at ${before}, and at ${then}`)
+  assert.ok(
+    counted >= (BigInt(charged) * then!) / before! / 2n,
+    `${counted} for ${charged} at ${before}, and at ${then}`,
+  )
   await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x1')
   await world.mine()
 })

@@ -291,7 +291,7 @@ test('the budget of a person and of an application is never exceeded, and says w
   const { sponsored } = await readUsage(world.db, 'thrifty')
   assert.deepEqual(sponsored, { perApplication: String(cost * 9n), used: String(all) })
   // Of a day ago it counts nothing.
-  await world.db.updateTable('gas_spent').set({ hour: new Date(Date.now() - 26 * 3_600_000) }).where('client_id', '=', 'thrifty').execute() // prettier-ignore
+  await world.db.updateTable('gas_spent').set({ hour: sql<Date>`hour - interval '26 hours'` }).where('client_id', '=', 'thrifty').execute() // prettier-ignore
   await give(people[0]!.address, 0n)
   await world.mine()
   await mining(add(people[0]!))
@@ -448,7 +448,11 @@ test('what no budget counts any more is dropped; the newest top-up of a person s
   assert.equal((await rowsOf(writer)).length, 2)
   const old = new Date(Date.now() - 31 * 86_400_000)
   await world.db.updateTable('top_ups').set({ settled_at: old }).where('account_id', '=', writer.accountId).execute()
-  await world.db.updateTable('gas_spent').set({ hour: old }).where('account_id', '=', writer.accountId).execute()
+  await world.db
+    .updateTable('gas_spent')
+    .set({ hour: sql<Date>`hour - interval '31 days'` })
+    .where('account_id', '=', writer.accountId)
+    .execute()
   const sweep = startByteSweep(world.first.app)
   await sweep.round()
   await sweep.stop()

@@ -48,7 +48,11 @@ test('what came in on one network is not among the payments of another', async (
   const { status, body } = await alice.post('/v1/tokens/transfers', { tokenType: 'NATIVE', amount: '0.001', toUserId: carol.userId }) // prettier-ignore
   assert.equal(status, 200, JSON.stringify(body))
   const received = async (chainId: number) => {
-    const of = { accountId: accountIdOf('DEV', 'carol'), chainId, address: carol.address.toLowerCase() as `0x${string}` }
+    const of = {
+      accountId: accountIdOf('DEV', 'carol'),
+      chainId,
+      address: carol.address.toLowerCase() as `0x${string}`,
+    }
     return (await listPayments(app, of, { limit: 5, direction: 'in' })).entries.map(({ hash }) => hash)
   }
   await until('it is mined', async () => (await received(facts.chainId)).length === 1)
