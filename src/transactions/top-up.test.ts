@@ -534,6 +534,26 @@ async function toppedUp(writer: Writer): Promise<void> {
   assert.notEqual((await rowsOf(writer))[0]!.settled_at, null)
 }
 
+test('what a node says whose chain is without the last top-up, before that is followed, has no second one sent', async () => {
+  const writer = await poor('not-followed')
+  await toppedUp(writer)
+  await world.mine()
+  const { block_number: block } = (await rowsOf(writer))[0]!
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_getBalance' && params[0] === writer.address) return '0x0'
+    const answer = await next()
+    const isOther = method === 'eth_getBlockByNumber' && params[0] === `0x${block!.toString(16)}`
+    return isOther ? { ...(answer as object), hash: `0x${'0f'.repeat(32)}` } : answer
+  })
+  const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
+  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  world.first.misbehave(null)
+  assert.equal((await rowsOf(writer)).length, 1)
+  await mining(add(writer, 'key'))
+  await world.mine()
+  assert.deepEqual([await world.countOf(writer), (await sentTo(writer)).length], [1n, 1])
+})
+
 test('a top-up that a reorganisation took out again is waited for, and not paid a second time', async () => {
   const writer = await poor('reorganised')
   await toppedUp(writer)

@@ -1,20 +1,15 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import { readNumber } from '../chain/rpc/answers.ts'
-import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { readAt } from '../chain/reads.ts'
-import { mapChainError } from '../chain/rpc/rpc.ts'
 import { deadline, standAside } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
-import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
-import { fundsOf, type Budget, type Fund, type Shortage } from './funds.ts'
+import type { Fund } from './funds.ts'
 import {
   findExhausted,
   newestTopUp,
@@ -27,9 +22,10 @@ import {
 } from './gas-budget.ts'
 import type { Intent, Terms } from './intent.ts'
 import { lastUse, type IdempotencyKey } from './key.ts'
-import { paidGasNow, type PreparedWrite } from './prepare.ts'
+import type { PreparedWrite } from './prepare.ts'
 import { explainSponsor, secondsUntil, Unable } from './refused-top-up.ts'
 import { scopeOf, settleBy } from './settle-top-ups.ts'
+import { feeOf, isInChain, marginOf, missing, ownFunds } from './top-up-needs.ts'
 import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
 
 /**
@@ -98,15 +94,18 @@ export const topUpFund =
     let brought = 0
     // Once at least: one who hardly waits finds at the repeat what was begun.
     do {
-      const { key, sent, blockNumber } = await nextOf(app, chain, caller)
+      const { key, sent, before } = await nextOf(app, chain, caller)
       let id = sent
       if (id === null) {
-        await followedTo(chain, blockNumber)
+        await followedTo(chain, before?.blockNumber ?? 0)
         const { funds, lacks } = await missing(tools, shortage, budget)
         if (lacks === 0n) return funds
-        // Before each: meanwhile the same request may have been bound by another process.
-        await tools.check(shortage.terms)
-        id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
+        const isThere = before === null || before.id === null || (await isInChain(app, chain, before.id))
+        if (isThere) {
+          // Before each: meanwhile the same request may have been bound by another process.
+          await tools.check(shortage.terms)
+          id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
+        }
       }
       if (id === null) await pauseAside()
       else if (await settle(app, chain, key, id)) brought++
@@ -122,18 +121,19 @@ async function pauseAside(): Promise<void> {
   await pause(BUSY_MS)
 }
 
-/** The top-up that is under way, with the id of its transaction once that has bytes, or the next; `blockNumber`: where the one before it was mined. */
+/** The top-up that is under way, with the id of its transaction once that has bytes, or the next; `before`: the one before it, where that was mined lately. */
 async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
   const newest = await newestTopUp(db, { chainId, accountId })
-  if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, blockNumber: 0 }
+  if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, before: null }
   const { ordinal, blockNumber } = newest
   // An earlier use that has bytes is this top-up, also when its key would be free again, a day after it was final.
   const used = await lastUse(db, scopeOf(newest))
   const isOpen = !newest.isSettled || (used?.isTold === true && !isSettled(used.state))
   // One that was settled and is not in a block any more was taken out by a reorganisation, and is sent again.
   if (isOpen)
-    return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, blockNumber: 0 }
-  return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, blockNumber: blockNumber ?? 0 }
+    return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, before: null }
+  const before = blockNumber === null ? null : { id: used?.id ?? null, blockNumber }
+  return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, before }
 }
 
 /** Whether a top-up would be sent, for a dry run: nothing is. @throws as `topUpFund`, but for what is under way */
@@ -155,89 +155,6 @@ export const rehearsedFund =
     }
     return { ...funds, available: funds.available + wei }
   }
-
-const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
-/** Fees may rise while the funds are mined. */
-const marginOf = (terms: Terms): bigint => feeOf(terms) / 4n
-
-/**
- * For a write of a contract that the application's budget does not pay for: what the person has, where it suffices.
- * @throws insufficient_funds  saying why no sponsor pays
- */
-async function ownFunds(
-  tools: Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to'>,
-  shortage: Shortage,
-  budget: SponsorBudget,
-): Promise<Budget> {
-  const { funds, needed } = await missing(tools, shortage, budget)
-  const { available } = funds
-  if (needed <= available) return funds
-  const detail = `The account needs ${needed} wei and has ${available}: no sponsor pays for this address, the budget of the application names others.`
-  throw new AppError('insufficient_funds', detail, { funds: fundsOf(tools.caller.address, { needed, available }) })
-}
-
-/**
- * What the person has at the newest block, what their write needs beside their open ones, and what lacks of that, wei: gas, of this and of
- * those that became dearer. Nothing, too, where they do not have the values, or the gas of open writes that the budget does not pay for:
- * then it is their own funds that do not suffice, and the caller finds that.
- */
-async function missing(
-  { app, chain, caller: { address } }: Pick<TopUpTools, 'app' | 'chain' | 'caller'>,
-  { value, terms }: Shortage,
-  budget: SponsorBudget,
-): Promise<{ funds: Budget; needed: bigint; lacks: bigint }> {
-  const funds = await fundsAtHead(chain, address)
-  const open = await retrying(() =>
-    app.db
-      .selectFrom('transactions')
-      .select(['reserved', 'value', 'is_cancel', 'target', 'data', 'gas_limit'])
-      .where('chain_id', '=', chain.chainId)
-      .where('sender', '=', fromHex(address))
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .where('nonce', '>=', funds.paidBelow)
-      .execute(),
-  )
-  /** `own`: of what is needed, what nobody else pays */
-  let [needed, own] = [value + feeOf(terms!), value]
-  for (const row of open) {
-    needed += BigInt(row.reserved ?? 0)
-    if (!paysFor(budget, toHex(row.target))) own += BigInt(row.reserved ?? 0)
-    else if (row.reserved !== null && !row.is_cancel) own += fromWord(row.value)
-  }
-  const lacks = needed - funds.available
-  if (lacks <= 0n || own > funds.available) return { funds, needed, lacks: 0n }
-  for (const row of open) if (row.reserved !== null && paysFor(budget, toHex(row.target))) own += await ownGas(chain, address, row) // prettier-ignore
-  return { funds, needed, lacks: own > funds.available ? 0n : lacks }
-}
-
-/** Wei that an open write reserves beside its value and the gas that is paid for it: for a limit of its caller's own. */
-async function ownGas(
-  chain: Chain,
-  from: Hex,
-  { reserved, value, is_cancel: isCancel, target, data, gas_limit: limit }: OpenRow,
-): Promise<bigint> {
-  if (isCancel) return 0n
-  const [gas, fee] = [BigInt(limit), BigInt(reserved!) - fromWord(value)]
-  const paid = await paidGasNow(chain, { from, to: toHex(target), data: toHex(data), value: fromWord(value) })
-  return paid >= gas ? 0n : (fee * (gas - paid)) / gas
-}
-
-type OpenRow = { reserved: string | null; value: Uint8Array; is_cancel: boolean; target: Uint8Array; data: Uint8Array; gas_limit: number } // prettier-ignore
-
-/** Both at one block by its hash: a node that lags says so, instead of naming less than is there. */
-async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
-  try {
-    return await readAt(chain, 'latest', async (reads) => {
-      const [available, count] = await Promise.all([
-        reads.balance(address),
-        chain.rpc.call('eth_getTransactionCount', [address, { blockHash: reads.block.hash }]),
-      ])
-      return { available, paidBelow: readNumber(count, 'count of transactions') }
-    })
-  } catch (error) {
-    throw mapChainError(error)
-  }
-}
 
 /**
  * Sends one, by the first sponsor that can: every person and ordinal begins with another.

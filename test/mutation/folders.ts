@@ -13,7 +13,7 @@ type Patterns = { files: string[]; tests: string[]; together?: string[][] }
 const SPONSORED = [
   ...['bind-operation', 'bring-delegation', 'cancel-operation', 'carriers', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
   ...['operation-answer', 'operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
-  ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'withdraw'],
+  ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'top-up-needs', 'withdraw'],
 ] // prettier-ignore
 const inTransactions = (name: string): string => `src/transactions/${name}.test.ts`
 
