@@ -110,14 +110,15 @@ export async function isBound(db: Db, id: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** The newest use of a key, and whether it has bytes. */
-export async function lastUse(
-  db: Db,
-  scope: KeyScope,
-): Promise<{ id: string; isTold: boolean; state: TransactionState } | null> {
+/** The newest use of a key, whether it has bytes, and the block that it is in. */
+export async function lastUse(db: Db, scope: KeyScope): Promise<LastUse | null> {
   const { use } = await newestUse(db, scope)
-  return use === null ? null : { id: use.id, isTold: use.told !== null, state: use.state }
+  if (use === null) return null
+  const { id, told, state, block_number: number, block_hash: hash } = use
+  return { id, isTold: told !== null, state, block: number === null || hash === null ? null : { number, hash: toHex(hash) } } // prettier-ignore
 }
+
+type LastUse = { id: string; isTold: boolean; state: TransactionState; block: { number: number; hash: Hex } | null }
 
 /** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
 async function newestUse(db: Db, scope: KeyScope): Promise<{ use: KeyedRow | null; next: number }> {

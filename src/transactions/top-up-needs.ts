@@ -1,11 +1,11 @@
 import type { App } from '../app.ts'
-import { oldBlock } from '../chain/block-at.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { readNumber } from '../chain/rpc/answers.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
+import { fetchHeader } from '../follower/fetch.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
@@ -98,19 +98,13 @@ async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
 }
 
 /**
- * Whether the block that a top-up was mined in is in the chain that funds are read of. A reorganisation that nobody has followed yet, or a node
+ * Whether a block that a top-up was mined in is in the chain that funds are read of. A reorganisation that nobody has followed yet, or a node
  * that lags, leaves the top-up out of what the person has: it comes, and is not sent a second time meanwhile.
- * @param id  of its transaction
  * @throws chain_unavailable, chain_timeout
  */
-export async function isInChain({ db }: App, chain: Chain, id: string): Promise<boolean> {
-  const row = await retrying(() =>
-    db.selectFrom('transactions').select(['block_number', 'block_hash']).where('id', '=', id).executeTakeFirst(),
-  )
-  // What is in no block gave nothing that could be missing.
-  if (row === undefined || row.block_number === null || row.block_hash === null) return true
+export async function isInChain({ rpc }: Chain, { number, hash }: { number: number; hash: Hex }): Promise<boolean> {
   try {
-    return (await oldBlock(chain, row.block_number))?.hash === toHex(row.block_hash)
+    return (await fetchHeader(rpc, number))?.hash === hash
   } catch (error) {
     throw mapChainError(error)
   }

@@ -534,25 +534,35 @@ async function toppedUp(writer: Writer): Promise<void> {
   assert.notEqual((await rowsOf(writer))[0]!.settled_at, null)
 }
 
-test('what a node says whose chain is without the last top-up, before that is followed, has no second one sent', async () => {
-  const writer = await poor('not-followed')
-  await toppedUp(writer)
-  await world.mine()
-  const { block_number: block } = (await rowsOf(writer))[0]!
-  world.first.misbehave(async (method, params, next) => {
-    if (method === 'eth_getBalance' && params[0] === writer.address) return '0x0'
-    const answer = await next()
-    const isOther = method === 'eth_getBlockByNumber' && params[0] === `0x${block!.toString(16)}`
-    return isOther ? { ...(answer as object), hash: `0x${'0f'.repeat(32)}` } : answer
+for (const isFollowed of [false, true])
+  test(`a node whose chain is without the last top-up has no second one sent ${isFollowed ? 'while' : 'before'} that is followed`, async () => {
+    const writer = await poor(`not-there-${isFollowed}`)
+    await toppedUp(writer)
+    await world.mine()
+    const { block_number: block } = (await rowsOf(writer))[0]!
+    const transfer = await world.db.selectFrom('transactions').select(['id', 'state', 'block_number', 'block_hash']).where('target', '=', fromHex(writer.address)).executeTakeFirstOrThrow() // prettier-ignore
+    const { id, ...mined } = transfer
+    const setRow = (row: Partial<typeof mined>) => world.db.updateTable('transactions').set(row).where('id', '=', id).execute() // prettier-ignore
+    world.first.misbehave(async (method, params, next) => {
+      if (method === 'eth_getBalance' && params[0] === writer.address) {
+        // After it was looked at which top-up is the last, and before what the funds lack is sent.
+        if (isFollowed && typeof params[1] === 'object')
+          await setRow({ state: 'SUBMITTED', block_number: null, block_hash: null })
+        return '0x0'
+      }
+      const answer = await next()
+      const isOther = method === 'eth_getBlockByNumber' && params[0] === `0x${block!.toString(16)}`
+      return isOther ? { ...(answer as object), hash: `0x${'0f'.repeat(32)}` } : answer
+    })
+    const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
+    await assert.rejects(hurried(), refusedWith('top_up_pending'))
+    world.first.misbehave(null)
+    await setRow(mined)
+    assert.equal((await rowsOf(writer)).length, 1)
+    await mining(add(writer, 'key'))
+    await world.mine()
+    assert.deepEqual([await world.countOf(writer), (await sentTo(writer)).length], [1n, 1])
   })
-  const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
-  world.first.misbehave(null)
-  assert.equal((await rowsOf(writer)).length, 1)
-  await mining(add(writer, 'key'))
-  await world.mine()
-  assert.deepEqual([await world.countOf(writer), (await sentTo(writer)).length], [1n, 1])
-})
 
 test('a top-up that a reorganisation took out again is waited for, and not paid a second time', async () => {
   const writer = await poor('reorganised')

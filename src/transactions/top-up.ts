@@ -100,8 +100,9 @@ export const topUpFund =
         await followedTo(chain, before?.blockNumber ?? 0)
         const { funds, lacks } = await missing(tools, shortage, budget)
         if (lacks === 0n) return funds
-        const isThere = before === null || before.id === null || (await isInChain(app, chain, before.id))
-        if (isThere) {
+        // By what was known of it before the funds were read: a reorganisation may have been followed since.
+        const block = before?.block ?? null
+        if (block === null || (await isInChain(chain, block))) {
           // Before each: meanwhile the same request may have been bound by another process.
           await tools.check(shortage.terms)
           id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
@@ -132,7 +133,7 @@ async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
   // One that was settled and is not in a block any more was taken out by a reorganisation, and is sent again.
   if (isOpen)
     return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, before: null }
-  const before = blockNumber === null ? null : { id: used?.id ?? null, blockNumber }
+  const before = blockNumber === null ? null : { blockNumber, block: used?.block ?? null }
   return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, before }
 }
 
