@@ -1,45 +1,83 @@
-/** Runs the test files given, by their paths from this folder and in their order, keeps how long each took, and names the slowest at the end. */
-import { relative } from 'node:path'
+/** Runs test files, by their paths from this folder, in batches; names the files that took most CPU at the end. */
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
-import { atOnce, keepDurations } from './test-files.ts'
+import { atOnce, batchesOf, readWeights, weightsFile } from './test-files.ts'
 
-// A test that hangs must fail, not stop the run.
-const TIMEOUT_MS = 300_000
-const NAMED = 10
+const NAMED = 20
+// A test that hangs must fail and not stop the run.
+const TEST_TIMEOUT_MS = 300_000
+const BATCH_TIMEOUT_MS = 1_800_000
 
 const startedAt = performance.now()
-const durations = {}
-// Until the whole says that it succeeded, it has not.
+const files = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
+const root = process.cwd()
+const folder = join(root, 'tmp', `tests-${process.pid}`)
+mkdirSync(folder, { recursive: true })
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+// Until the whole run says that it succeeded, it has not.
 process.exitCode = 1
 
-// Who ends the run ends the files that run.
+/** One program per batch, named so that the reporter says which files a process that died had. */
+const programs = batchesOf(files).map(({ name, files: members }) => {
+  const path = join(folder, `${name.replaceAll(/[^\w.-]+/g, '-')}.test.mjs`)
+  const weights = `${path}.cpu`
+  const lines = members.map((file) => `testFile(${JSON.stringify(file)})`)
+  const head = `import { openBatch } from ${JSON.stringify(join(root, 'scripts', 'test-batch.mjs'))}`
+  writeFileSync(
+    path,
+    [head, `const testFile = openBatch(${JSON.stringify({ root, weights })})`, ...lines, ''].join('\n'),
+  )
+  return path
+})
+
+// Whoever ends the run ends the files that run.
 const over = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => over.abort())
 
 const tests = run({
   signal: over.signal,
-  files: process.argv.slice(2),
+  files: programs,
   concurrency: atOnce(),
-  timeout: TIMEOUT_MS,
+  timeout: BATCH_TIMEOUT_MS,
   // A file that leaves something open fails nothing, but must not hold up the rest for ever.
-  execArgv: ['--test-force-exit'],
-})
-tests.on('test:complete', ({ name, nesting, file, details }) => {
-  // Beside the tests of a file there is one that is the file, from the start of its process to the end.
-  if (nesting === 0 && file !== undefined && name === relative(process.cwd(), file))
-    durations[name] = Math.round(details.duration_ms)
+  execArgv: ['--test-force-exit', `--test-timeout=${TEST_TIMEOUT_MS}`, '--no-concurrent-sparkplug'],
 })
 tests.on('test:summary', ({ file, success }) => {
   if (file === undefined && success) process.exitCode = 0
 })
 tests.compose(spec()).pipe(process.stdout)
-process.once('exit', () => {
-  keepDurations(durations, process.cwd())
-  const slowest = Object.entries(durations).toSorted(([, a], [, b]) => b - a)
-  if (slowest.length <= 1) return
-  console.log(`\n${slowest.length} files in ${seconds(performance.now() - startedAt)}. The slowest:`)
-  for (const [file, ms] of slowest.slice(0, NAMED)) console.log(`${seconds(ms).padStart(8)}  ${file}`)
+process.once('beforeExit', () => {
+  const measured = readCpu()
+  if (process.argv.includes('--weigh')) recordWeights(measured)
+  const slowest = Object.entries(measured).toSorted(([, a], [, b]) => b - a)
+  const cpu = slowest.reduce((sum, [, seconds]) => sum + seconds, 0)
+  const wall = (performance.now() - startedAt) / 1_000
+  console.log(
+    `\n${files.length} files in ${programs.length} processes: ${wall.toFixed(0)} s, ${cpu.toFixed(0)} s of CPU. Most CPU:`,
+  )
+  for (const [file, seconds] of slowest.slice(0, NAMED)) console.log(`${seconds.toFixed(1).padStart(8)} s  ${file}`)
 })
 
-const seconds = (ms) => `${(ms / 1_000).toFixed(1)} s`
+function readCpu() {
+  const lines = readdirSync(folder)
+    .filter((name) => name.endsWith('.cpu'))
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
+  return Object.fromEntries(
+    lines
+      .filter((line) => line !== '')
+      .map((line) => line.split(' '))
+      .map(([file, seconds]) => [file, Number(seconds)]),
+  )
+}
+
+/** Coarsely, so that a new run changes few lines. */
+function recordWeights(measured) {
+  const rounded = Object.entries(measured).map(([file, seconds]) => [file, seconds < 1 ? 0.5 : Math.round(seconds)])
+  const all = { ...readWeights(), ...Object.fromEntries(rounded) }
+  writeFileSync(
+    weightsFile(),
+    `${JSON.stringify(Object.fromEntries(Object.entries(all).toSorted(([a], [b]) => (a < b ? -1 : 1))), null, 1)}\n`,
+  )
+}
