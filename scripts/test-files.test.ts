@@ -1,13 +1,90 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { askingOf, keepDurations, LONGEST, longestFirst, readDurations, testFiles, atOnce } from './test-files.ts'
+import { affectedBy, askingOf, atOnce, batchesOf, hasTierLine, readWeights, testFiles, tierOf } from './test-files.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** CPU seconds above which a file of the default tier has to say why it is there. */
+const MAX_DEFAULT_SECONDS = 6
+
+test('no file of the default tier takes more than six seconds of CPU without a reason', () => {
+  const heavy = Object.entries(readWeights()).filter(([, seconds]) => seconds > MAX_DEFAULT_SECONDS)
+  const files = testFiles()
+  const unexplained = heavy.filter(([file]) => files.includes(file) && tierOf(file) === 'default' && !hasTierLine(file))
+  assert.deepEqual(unexplained, [])
+})
+
+test('a file that opens nothing is a unit; what it reaches through other test files counts, and its own line most', (t) => {
+  const place = project(t, {
+    'test/database.ts': '',
+    'test/spawned.ts': `import { spawn } from 'node:child_process'`,
+    'test/pure.ts': `import type { App } from '../src/app.ts'`,
+    'src/app.ts': `import { spawn } from 'node:child_process'`,
+    'src/unit.test.ts': `import { x } from '../test/pure.ts'`,
+    'src/slice.test.ts': `import { testDatabase } from '../test/database.ts'`,
+    'src/starts.test.ts': `import { start } from '../test/spawned.ts'`,
+    'src/storm.test.ts': `// tier: all, because it repeats a race a thousand times\nimport '../test/database.ts'`,
+    'src/dear.test.ts': `// tier: default, because every write passes here\nimport '../test/database.ts'`,
+  })
+  assert.deepEqual(
+    testFiles(place).map((file) => `${file} ${tierOf(file, place)}`),
+    [
+      'src/dear.test.ts default',
+      'src/slice.test.ts default',
+      'src/starts.test.ts default',
+      'src/storm.test.ts all',
+      'src/unit.test.ts unit',
+    ],
+  )
+})
+
+test('files of one equipment share a process, up to a weight; a file that says so, and one of the slow tier, has its own', (t) => {
+  const asks = `import '../test/database.ts'`
+  const place = project(t, {
+    'test/database.ts': '',
+    'test/writing.ts': asks,
+    'src/a.test.ts': asks,
+    'src/b.test.ts': asks,
+    'src/c.test.ts': asks,
+    'src/unit.test.ts': '',
+    'src/writes.test.ts': `import '../test/writing.ts'`,
+    'src/alone.test.ts': `// alone, because it replaces the global fetch\n${asks}`,
+    'src/slow.test.ts': `// tier: all, because it starts the program\n${asks}`,
+  })
+  const weights = { 'src/a.test.ts': 15, 'src/b.test.ts': 10, 'src/c.test.ts': 4 }
+  const batches = batchesOf(testFiles(place), weights, place)
+  assert.deepEqual(
+    batches.map(({ files }) => files),
+    [
+      ['src/a.test.ts'],
+      ['src/b.test.ts', 'src/c.test.ts'],
+      ['src/alone.test.ts'],
+      ['src/slow.test.ts'],
+      ['src/unit.test.ts'],
+      ['src/writes.test.ts'],
+    ],
+  )
+})
+
+test('a change affects the files that lead to it, and all of them where no import says', (t) => {
+  const place = project(t, {
+    'src/money.ts': '',
+    'src/store/migrate.ts': '',
+    'test/database.ts': `import '../src/store/migrate.ts'`,
+    'src/money.test.ts': `import './money.ts'`,
+    'src/stored.test.ts': `import '../test/database.ts'`,
+  })
+  const affected = (...changed: string[]) => affectedBy(changed, testFiles(place), place)
+  assert.deepEqual(affected('src/money.ts'), ['src/money.test.ts'])
+  assert.deepEqual(affected('migrations/0001_initial.sql'), ['src/stored.test.ts'])
+  assert.deepEqual(affected('package.json'), ['src/money.test.ts', 'src/stored.test.ts'])
+  assert.deepEqual(affected('LICENSE'), [])
+})
 
 test('a variable of the suite’s database is read in one file, so that who reaches it is who asks', () => {
   const readers = globSync(['src/**/*.ts', 'test/**/*.ts', 'e2e/**/*.ts', 'scripts/**/*.{ts,mjs}'], {
@@ -35,52 +112,18 @@ test('what asks the suite’s database is found by imports, over several files, 
   assert.deepEqual(asking, ['src/a.test.ts', 'src/b.test.ts', 'src/c.test.ts', 'src/d.test.ts'])
 })
 
-test('of the suite, whatever names the equipment of databases runs on PostgreSQL too', () => {
-  const direct = testFiles(root).filter((file) =>
-    /from '[^']*\/(?:database|world|writing|rehearsal|history-home)\.ts'/.test(readFileSync(join(root, file), 'utf8')),
-  )
-  assert.ok(direct.length > 80)
-  assert.deepEqual(askingOf(direct, root), direct)
-})
-
 test('every test file that git knows is one that the suite finds', () => {
   const anywhere = globSync('**/*.test.ts', { cwd: root, exclude: ['**/node_modules', 'tmp/**'] }).toSorted()
-  assert.deepEqual(testFiles(root).toSorted(), anywhere)
+  assert.deepEqual(testFiles().toSorted(), anywhere)
 })
 
-test('what took longest starts first, then what is known to be long, and every file once', () => {
-  const files = ['src/a.test.ts', 'src/b.test.ts', 'src/new.test.ts', LONGEST[0]!]
-  const order = longestFirst(files, { 'src/a.test.ts': 90, 'src/b.test.ts': 90_000 })
-  assert.deepEqual(order, ['src/b.test.ts', LONGEST[0], 'src/new.test.ts', 'src/a.test.ts'])
-  assert.deepEqual(
-    LONGEST.filter((file) => !existsSync(join(root, file))),
-    [],
-  )
-})
-
-test('five files run side by side on two cores, fewer where memory is short, and never more than nine', () => {
+test('three batches run side by side on two cores, fewer where memory is short, and never more than nine', () => {
   const GIGABYTE = 2 ** 30
-  assert.deepEqual(
-    [
-      atOnce(1, 8 * GIGABYTE),
-      atOnce(2, 8 * GIGABYTE),
-      atOnce(2, 4 * GIGABYTE),
-      atOnce(2, GIGABYTE / 2),
-      atOnce(64, 256 * GIGABYTE),
-    ],
-    [3, 5, 4, 2, 9],
-  )
+  const at = (cores: number, gigabytes: number) => atOnce(cores, gigabytes * GIGABYTE)
+  assert.deepEqual([at(1, 8), at(2, 8), at(2, 2), at(2, 0.5), at(64, 256)], [2, 3, 2, 2, 9])
 })
 
-test('durations are kept beside those of files that did not run', (t) => {
-  const place = project(t, {})
-  assert.deepEqual(readDurations(place), {})
-  keepDurations({ 'src/a.test.ts': 1, 'src/b.test.ts': 2 }, place)
-  keepDurations({ 'src/a.test.ts': 3 }, place)
-  assert.deepEqual(readDurations(place), { 'src/a.test.ts': 3, 'src/b.test.ts': 2 })
-})
-
-test('a run fails with a test, with a file that cannot be read or dies, and with nothing else; the slowest are named', (t) => {
+test('a run fails with a test, with a file that cannot be read or dies, and with nothing else', (t) => {
   const place = project(t, {
     'good.test.ts': `import { test } from 'node:test'\ntest('good', () => {})`,
     'open.test.ts': `import { test } from 'node:test'\ntest('leaves a timer', () => void setInterval(() => {}, 60_000))`,
@@ -98,16 +141,12 @@ test('a run fails with a test, with a file that cannot be read or dies, and with
   const good = run('good', 'open')
   assert.equal(good.status, 0, good.stdout)
   assert.match(good.stdout, /^ℹ pass 2$/m)
-  assert.match(good.stdout, /^2 files in \d+\.\d s\. The slowest:\n +\d+\.\d s {2}(good|open)\.test\.ts$/m)
+  assert.match(good.stdout, /^2 files in 1 processes: \d+ s, \d+ s of CPU/m)
   for (const name of ['bad', 'unreadable', 'dies']) {
     const { status, stdout } = run('good', name)
     assert.equal(status, 1, stdout)
-    assert.match(stdout, /^ℹ pass 1$/m)
-    assert.match(stdout, /^ℹ fail 1$/m)
-    assert.match(stdout, new RegExp(`^test at ${name}\\.test\\.ts:`, 'm'))
+    assert.match(stdout, new RegExp(`${name}\\.test\\.ts|unit-1`), stdout)
   }
-  assert.doesNotMatch(run('good').stdout, /slowest/)
-  assert.deepEqual(Object.keys(readDurations(place)).length, 5)
 })
 
 function project(t: TestContext, files: Record<string, string>): string {

@@ -27,6 +27,12 @@ const TIER_LINE = /^\/\/ tier: (default|all), because .+$/m
 /** The line of a file whose tests change their process, or look at all of it. */
 const ALONE_LINE = /^\/\/ alone, because .+$/m
 
+/** The line of a file of the slow tier that .ci/run repeats on the embedded database. */
+const EMBEDDED_LINE = /^\/\/ embedded, because .+$/m
+
+export const needsEmbedded = (file: string, root = ROOT): boolean =>
+  EMBEDDED_LINE.test(readFileSync(join(root, file), 'utf8'))
+
 export function tierOf(file: string, root = ROOT): Tier {
   const said = TIER_LINE.exec(readFileSync(join(root, file), 'utf8'))?.[1] as Tier | undefined
   return said ?? (equipmentOf(file, root) === null ? 'unit' : 'default')

@@ -20,11 +20,11 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.exitCode = 1
 
 /** One program per batch, named so that the reporter says which files a process that died had. */
-const programs = batchesOf(files).map(({ name, files: members }) => {
+const programs = batchesOf(files, readWeights(root), root).map(({ name, files: members }) => {
   const path = join(folder, `${name.replaceAll(/[^\w.-]+/g, '-')}.test.mjs`)
   const weights = `${path}.cpu`
   const lines = members.map((file) => `testFile(${JSON.stringify(file)})`)
-  const head = `import { openBatch } from ${JSON.stringify(join(root, 'scripts', 'test-batch.mjs'))}`
+  const head = `import { openBatch } from ${JSON.stringify(join(import.meta.dirname, 'test-batch.mjs'))}`
   writeFileSync(
     path,
     [head, `const testFile = openBatch(${JSON.stringify({ root, weights })})`, ...lines, ''].join('\n'),
@@ -75,9 +75,9 @@ function readCpu() {
 /** Coarsely, so that a new run changes few lines. */
 function recordWeights(measured) {
   const rounded = Object.entries(measured).map(([file, seconds]) => [file, seconds < 1 ? 0.5 : Math.round(seconds)])
-  const all = { ...readWeights(), ...Object.fromEntries(rounded) }
+  const all = { ...readWeights(root), ...Object.fromEntries(rounded) }
   writeFileSync(
-    weightsFile(),
+    weightsFile(root),
     `${JSON.stringify(Object.fromEntries(Object.entries(all).toSorted(([a], [b]) => (a < b ? -1 : 1))), null, 1)}\n`,
   )
 }

@@ -2,37 +2,48 @@
  * Runs the tests:
  *   npm test                      units and slices, on the embedded database
  *   npm test -- --unit            only files that open nothing
- *   npm test -- --changed[=REF]   of the default tier, what a change since REF can affect; HEAD if nothing is said
+ *   npm test -- --changed[=REF]   of the default tier, what a change since REF can affect; since HEAD if REF is left out
  *   npm test -- --all             also processes, browsers, foreign clients, proofs that kill
- *   npm test -- FILE… [flags]     these files, each in a process of its own, with flags of node:test
- * With TEST_DATABASE_URL the tests use that PostgreSQL, and `--asking-database` leaves out the files for which that makes
- * no difference. `--weigh` records the CPU seconds of each file in scripts/test-weights.json.
+ *   npm test -- FILE… [flags]     these files; with one file or with flags of node:test, each in a process of its own
+ * With TEST_DATABASE_URL the tests use that PostgreSQL. For .ci/run: `--tier=all` runs that tier alone, `--asking-database`
+ * the files for which the variable makes a difference, `--embedded` the other ones and those that the embedded database is
+ * the point of. `--list` names the files and runs nothing. `--weigh` records the CPU seconds of each file in
+ * scripts/test-weights.json.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { constants } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { affectedBy, askingOf, testFiles, tierOf } from './test-files.ts'
+import { affectedBy, askingOf, needsEmbedded, testFiles, tierOf } from './test-files.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const args = process.argv.slice(2)
-const OURS = /^--(?:unit|all|changed(?:=.*)?|asking-database|weigh)$/
+const OURS = /^--(?:unit|all|tier=\w+|changed(?:=.*)?|asking-database|embedded|list|weigh)$/
 const named = args.filter((arg) => !arg.startsWith('-')).map((file) => relative(root, resolve(file)))
 const flags = args.filter((arg) => arg.startsWith('-') && !OURS.test(arg))
 const has = (word) => args.includes(`--${word}`)
+const valueOf = (word) => args.find((arg) => arg === `--${word}` || arg.startsWith(`--${word}=`))?.split('=')
 
-let files = named.length > 0 ? named : filesOfTier()
-const since = args.find((arg) => /^--changed/.test(arg))
-if (since !== undefined) files = affectedBy(changedSince(since.split('=')[1] ?? 'HEAD'), files)
-if (has('asking-database')) files = askingOf(files)
-if (files.length === 0) {
-  console.log('No test file is affected.')
-  process.exit(0)
+const files = chosen()
+if (has('list')) console.log(files.join('\n'))
+if (files.length === 0) console.error('No test file is affected.')
+if (has('list') || files.length === 0) process.exit(0)
+
+function chosen() {
+  let some = named.length > 0 ? named : testFiles().filter((file) => tiers().includes(tierOf(file)))
+  const since = valueOf('changed')
+  if (since !== undefined) some = affectedBy(changedSince(since[1] ?? 'HEAD'), some)
+  if (has('asking-database')) some = askingOf(some)
+  if (!has('embedded')) return some
+  const asking = askingOf(some)
+  return some.filter((file) => !asking.includes(file) || needsEmbedded(file))
 }
 
-function filesOfTier() {
-  const tiers = has('unit') ? ['unit'] : has('all') ? ['unit', 'default', 'all'] : ['unit', 'default']
-  return testFiles().filter((file) => tiers.includes(tierOf(file)))
+function tiers() {
+  const only = valueOf('tier')?.[1]
+  if (only !== undefined) return [only]
+  if (has('unit')) return ['unit']
+  return has('all') ? ['unit', 'default', 'all'] : ['unit', 'default']
 }
 
 /** Committed since then, changed in the working tree, and new files that git does not ignore. */
