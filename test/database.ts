@@ -60,7 +60,7 @@ async function openEmbedded(): Promise<Embedded> {
     `select tablename as name from pg_tables where schemaname = 'public'`,
   )
   const statements: string[] = []
-  for (const { name } of tables.filter((table) => table.name !== 'migrations')) {
+  for (const { name } of tables) {
     statements.push(`delete from "${name}";`)
     const { rows } = await pglite.query(`select from "${name}" limit 1`)
     if (rows.length === 0) continue
