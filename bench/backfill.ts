@@ -15,6 +15,7 @@ import { openState } from '../src/state.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { openedHead } from '../test/opened.ts'
 import { startPostgres } from './postgres.ts'
+import { systemClock } from '../src/clock.ts'
 
 const ACCOUNTS = Number(process.argv[2] ?? 10_000)
 const BLOCKS = Number(process.argv[3] ?? 1_000_000)
@@ -47,7 +48,7 @@ const chain: Chain = {
   ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
   ...{ verification: 'bloom', gas: 'self', explorer: explorerAt(''), rpc, ...openedHead(), faucet: null },
 }
-const app = { config, db, telemetry: openTelemetry('bench', 'error'), poolWaitMs: () => 0, state: openState(), now: Date.now } as unknown as App // prettier-ignore
+const app = { config, db, telemetry: openTelemetry('bench', 'error'), poolWaitMs: () => 0, state: openState(), clock: systemClock } as unknown as App // prettier-ignore
 
 const stopping = new AbortController().signal
 const cpu = process.cpuUsage()

@@ -23,6 +23,7 @@ import { attestingSigner } from '../test/attesting.ts'
 import { addressOf } from '../test/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
 import { openedHead } from '../test/opened.ts'
+import { systemClock } from '../src/clock.ts'
 
 // A cluster of our own, unless one is named: then what others do on it counts as ours.
 const cluster = await startPostgres()
@@ -219,7 +220,7 @@ async function ours(db: RootDb, url: string, verification: Chain['verification']
 /** As far as these verbs look. The signer attests that who is named after an address has it. */
 function appOf(db: RootDb, config: App['config'], chains: App['chains'] = new Map()): App {
   const telemetry = openTelemetry('bench', 'error')
-  return { config, db, chains, telemetry, signer, state: openState(), now: Date.now } as unknown as App
+  return { config, db, chains, telemetry, signer, state: openState(), clock: systemClock } as unknown as App
 }
 const signer = attestingSigner((userId) => userId.slice(userId.indexOf('-') + 1) as Hex)
 

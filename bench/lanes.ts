@@ -28,6 +28,7 @@ import { cpuMillis } from './place.ts'
 import { startPostgres } from './postgres.ts'
 import { openedHead } from '../test/opened.ts'
 import { openState } from '../src/state.ts'
+import { systemClock } from '../src/clock.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -57,13 +58,24 @@ const node = fork(new URL('lanes-node.ts', import.meta.url).pathname, {
 const [{ url }] = (await once(node, 'message')) as [{ url: string }]
 
 const rpc = openRpc({ url })
-const { head, memory, state } = openedHead()
+const { clock, head, memory, state } = openedHead()
 const hash: Hex = `0x${'00'.repeat(32)}`
 head.set({ number: 1_000, hash, parentHash: hash, timestamp: 0, baseFee: 20n * GWEI })
 const explorer = { tx: String, address: String, block: String }
 const chain: Chain = {
   ...{ chainId: CHAIN_ID, name: 'bench', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
-  ...{ feeCapWei: 1_000n * GWEI, verification: 'bloom', gas: 'self', explorer, rpc, head, memory, state, faucet: null },
+  ...{
+    feeCapWei: 1_000n * GWEI,
+    verification: 'bloom',
+    gas: 'self',
+    explorer,
+    clock,
+    rpc,
+    head,
+    memory,
+    state,
+    faucet: null,
+  },
 }
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off' }, 'server'),
@@ -82,7 +94,7 @@ const app: App = {
     identityKeys: { signing: null, known: new Map() },
     rowKeys: null,
     state: openState(),
-    now: Date.now,
+    clock: systemClock,
   },
 }
 

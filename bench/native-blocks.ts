@@ -20,6 +20,7 @@ import { followTransactions } from '../src/transactions/follow.ts'
 import { openedHead } from '../test/opened.ts'
 import { addressOf } from '../test/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
+import { systemClock } from '../src/clock.ts'
 
 const BLOCKS = Number(process.argv[2] ?? 300)
 const TRANSACTIONS = Number(process.argv[3] ?? 150)
@@ -47,7 +48,7 @@ async function counted(): Promise<Counted> {
 async function follow(db: RootDb, choice: 'off' | 'values' | 'traces'): Promise<Cost> {
   const rpc = openRpc({ url })
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20, NATIVE_HISTORY: choice }
-  const app = { config, db, chains: new Map(), telemetry: openTelemetry('bench', 'error'), state: openState(), now: Date.now } as unknown as App // prettier-ignore
+  const app = { config, db, chains: new Map(), telemetry: openTelemetry('bench', 'error'), state: openState(), clock: systemClock } as unknown as App // prettier-ignore
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
     ...{ verification: 'bloom', gas: 'self', explorer: explorerAt(''), rpc, ...openedHead(), faucet: async () => {} },

@@ -22,6 +22,7 @@ import { emptyPostgres } from '../test/database.ts'
 import { fakeChain } from '../test/fake-chain.ts'
 import { startPostgres } from './postgres.ts'
 import { openState } from '../src/state.ts'
+import { systemClock } from '../src/clock.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -78,7 +79,7 @@ const app: App = {
     identityKeys: { signing: null, known: new Map() },
     rowKeys: null,
     state: openState(),
-    now: Date.now,
+    clock: systemClock,
   },
 }
 
@@ -188,7 +189,7 @@ for (let index = 0; index < GENERATIONS; index++) {
   generationStart = numbers
   await generation()
   await timed('sweep', async () => {
-    while (await dropBytes({ db: later, now: () => Date.now() + EIGHT_DAYS_MS }, chainId));
+    while (await dropBytes({ db: later, clock: { ...systemClock, wall: () => Date.now() + EIGHT_DAYS_MS } }, chainId));
   })
   for (const table of flags.vacuum === 'off' ? [] : ['transactions', 'attempts'])
     await sql.raw(`vacuum (analyze) ${table}`).execute(db)

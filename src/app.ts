@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { JSONWebKeySet } from 'jose'
 import type { Chain } from './chain/network.ts'
+import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Hex, UserId } from './ids.ts'
 import type { Signer } from './signer/client.ts'
@@ -33,8 +34,7 @@ export type App = {
   rowKeys: RowKeys | null
   /** tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`; absent: none */
   knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
-  /** milliseconds since 1970 */
-  now: () => number
+  clock: Clock
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
   poolWaitMs?: () => number
 }

@@ -22,6 +22,7 @@ import { recallHead } from './signing-log/keep.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { openTelemetry } from './telemetry.ts'
+import { systemClock } from './clock.ts'
 
 /** Between two looks at which networks there are. */
 const NETWORKS_MS = 30_000
@@ -41,7 +42,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       (to) => to.close(),
     )
     const app: App = {
-      ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), now: () => Date.now() },
+      ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), clock: systemClock },
       pagesOrigin: config.AUTH_ORIGIN!,
       identityKeys: identityKeysOf(keys.identities),
       rowKeys: rowKeysOf(keys),

@@ -43,6 +43,7 @@ import { assertNarrow } from './store/roles.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { askTokens } from './tokens/ask.ts'
 import { readKnownTokens, type ListedTokens } from './tokens/known.ts'
+import { systemClock } from './clock.ts'
 
 export type OpenedProgram = {
   app: App
@@ -66,6 +67,7 @@ const HOUSE_WEI = 1_000_000n * ONE_COIN
 
 /** Opens everything and starts serving; ready when it returns. */
 export async function open(config: Config): Promise<OpenedProgram> {
+  const clock = systemClock
   const isDevelopment = config.NODE_ENV !== 'production'
   const telemetry = openTelemetry('server', config.LOG_LEVEL)
   const opened = openClosers(telemetry)
@@ -125,7 +127,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       (client) => client.close(),
     )
     const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach(closeChain))
-    const place: Here = { config, db, telemetry, origin }
+    const place: Here = { config, db, telemetry, origin, clock }
     const main = isDevelopment ? await openMain(place, embedded) : null
     if (main !== null) chains.set(main.chainId, main)
     const keepTrying = await openOthers(place, chains)
@@ -145,7 +147,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       identityKeys: identityKeysOf(published.identities),
       rowKeys: keys === null ? null : rowKeysOf(keys),
       knownTokens: await listKnownTokens(config, main, embedded),
-      now: () => Date.now(),
+      clock,
       poolWaitMs: () => {
         const ms = longestWaitMs
         longestWaitMs = 0

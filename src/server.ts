@@ -10,6 +10,7 @@ import { keepApart, serveApi } from './auth-link/serve.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
+import { every } from './clock.ts'
 import { contractReads } from './contracts/routes.ts'
 import { contractWrites } from './contracts/write-route.ts'
 import { explorer } from './devnet/explorer.ts'
@@ -188,12 +189,12 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
     startRenewingProofs(app),
     startRenewingMacs(app),
   ]
-  const timer = setInterval(() => {
-    sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
-  }, SWEEP_EVERY_MS)
+  const sweeping = every(app.clock, SWEEP_EVERY_MS, () =>
+    sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error)),
+  )
   return {
     stop: async () => {
-      clearInterval(timer)
+      await sweeping.stop()
       await Promise.all(running.map((one) => one.stop()))
     },
   }

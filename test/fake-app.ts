@@ -14,6 +14,7 @@ import { testDatabase } from './database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
 import { openState } from '../src/state.ts'
 import { noIdentityKeys } from './identity-keys.ts'
+import { systemClock } from '../src/clock.ts'
 
 type Line = { level: keyof Logger; event: string; fields: Record<string, unknown> }
 export type FakeApp = Awaited<ReturnType<typeof fakeApp>>
@@ -58,7 +59,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
     identityKeys: noIdentityKeys,
     rowKeys: null,
     state: openState(),
-    now: Date.now,
+    clock: systemClock,
   }
 
   /** An account, and who it is as a caller of an application. */

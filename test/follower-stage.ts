@@ -16,6 +16,7 @@ import { testDatabase, type TestDatabase } from './database.ts'
 import { addressOf, type ScriptedBlock, type ScriptedChain, type ScriptedTransaction } from './scripted-chain.ts'
 import { signerAt } from './scripted-transactions.ts'
 import { until } from './until.ts'
+import { systemClock } from '../src/clock.ts'
 
 /**
  * For tests of the follower alone: a real database, a scripted chain (test/scripted-chain.ts) and nothing of an App that the
@@ -30,7 +31,7 @@ export function followerStage(empties: readonly (keyof Database)[] = ['blocks', 
   telemetry.log.warn = (event) => void logged.push(event)
   // Most senders here have not signed what they send, which native currency is checked for.
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: 'off' as const }
-  const app = { config, telemetry, state: openState(), now: Date.now } as App
+  const app = { config, telemetry, state: openState(), clock: systemClock } as App
   before(async () => {
     database = await testDatabase()
     Object.assign(app, { db: database.db })

@@ -1,4 +1,5 @@
 import type { App } from '../src/app.ts'
+import { systemClock, type Clock } from '../src/clock.ts'
 import { openHead } from '../src/chain/head.ts'
 import { openMemory } from '../src/chain/memory.ts'
 import type { Chain } from '../src/chain/network.ts'
@@ -7,9 +8,9 @@ import type { Application } from '../src/applications/application.ts'
 import { forgetApplication, saveApplication } from '../src/applications/registry.ts'
 
 /** The head of a chain and what is remembered of it, as `openChain` opens them. */
-export function openedHead(now: () => number = Date.now): Pick<Chain, 'head' | 'memory' | 'state'> {
-  const head = openHead(now)
-  return { head, memory: openMemory(head), state: openState() }
+export function openedHead(clock: Clock = systemClock): Pick<Chain, 'clock' | 'head' | 'memory' | 'state'> {
+  const head = openHead(clock)
+  return { clock, head, memory: openMemory(head), state: openState() }
 }
 
 /** The same network, changed in a few things, that remembers nothing of what the other one has seen. */

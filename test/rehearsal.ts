@@ -24,6 +24,7 @@ import { oauth } from '../src/oauth/oauth.ts'
 import { newRowKey, rowKeysOf } from '../src/oauth/row-keys.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
 import { openState } from '../src/state.ts'
+import { systemClock } from '../src/clock.ts'
 
 /** A running authorization server with the development provider, for tests: real HTTP, real database, no chain, no keys of accounts. */
 export type Rehearsal = {
@@ -100,7 +101,7 @@ export async function rehearse({
     identityKeys: identityKeysOf(keys.identities),
     rowKeys: rowKeysOf(keys),
     state: openState(),
-    now: Date.now,
+    clock: systemClock,
   }
   await saveApplication(app, demoApplication)
   const dev = developmentProvider(origin)

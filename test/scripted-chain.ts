@@ -138,7 +138,7 @@ export function scriptedChain({
       gas: 'self',
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),
-      ...openedHead(() => performance.now()),
+      ...openedHead(),
       faucet: isDevelopment ? async () => {} : null,
     },
     blocks: [],

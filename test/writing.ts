@@ -28,6 +28,7 @@ import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { until } from './until.ts'
 import { openState } from '../src/state.ts'
+import { systemClock } from '../src/clock.ts'
 
 /** What a test makes of a JSON-RPC call; `next` is the real node. */
 export type Fault = (method: string, params: unknown[], next: () => Promise<unknown>) => Promise<unknown>
@@ -151,7 +152,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         verification: 'bloom',
         gas: 'self',
         faucet: null,
-        now: Date.now,
+        clock: systemClock,
         onCall: () => {},
       },
     })
@@ -182,7 +183,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       identityKeys: noIdentityKeys,
       rowKeys: null,
       state: openState(),
-      now: Date.now,
+      clock: systemClock,
     }
     const server = openListener(app)
     openGate(server, app).refuseBehindCors()

@@ -27,7 +27,7 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
     name: 'recipients',
     perSecond: LOOK_UPS_PER_MINUTE / 60,
     burst: LOOK_UPS_PER_MINUTE,
-    now: () => app.now(),
+    now: () => app.clock.wall(),
   })
   const lookUpOf = (accountId: string) => () => {
     if (app.config.RATE_LIMITS === 'off') return

@@ -22,6 +22,7 @@ import {
   type NetworkContext,
   type NetworkToOpen,
 } from './open-networks.ts'
+import { systemClock } from '../clock.ts'
 
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 
@@ -40,6 +41,7 @@ before(async () => {
     config: readConfig({ NODE_ENV: 'test' }, 'server'),
     telemetry,
     origin: 'https://wallet.example',
+    clock: systemClock,
   }
   for (const [name, chainId] of [
     ['one', 1],

@@ -8,11 +8,12 @@ import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
 import { isOpenToAll, readNodes } from './nodes-file.ts'
+import type { Clock } from '../clock.ts'
 
 /** A network to serve. Without a chain id, the one its node says. */
 export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
 
-export type NetworkContext = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string }
+export type NetworkContext = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string; clock: Clock }
 
 /** The settings of one network, and what the others have where nothing else is said of them. */
 export type NetworkSettings = Pick<Config, (typeof NETWORK_KEYS)[number]>
@@ -116,7 +117,7 @@ export async function openKnownNetwork(place: NetworkContext, wanted: NetworkToO
 }
 
 async function connectNetwork(
-  { config, telemetry, origin }: NetworkContext,
+  { config, telemetry, origin, clock }: NetworkContext,
   wanted: NetworkToOpen & Pick<Chain, 'faucet' | 'isDevelopment'>,
   check: (facts: NetworkFacts & { genesisHash: Hex }) => Promise<void>,
 ): Promise<Chain> {
@@ -126,7 +127,7 @@ async function connectNetwork(
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
     verification: wanted.blockVerification ?? config.BLOCK_VERIFICATION,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),
-    now: () => performance.now(),
+    clock,
     onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
     onNode: (position, event) => telemetry.log.warn('chain_node', { chain: wanted.name, position, event }),
   })

@@ -9,6 +9,7 @@ import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { serveApi } from './serve.ts'
+import { systemClock } from '../clock.ts'
 
 const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
 
@@ -16,7 +17,14 @@ test('an account that the ledger knows and the database lost comes back by the o
   const { db, close } = await testDatabase()
   t.after(close)
   const signer = attestingSigner(addressOf)
-  const app = { db, signer, state: openState(), identityKeys: madeIdentityKeys(), telemetry: {} } as unknown as App
+  const app = {
+    clock: systemClock,
+    db,
+    signer,
+    state: openState(),
+    identityKeys: madeIdentityKeys(),
+    telemetry: {},
+  } as unknown as App
   const server = fastify()
   t.after(() => server.close())
   serveApi(server, app, { forms: new Map(), publish: async () => {} })

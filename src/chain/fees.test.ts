@@ -8,6 +8,7 @@ import type { Hex } from '../ids.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 import { openedHead } from '../../test/opened.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 const GWEI = 10n ** 9n
 const capReached = (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached'
@@ -69,7 +70,7 @@ test('a raised fee outbids the previous one in both fields, follows the market, 
 })
 
 function fakeChain(baseFee: bigint | null, answers: Record<string, string | Error>): { chain: Chain; asked: string[] } {
-  const opened = openedHead(() => 0)
+  const opened = openedHead(stoppedClock())
   const { head } = opened
   head.set({ number: 1, hash: '0x01', parentHash: '0x00', timestamp: 0, baseFee })
   const asked: string[] = []

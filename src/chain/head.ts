@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import type { Block } from './rpc/block.ts'
 import { openPace, type Pace } from './pace.ts'
 
@@ -44,14 +45,13 @@ type NodeView = {
   failure(): unknown
 }
 
-/** @param now  a clock that nobody puts back, milliseconds */
-export function openHead(now: () => number): Head {
+export function openHead({ ticks, after }: Clock): Head {
   let head: Block | null = null
   let seenAt = Number.NEGATIVE_INFINITY
   let changedAt = Number.NEGATIVE_INFINITY
   let followedUntil = Number.NEGATIVE_INFINITY
   const pace = openPace()
-  const node = openNodeView(now)
+  const node = openNodeView(ticks)
   const listeners = new Set<(block: Block) => void>()
   const onChange = (listener: (block: Block) => void) => {
     listeners.add(listener)
@@ -59,21 +59,21 @@ export function openHead(now: () => number): Head {
   }
   return {
     current: () => head,
-    ageMs: () => now() - seenAt,
+    ageMs: () => ticks() - seenAt,
     sinceChangeMs: () => {
       const expectedAt = head === null ? null : pace.expectedAt(head)
-      return now() - Math.min(changedAt, expectedAt ?? changedAt)
+      return ticks() - Math.min(changedAt, expectedAt ?? changedAt)
     },
     pace,
-    isFollowed: () => now() < followedUntil,
+    isFollowed: () => ticks() < followedUntil,
     setFollowed: (forMs) => {
-      followedUntil = now() + forMs
+      followedUntil = ticks() + forMs
     },
     confirm: () => {
-      seenAt = now()
+      seenAt = ticks()
     },
     set: (block) => {
-      seenAt = now()
+      seenAt = ticks()
       if (head?.hash === block.hash) return
       head = block
       changedAt = seenAt
@@ -85,12 +85,12 @@ export function openHead(now: () => number): Head {
     waitFor: (number, timeoutMs) => {
       if (head !== null && head.number >= number) return Promise.resolve(head)
       const { promise, resolve } = Promise.withResolvers<Block | null>()
-      const timer = setTimeout(() => finish(null), timeoutMs)
+      const timer = after(timeoutMs, () => finish(null))
       const stop = onChange((block) => {
         if (block.number >= number) finish(block)
       })
       const finish = (block: Block | null) => {
-        clearTimeout(timer)
+        timer.cancel()
         stop()
         resolve(block)
       }
@@ -99,14 +99,14 @@ export function openHead(now: () => number): Head {
   }
 }
 
-function openNodeView(now: () => number): NodeView {
+function openNodeView(ticks: () => number): NodeView {
   let newest: number | null = null
   let failure: unknown = null
   /** when the first question was asked that nothing has answered since */
   let unansweredSince: number | null = null
   return {
     async observe(ask) {
-      unansweredSince ??= now()
+      unansweredSince ??= ticks()
       try {
         const block = await ask()
         ;[newest, failure, unansweredSince] = [block.number, null, null]
@@ -117,7 +117,7 @@ function openNodeView(now: () => number): NodeView {
       }
     },
     newest: () => newest,
-    silentMs: () => (unansweredSince === null ? 0 : now() - unansweredSince),
+    silentMs: () => (unansweredSince === null ? 0 : ticks() - unansweredSince),
     failure: () => failure,
   }
 }

@@ -4,6 +4,7 @@ import type { Hex } from '../ids.ts'
 import { freshBlock, newestBlock } from './latest-block.ts'
 import type { Chain } from './network.ts'
 import { openedHead } from '../../test/opened.ts'
+import { systemClock } from '../clock.ts'
 
 const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
 
@@ -20,7 +21,11 @@ function place() {
       timestamp: '0x1',
     }
   }
-  const chain = { ...openedHead(() => world.now), faucet: null, rpc: { call } } as unknown as Chain
+  const chain = {
+    ...openedHead({ ...systemClock, ticks: () => world.now }),
+    faucet: null,
+    rpc: { call },
+  } as unknown as Chain
   return { world, chain }
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))

@@ -25,7 +25,7 @@ function place(settings: Partial<Chain>) {
   }
   const chain = {
     faucet: null,
-    ...openedHead(() => performance.now()),
+    ...openedHead(),
     rpc: { call },
     ...settings,
   } as unknown as Chain

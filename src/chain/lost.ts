@@ -24,7 +24,7 @@ export async function hasLost(
     return false
   }
   if (isEmbedded(chain)) return true
-  const now = performance.now()
+  const now = chain.clock.ticks()
   const since = (chain.memory.belowSince ??= now)
   const { lostAfterMs = isDevelopment(chain) ? 0 : LOST_AFTER_MS } = chain
   if (now - since < lostAfterMs) return false

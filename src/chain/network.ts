@@ -13,6 +13,7 @@ import type { Head } from './head.ts'
 import type { Memory } from './memory.ts'
 import type { NewHeads } from './rpc/new-heads.ts'
 import type { Rpc } from './rpc/rpc.ts'
+import type { Clock } from '../clock.ts'
 
 /** One EVM network that this installation serves. `name` is lower-case; history shows it in upper case. */
 export type Chain = {
@@ -34,6 +35,7 @@ export type Chain = {
   /** where gas is `sponsor`: contracts whose writes accounts send themselves, and are topped up for; lower-case */
   topUpContracts?: ReadonlySet<Hex>
   explorer: Explorer
+  clock: Clock
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */
   newHeads?: NewHeads

@@ -14,8 +14,6 @@ export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head' 
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
   chainId: number | undefined
-  /** milliseconds of a clock that nobody puts back */
-  now: () => number
   onCall: OnCall
   onNode?: OnNode
 }
@@ -42,8 +40,8 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
     delegate = 'chatelaine',
     topUpContracts = new Set(),
   } = settings
-  const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
-  const head = openHead(now)
+  const { explorer, faucet, isDevelopment, clock, onCall, onNode = () => {} } = settings
+  const head = openHead(clock)
   const intervalMs = () => (isDevelopment === true || faucet !== null ? null : head.pace.intervalMs())
   const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode, intervalMs })
   const { chainId, genesisHash } = identity
@@ -66,6 +64,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       ...(isDevelopment === undefined ? {} : { isDevelopment }),
       // Of several nodes the one ahead of the others may be away for a while.
       ...(rpcUrls.filter((url) => !isHeadUrl(url)).length > 1 ? { lostAfterMs: LOST_AMONG_SEVERAL_MS } : {}),
+      clock,
       rpc,
       ...(newHeads === null ? {} : { newHeads }),
       head,

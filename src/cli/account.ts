@@ -27,6 +27,7 @@ import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
 import { readRowKeys } from './row-keys.ts'
+import { systemClock } from '../clock.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
@@ -144,7 +145,7 @@ async function importManifest(file: string): Promise<void> {
           identityKeys: await publishedIdentityKeys(),
           telemetry: openTelemetry('cli', 'error'),
           state: openState(),
-          now: Date.now,
+          clock: systemClock,
         },
         linesOf(file),
       )
@@ -239,6 +240,7 @@ const make = (identity: { provider: string; providerUserId: string }): Promise<P
       return recorded(db, commandActor(), { action: 'create-account', target }, async (db) =>
         pregenerate(
           {
+            clock: systemClock,
             db,
             signer,
             identityKeys: await publishedIdentityKeys(),

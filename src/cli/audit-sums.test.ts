@@ -17,6 +17,7 @@ import { testCluster, testDatabase, testPooler } from '../../test/database.ts'
 import { atHead } from '../../test/follower-stage.ts'
 import { scriptedChain } from '../../test/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
+import { systemClock } from '../clock.ts'
 
 const ALICE = signerAt(0xa1)
 const FIRST = 10n ** 18n
@@ -51,7 +52,13 @@ suite('chatelaine audit --sums', { skip: testCluster === null && 'needs PostgreS
       .execute()
     for (let block = 0; block < 6; block++) script.mine({ from: ALICE, transfers: [] })
     const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    const app = { config, db, telemetry: openTelemetry('test', 'silent'), state: openState(), now: Date.now } as App
+    const app = {
+      config,
+      db,
+      telemetry: openTelemetry('test', 'silent'),
+      state: openState(),
+      clock: systemClock,
+    } as App
     const follower = startFollower(app, script.chain, [indexTransfers])
     await atHead(db, 'history_cursors', () => script.blocks.at(-1)!.hash)
     await follower.stop()

@@ -18,6 +18,7 @@ import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import { until } from '../../test/until.ts'
+import { systemClock } from '../clock.ts'
 
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 const DEVNET: NetworkFacts = {
@@ -53,7 +54,7 @@ suite(
       }
       for (let block = 0; block < 10; block++) script.mine({ from: signerAt(0x57), transfers: [transfer] })
       const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: 'off' as const }
-      const app = { config, db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+      const app = { config, db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
       const follower = startFollower(app, script.chain, [indexTransfers])
       await until(
         'the chain is followed',

@@ -12,6 +12,7 @@ import { readSome } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
+import { systemClock } from '../clock.ts'
 
 /** What a command needs of the program: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
@@ -61,7 +62,7 @@ async function describeNetworks(
   db: RootDb,
 ): Promise<{ context: NetworkContext; networks: NetworkToOpen[] }> {
   const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
-  const context = { db, config, telemetry: openTelemetry('command', LOG_LEVEL), origin: '' }
+  const context = { db, config, telemetry: openTelemetry('command', LOG_LEVEL), origin: '', clock: systemClock }
   const stored = await storedNetworks(context, readInstallationSettings(env).networksFile)
   return { context, networks: [...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]), ...stored] }
 }

@@ -10,6 +10,7 @@ import { withInstallation, type Installation } from './installation.ts'
 import { commandActor } from './registry.ts'
 import { print } from './print.ts'
 import { openState } from '../state.ts'
+import { systemClock } from '../clock.ts'
 
 type RewindOptions = { toBlock?: number; json?: boolean }
 
@@ -40,7 +41,7 @@ export async function rewind(
 ): Promise<{ to: number; transactions: number }> {
   const to = await findShared(app, chain, toBlock)
   // What takes blocks back uses these parts and no other.
-  const part = { ...app, state: openState(), now: Date.now } as App
+  const part = { ...app, state: openState(), clock: systemClock } as App
   const look = () => async (db: Db) =>
     (await db
       .selectFrom('cursors')

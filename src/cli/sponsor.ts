@@ -17,6 +17,7 @@ import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
 import { readRowKeys } from './row-keys.ts'
+import { systemClock } from '../clock.ts'
 
 /** `chatelaine sponsor …`: accounts of the operator that send people what a write of theirs costs. */
 export function sponsor(): Command {
@@ -132,6 +133,7 @@ async function list(given: JsonOption): Promise<void> {
 
 /** What it takes to know that an address is the signer's: it is printed to be funded. */
 const prover = async (signer: Signer, db: RootDb) => ({
+  clock: systemClock,
   db,
   signer,
   identityKeys: await publishedIdentityKeys(),

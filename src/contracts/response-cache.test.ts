@@ -7,6 +7,7 @@ import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
 import { findFinished, keepFinished } from './response-cache.ts'
 import { openedHead } from '../../test/opened.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 let here: World
 let probe: Hex
@@ -127,7 +128,7 @@ test('msg.sender is never another user’s', async () => {
 })
 
 test('an answer is found at its own block only, and only while that is the newest', () => {
-  const place = openedHead(() => 0) as Chain
+  const place = openedHead(stoppedClock()) as Chain
   const { head } = place
   const block = (hash: Hex) => ({ number: 1, hash, parentHash: '0x0' as Hex, timestamp: 1, baseFee: null })
   head.set(block('0xa'))
@@ -142,7 +143,7 @@ test('an answer is found at its own block only, and only while that is the newes
 })
 
 test('what is kept is bounded: in number, and in the length of each', () => {
-  const place = openedHead(() => 0) as Chain
+  const place = openedHead(stoppedClock()) as Chain
   const { head } = place
   head.set({ number: 1, hash: '0xa', parentHash: '0x0', timestamp: 1, baseFee: null })
   for (let number = 0; number <= 2_000; number++) keepFinished(place, '0xa', `key ${number}`, 'text')

@@ -9,6 +9,7 @@ import { scriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { startFollower } from './follow.ts'
 import { chainLike } from '../../test/opened.ts'
+import { systemClock } from '../clock.ts'
 
 let database: TestDatabase
 before(async () => {
@@ -35,7 +36,7 @@ function announcer() {
 
 test('while a subscription stands the node is asked once a second, and at once when a block is announced', async (t) => {
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 10 }
-  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
   const script = scriptedChain({ isDevelopment: true })
   for (let count = 0; count < 10; count++) script.mine()
   const { newHeads, state, hint } = announcer()

@@ -9,6 +9,7 @@ import { findAncestor } from './ancestor.ts'
 import { applyBlocks, retractBlocks, type Finality } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
 import { Fenced, openCursor, readFollowerCursor, takeLease, type Position } from './cursor.ts'
+import { systemClock } from '../clock.ts'
 
 const OTHER = 5
 const NOWHERE: Hex = `0x${'ab'.repeat(32)}`
@@ -18,7 +19,7 @@ suite('stored blocks, beside those of another network', () => {
   let app: App
   before(async () => {
     database = await testDatabase()
-    app = { db: database.db } as App
+    app = { clock: systemClock, db: database.db } as App
   })
   beforeEach(async () => {
     for (const table of ['blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()

@@ -20,6 +20,7 @@ import { atHead } from '../../test/follower-stage.ts'
 import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { openedHead } from '../../test/opened.ts'
+import { systemClock } from '../clock.ts'
 
 test('on a real chain the table follows reorganisations and equals what the chain’s own log filter says', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'chatelaine-follow-'))
@@ -38,7 +39,7 @@ test('on a real chain the table follows reorganisations and equals what the chai
     ...{ rpc: openRpc({ url: anvil.rpcUrl }), ...openedHead(), faucet: async () => {} },
   }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
-  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
   const follower = startFollower(app, chain, [indexTransfers])
   t.after(async () => {
     await follower.stop()

@@ -20,6 +20,7 @@ import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { kindOf } from './native.ts'
 import { differenceOf, sumAccount } from './sums.ts'
+import { systemClock } from '../clock.ts'
 
 const deploying = (runtime: string): Hex => {
   const size = (runtime.length / 2).toString(16).padStart(2, '0')
@@ -43,7 +44,7 @@ test('on a real chain entries of native currency sum up to the balance at every 
     ...{ rpc: openRpc({ url: anvil.rpcUrl }), ...openedHead(), faucet: async () => {} },
   }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
-  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
   const follower = startFollower(app, chain, [indexTransfers])
   t.after(async () => {
     await follower.stop()

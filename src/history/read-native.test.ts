@@ -22,6 +22,7 @@ import { signerAt } from '../../test/scripted-transactions.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
 import type { Entry } from './wire.ts'
+import { systemClock } from '../clock.ts'
 
 const ALICE = signerAt(0xa1)
 const ALICE_ID = '00000000-0000-8000-8000-0000000000a1'
@@ -46,7 +47,11 @@ suite('GET /v1/users/:userId/history with native currency', () => {
     app = {
       ...({} as App),
       ...{ config: { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }, origin: 'http://localhost:4000' },
-      ...{ db: database.db, now: Date.now, chains: new Map([[31337, chainLike(script.chain, { chainId: 31337 })]]) },
+      ...{
+        db: database.db,
+        clock: systemClock,
+        chains: new Map([[31337, chainLike(script.chain, { chainId: 31337 })]]),
+      },
       ...{ telemetry: openTelemetry('test', 'silent'), state: openState(), identityKeys: noIdentityKeys },
       signer: signer as Partial<Signer> as Signer,
     }

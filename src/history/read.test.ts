@@ -26,6 +26,7 @@ import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
 import type { Entry } from './wire.ts'
 import { chainLike } from '../../test/opened.ts'
+import { systemClock } from '../clock.ts'
 
 const ALICE = addressOf(0xa11ce)
 const BOB = addressOf(0xb0b)
@@ -59,7 +60,7 @@ suite('GET /v1/users/:userId/history', () => {
     const signer = attestingSigner(() => null)
     app = {
       ...({} as App),
-      ...{ config, origin: 'http://localhost:4000', db: database.db, now: Date.now },
+      ...{ config, origin: 'http://localhost:4000', db: database.db, clock: systemClock },
       ...{
         chains: new Map([31337, 5].map((chainId) => [chainId, chainLike(script.chain, { chainId })])),
         telemetry: openTelemetry('test', 'silent'),

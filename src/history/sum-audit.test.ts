@@ -13,6 +13,7 @@ import { ledgerChain } from '../../test/sums/chain.ts'
 import { CONTRACTS, GENESIS, STRANGERS, TOKENS } from '../../test/sums/generate.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { auditSums, everyAccount, sampledAccounts } from './sum-audit.ts'
+import { systemClock } from '../clock.ts'
 
 const ALICE = addressOf(0xa_0000)
 const ALICE_ID = '00000000-0000-8000-8000-0000000000a1'
@@ -41,7 +42,13 @@ suite('sums that cannot be made are counted as unknown', () => {
     const script = ledgerChain({ genesis: GENESIS, tells: 'traces' })
     const { db, close } = await testDatabase()
     const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3, NATIVE_HISTORY: native }
-    const app = { config, db, telemetry: openTelemetry('test', 'silent'), state: openState(), now: Date.now } as App
+    const app = {
+      config,
+      db,
+      telemetry: openTelemetry('test', 'silent'),
+      state: openState(),
+      clock: systemClock,
+    } as App
     await db
       .insertInto('accounts')
       .values({ account_id: ALICE_ID, user_id: 'DEV-a', address: fromHex(ALICE), created_at: new Date(0) })

@@ -165,7 +165,7 @@ export function knownReader(
 
 /** @throws invalid_token */
 function assertNotExpired(app: App, state: BearerState, caller: Reader): void {
-  if (caller.expiresAt * 1_000 > app.now()) return
+  if (caller.expiresAt * 1_000 > app.clock.wall()) return
   state.cache.delete(caller.token)
   throw new AppError('invalid_token', 'The access token has expired.')
 }
@@ -232,7 +232,7 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
     typ: 'at+jwt',
     algorithms: ['ES256'],
     requiredClaims: ['sub', 'exp', 'jti', 'client_id'],
-    currentDate: new Date(app.now()),
+    currentDate: new Date(app.clock.wall()),
   }).catch((cause: unknown) => {
     const expired = (cause as { code?: string }).code === 'ERR_JWT_EXPIRED'
     throw new AppError(
@@ -287,14 +287,18 @@ export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
 /** Also by a clock that was put back: as long as that is, nothing revoked would be seen. */
 const isStale = (app: App, { revokedReadAt }: BearerState): boolean =>
-  Math.abs(app.now() - revokedReadAt) >= REVOCATIONS_EVERY_MS
+  Math.abs(app.clock.wall() - revokedReadAt) >= REVOCATIONS_EVERY_MS
 
 /** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others continue with what is known unless it is old. */
 async function readRevocations(app: App, state: BearerState): Promise<void> {
   state.reading ??= (async () => {
     try {
       const grants = await retrying(() =>
-        app.db.selectFrom('revoked_grants').select('grant_id').where('forget_at', '>', new Date(app.now())).execute(),
+        app.db
+          .selectFrom('revoked_grants')
+          .select('grant_id')
+          .where('forget_at', '>', new Date(app.clock.wall()))
+          .execute(),
       )
       const applications = await retrying(() =>
         app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
@@ -306,7 +310,7 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
       state.frozen = new Set(accounts.map((row) => row.user_id))
-      state.revokedReadAt = app.now()
+      state.revokedReadAt = app.clock.wall()
     } finally {
       state.reading = null
     }

@@ -7,6 +7,7 @@ import { until } from '../../test/until.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
 import { allowedTo } from './bearer.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 test('what one person is refused for costs the other people of the application nothing', async (t) => {
   const here = await world({
@@ -56,7 +57,7 @@ test('a quota counts what a limit of a token let through, and the status of writ
   const { alice, app, facts } = here
   const operate = operating(here)
   let late = 0
-  app.now = () => Date.now() + late
+  app.clock = withWall(() => Date.now() + late)
   const allow = async (reads: number) => {
     const quotas = [
       { counts: 'reads', limit: reads, per: 'day' },
@@ -200,7 +201,7 @@ test('a permission that is taken from an application is gone from the tokens tha
   t.after(() => here.close())
   const { alice, app, facts } = here
   let late = 0
-  app.now = () => Date.now() + late
+  app.clock = withWall(() => Date.now() + late)
   const call = { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, '1'] }
   const write = () => alice.post('/v1/contracts/method/write', call)
   assert.equal((await write()).status, 200)
@@ -223,7 +224,7 @@ test('what sponsors may send for an application is known to a process that sees 
   t.after(() => here.close())
   const { alice, app, facts } = here
   let late = 0
-  app.now = () => Date.now() + late
+  app.clock = withWall(() => Date.now() + late)
   const budget = async () => {
     assert.equal((await alice.get('/v1/me')).status, 200)
     return allowedTo(app, facts.clientId).sponsor

@@ -45,7 +45,7 @@ export function authenticated(
   { isAnswered }: { isAnswered: (scope: KeyScope) => Promise<boolean> },
 ): void {
   const { config } = app
-  const now = () => app.now()
+  const now = () => app.clock.wall()
   const reads = openLimit({ name: 'reads', perSecond: config.READS_PER_SECOND, burst: config.READS_BURST, now })
   const writes = openLimit({
     name: 'writes',

@@ -129,7 +129,7 @@ const memories = slot('used proofs', (app: App) => openProofs(app, {}))
 
 function openProofs(app: App, bound: { most?: number }): Proofs {
   const { APPLICATION_PER_SECOND: perSecond } = app.config
-  const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: () => app.now() })
+  const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: () => app.clock.wall() })
   return { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
 }
 
@@ -149,7 +149,7 @@ export function rememberProofs(app: App, { most }: { most: number }): void {
  */
 export async function assertProven(app: App, request: FastifyRequest, bound: BoundToken): Promise<void> {
   const state = memories.of(app)
-  const now = app.now()
+  const now = app.clock.wall()
   const proof = await readProof({
     proof: request.headers.dpop,
     method: request.method,

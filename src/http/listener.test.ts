@@ -7,6 +7,7 @@ import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
 import { openListener } from './listener.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 let here: World
 before(async () => {
@@ -300,11 +301,11 @@ test('a clock that is put back by an hour hides no revocation for that hour', as
   const dave = await here.person('dave')
   const { gid } = JSON.parse(Buffer.from(dave.token.split('.')[1]!, 'base64url').toString())
   assert.equal((await dave.get('/v1/me')).status, 200)
-  const { now } = here.app
+  const { clock } = here.app
   t.after(() => {
-    here.app.now = now
+    here.app.clock = clock
   })
-  here.app.now = () => now() - 3_600_000
+  here.app.clock = withWall(() => clock.wall() - 3_600_000)
   await here.app.db
     .insertInto('revoked_grants')
     .values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) })

@@ -50,7 +50,7 @@ const UNKNOWN_MS = 60_000
 const MAX_ASKED = 300
 
 /** What it takes to prove whose account it is, and its address. */
-export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state' | 'identityKeys'>
+export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'identityKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,
@@ -148,12 +148,12 @@ export function toStored(
 export async function attestingIdentity(app: AddressProver): Promise<AttestingIdentity> {
   const state = states.of(app)
   if (state.identity !== null) return state.identity
-  if (state.kept !== null && performance.now() - state.kept.askedAt < KEPT_MS) return state.kept.identity
+  if (state.kept !== null && app.clock.ticks() - state.kept.askedAt < KEPT_MS) return state.kept.identity
   state.asking ??= askIdentity(app, state).finally(() => (state.asking = null))
   return state.asking
 }
 
-async function askIdentity({ db, signer }: AddressProver, state: ProofState): Promise<AttestingIdentity> {
+async function askIdentity({ clock, db, signer }: AddressProver, state: ProofState): Promise<AttestingIdentity> {
   state.kept = null
   try {
     return (state.identity = toIdentity(await signer.identity()))
@@ -163,7 +163,7 @@ async function askIdentity({ db, signer }: AddressProver, state: ProofState): Pr
     if (row === undefined || row.key === null) throw error
     const identity = toIdentity(row.key)
     if (identity.origin !== row.origin) throw error
-    state.kept = { identity, askedAt: performance.now() }
+    state.kept = { identity, askedAt: clock.ticks() }
     return identity
   }
 }
@@ -181,11 +181,11 @@ function toIdentity(text: string): AttestingIdentity {
 }
 
 async function areAllAttested(
-  { db }: AddressProver,
+  { clock, db }: AddressProver,
   state: ProofState,
   { origin }: AttestingIdentity,
 ): Promise<boolean> {
-  const now = performance.now()
+  const now = clock.ticks()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
   const row = await retrying(() => db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst())
@@ -201,7 +201,7 @@ async function saidBySigner(
 ): Promise<Hex | null> {
   const known = state.said.get(userId)
   if (known !== undefined) return known
-  const now = performance.now()
+  const now = app.clock.ticks()
   if (isBounded) {
     if (now - (state.unknown.get(userId) ?? Number.NEGATIVE_INFINITY) < UNKNOWN_MS) return null
     if (now - state.asked.since >= UNKNOWN_MS) state.asked = { since: now, times: 0 }

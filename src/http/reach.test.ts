@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { test } from 'node:test'
 import { world, type World } from '../../test/world.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** Status and code of a request with headers that `fetch` does not let one set. */
 function ask({ facts }: World, path: string, headers: Record<string, string>): Promise<[number, string]> {
@@ -34,7 +35,7 @@ test('a client that writes X-Forwarded-For itself is counted by the address that
   const here = await world({ DEVELOPMENT_OPEN_TO: 'everyone', TRUST_PROXY: '1', RATE_LIMITS: 'on' })
   t.after(() => here.close())
   const at = Date.now()
-  here.app.now = () => at
+  here.app.clock = withWall(() => at)
   const guess = (forged: string, seen: string) =>
     ask(here, '/operator/v1/networks', {
       host: 'wallet.example',

@@ -6,6 +6,7 @@ import { decodeJwt, SignJWT } from 'jose'
 import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
 import { rememberProofs } from '../http/dpop.ts'
 import { obtainCode, obtainTokens, post, REDIRECT, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** What is tried with access tokens that are bound to a key, against the API's door and against the token endpoint. */
 let world: Rehearsal
@@ -270,7 +271,7 @@ suite('the memory of used proofs', () => {
     t.after(() => small.close())
     // It is stuck, so that limits let through the same on a slow machine.
     const begun = Date.now()
-    small.app.now = () => begun
+    small.app.clock = withWall(() => begun)
     rememberProofs(small.app, { most: 20 })
     const at = `${small.origin}/oauth/me`
     const signIn = async (username: string) => {

@@ -43,10 +43,10 @@ type Context = TokenEndpointGrantContext<Parameters>
  * Source: RFC 8693
  */
 export function addTokenExchange(provider: Provider, app: App): void {
-  const { config, now } = app
+  const { config } = app
   const keysOf = openIssuerKeys(app)
   const perSecond = config.APPLICATION_PER_SECOND
-  const limit = openLimit({ name: 'token-exchange', perSecond, burst: perSecond, now })
+  const limit = openLimit({ name: 'token-exchange', perSecond, burst: perSecond, now: () => app.clock.wall() })
   const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'actor_token', 'actor_token_type', 'scope', 'resource', 'audience'] // prettier-ignore
 
   provider.registerGrantType<Parameters>(
@@ -77,7 +77,7 @@ async function exchange(
   const token = subjectTokenOf(params)
   assertTarget(app, params)
   const scopes = scopesFor(application, params.scope)
-  const subject = await verifySubjectToken(token, application.issuers ?? [], { keysOf, now: app.now() })
+  const subject = await verifySubjectToken(token, application.issuers ?? [], { keysOf, now: app.clock.wall() })
   const profile = profileOf(subject)
   const jkt = await keyOfRequest(app, ctx)
   const { userId, accountId } = await signIn(app, profile)

@@ -17,13 +17,13 @@ type ExportStep = { purpose: 'ask' } | { purpose: 'take'; request: string; recip
  * when they signed in, which the signer checks again.
  */
 export async function exportToken(
-  app: Pick<App, 'origin' | 'now'>,
+  app: Pick<App, 'origin' | 'clock'>,
   { keys }: PrivateKeys,
   { user, sessionUid, signedInAt }: Visitor,
   step: ExportStep,
 ): Promise<string> {
   const key = keys.find(({ alg }) => alg === 'ES256')!
-  const now = Math.floor(app.now() / 1_000)
+  const now = Math.floor(app.clock.wall() / 1_000)
   return new SignJWT({ client_id: OWN_CLIENT, gid: `account ${sessionUid}`, auth_time: signedInAt, ...step })
     .setProtectedHeader({ alg: 'ES256', typ: EXPORT_TOKEN_TYPE, kid: key.kid })
     .setIssuer(issuerOf(app.origin))

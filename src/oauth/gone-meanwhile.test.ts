@@ -16,6 +16,7 @@ import {
 } from '../../test/rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
 import { endSession } from './sessions.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 const watch = watchStatements()
 /** What someone does elsewhere just when a statement has been answered, the first one with these words. */
@@ -88,10 +89,10 @@ test('what a refresh gives while its sign-in is revoked is refused as long as it
   }
   t.diagnostic(`${tokens.length} of 12 refreshes came first`)
   assert.ok(tokens.length > 0)
-  const real = world.app.now
-  t.after(() => (world.app.now = real))
+  const real = world.app.clock
+  t.after(() => (world.app.clock = real))
   for (const aheadMs of [0, 120_000, 600_000]) {
-    world.app.now = () => Date.now() + aheadMs
+    world.app.clock = withWall(() => Date.now() + aheadMs)
     for (const token of tokens) assert.equal((await askMe(world.origin, token)).status, 401)
   }
 })

@@ -40,7 +40,7 @@ export async function issueToken(
     .setSubject(userId)
     .setJti(randomUUID())
     .setIssuedAt()
-    .setExpirationTime(Math.floor(app.now() / 1_000) + app.config.ACCESS_TOKEN_SECONDS)
+    .setExpirationTime(Math.floor(app.clock.wall() / 1_000) + app.config.ACCESS_TOKEN_SECONDS)
     .sign(await importJWK(key, 'ES256'))
   return { token, userId }
 }

@@ -191,7 +191,7 @@ const CLOCK_SLACK_SECONDS = 60
 
 /** When someone proved who they are, seconds: as their provider says, or now where it says nothing. */
 const signedInAt = (app: App, authTime: number | null): number => {
-  const now = Math.floor(app.now() / 1_000)
+  const now = Math.floor(app.clock.wall() / 1_000)
   return Math.min(authTime ?? now, now)
 }
 

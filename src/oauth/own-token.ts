@@ -27,12 +27,12 @@ export async function ownCaller(app: App, token: string): Promise<Caller> {
 
 /** @param sessionUid  null: for reading only */
 export async function ownToken(
-  app: Pick<App, 'origin' | 'now'>,
+  app: Pick<App, 'origin' | 'clock'>,
   { keys }: PrivateKeys,
   { userId, sessionUid, chainId }: { userId: string; sessionUid: string | null; chainId: number },
 ): Promise<string> {
   const key = keys.find(({ alg }) => alg === 'ES256')!
-  const now = Math.floor(app.now() / 1_000)
+  const now = Math.floor(app.clock.wall() / 1_000)
   return new SignJWT({
     client_id: OWN_CLIENT,
     scope: sessionUid === null ? '' : SENDING,

@@ -33,7 +33,7 @@ export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string 
   }
   try {
     const uri = ctx.oidc.urlFor('token')
-    const { jkt, jti } = await readProof({ proof: header, method: ctx.method, uri, now: app.now() })
+    const { jkt, jti } = await readProof({ proof: header, method: ctx.method, uri, now: app.clock.wall() })
     if (await isFirstUse(app, client.clientId, jti)) return jkt
     throw new ProofRefused('was already used')
   } catch (error) {

@@ -22,6 +22,7 @@ import { demoApplication } from '../../test/rehearsal.ts'
 import { startRevocations, type Publisher } from './revocations.ts'
 import { revokeGrant } from './revoke.ts'
 import { openState } from '../state.ts'
+import { systemClock } from '../clock.ts'
 
 const ORIGIN = 'http://localhost:4000'
 const USER = 'DISCORD-1'
@@ -79,7 +80,7 @@ function replica() {
     tokenKeys: publicKeys(keys),
     chains: new Map(),
     state: openState(),
-    now: Date.now,
+    clock: systemClock,
   } as App
   return Object.assign(app, { publisher: startRevocations(app, keys), logged })
 }

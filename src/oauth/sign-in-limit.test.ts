@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { addressOf } from '../http/limits.ts'
 import { authorizationUrl, openBrowser, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 let world: Rehearsal
 before(async () => {
   world = await rehearse({ isLimited: true, env: { SIGN_IN_PER_MINUTE: '3' } })
   // However long this takes, no minute passes.
   const at = Date.now()
-  world.app.now = () => at
+  world.app.clock = withWall(() => at)
 })
 after(() => world.close())
 

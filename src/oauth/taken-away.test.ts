@@ -9,6 +9,7 @@ import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, r
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** What was taken away stays away: revoked tokens, removed identities, frozen accounts. */
 let world: Rehearsal
@@ -27,7 +28,7 @@ test('a revoked token stays revoked until it expires, although the settings say 
   assert.equal(refreshed.status, 200)
   for (const token of [access, other.access]) assert.equal((await revoke(again.base, token)).status, 200)
   let late = 0
-  again.app.now = () => Date.now() + late
+  again.app.clock = withWall(() => Date.now() + late)
   for (const minutes of [0, 2, 59]) {
     late = minutes * 60_000
     for (const token of [access, other.access]) assert.equal((await askMe(again.base, token)).status, 401, `${minutes}`)

@@ -14,6 +14,7 @@ import { obtainTokens } from '../../test/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './auth.ts'
 import { operatorApi } from './routes.ts'
 import { appLike, changeApplication } from '../../test/opened.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 let here: World
 let token: string
@@ -239,7 +240,9 @@ test('a suspended application’s tokens answer 403 on every route and in every 
   const { alice } = here
   assert.equal((await alice.get('/v1/me')).status, 200)
   let clock = Date.now()
-  t.mock.method(here.app, 'now', () => clock)
+  const { clock: real } = here.app
+  t.after(() => (here.app.clock = real))
+  here.app.clock = withWall(() => clock)
   assert.equal((await operate('POST', '/applications/demo/suspend')).status, 200)
   // A minute is promised; five seconds is how old the list of suspended applications may be.
   clock += 5_001

@@ -60,7 +60,7 @@ export async function operatorApi(
   door: OperatorDoor,
   issue: IssueToken | null = null,
 ): Promise<void> {
-  const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
+  const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.clock.wall() })
   const { db } = app
   const registry = { db, readRowKeys: () => Promise.resolve(app.rowKeys) }
   const actorOf = (request: FastifyRequest): Actor => ({

@@ -6,6 +6,7 @@
  */
 
 import type { App } from '../app.ts'
+import { every } from '../clock.ts'
 import { readSignedHead } from '../signer/wire.ts'
 import { AppError } from '../errors.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -47,7 +48,6 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
   let kept: string | null = null
   let key: string | null = null
   let isLogged = false
-  let running: Promise<void> | null = null
 
   async function look(): Promise<void> {
     const head = app.signer.head()
@@ -59,20 +59,16 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
     isLogged = false
   }
 
-  const start = (): Promise<void> =>
-    (running ??= look()
-      .catch((error: unknown) => {
-        if (!isLogged) app.telemetry.log.warn('head_not_kept', {}, error)
-        isLogged = true
-      })
-      .finally(() => (running = null)))
-  const timer = setInterval(() => void start(), LOOK_MS)
-  timer.unref()
+  const { round, stop } = every(app.clock, LOOK_MS, () =>
+    look().catch((error: unknown) => {
+      if (!isLogged) app.telemetry.log.warn('head_not_kept', {}, error)
+      isLogged = true
+    }),
+  )
   return {
     stop: async () => {
-      clearInterval(timer)
-      await running
-      await start()
+      await stop()
+      await round()
     },
   }
 }

@@ -22,6 +22,7 @@ import { signIn } from '../users/sign-in.ts'
 import { createSponsor, findSponsoredChain } from './create.ts'
 import { listSponsors } from './list.ts'
 import { sponsorsOf, tellMissingSponsors } from './sponsors.ts'
+import { systemClock } from '../clock.ts'
 
 const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
 const HOUSE = addressOf('SPONSOR-HOUSE')
@@ -40,6 +41,7 @@ async function house(t: TestContext) {
         return signer.createAccount(request)
       },
     },
+    clock: systemClock,
     state: openState(),
     identityKeys: madeIdentityKeys(),
     chains: new Map<number, Chain>(),

@@ -4,6 +4,7 @@ import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { slot } from '../state.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -37,23 +38,14 @@ export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
  * Looks now and then at what the sponsors of the networks that this process serves hold: metrics, and an event when one crosses the line
  * below which it is low, once for all processes, and none before it held a quarter more than that again.
  */
-export function startWatchingSponsors(app: App): { round(): Promise<void>; stop(): Promise<void> } {
-  let running: Promise<void> | null = null
-  const round = (): Promise<void> =>
-    (running ??= Promise.all([...app.chains.values()].map((chain) => lookAt(app, chain)))
+export function startWatchingSponsors(app: App): Rounds {
+  const rounds = every(app.clock, LOOK_MS, () =>
+    Promise.all([...app.chains.values()].map((chain) => lookAt(app, chain)))
       .then(() => {})
-      .catch((error: unknown) => app.telemetry.log.warn('sponsors_not_watched', {}, error))
-      .finally(() => (running = null)))
-  const timer = setInterval(() => void round(), LOOK_MS)
-  timer.unref()
-  void round()
-  return {
-    round,
-    stop: async () => {
-      clearInterval(timer)
-      await running
-    },
-  }
+      .catch((error: unknown) => app.telemetry.log.warn('sponsors_not_watched', {}, error)),
+  )
+  void rounds.round()
+  return rounds
 }
 
 async function lookAt(app: App, chain: Chain): Promise<void> {

@@ -18,6 +18,7 @@ import { noteTokens, type TokenType } from './record.ts'
 import { readFactsOfTokens, readTokenFacts } from './read.ts'
 import { refreshTokens } from './refresh.ts'
 import { chainLike, openedHead } from '../../test/opened.ts'
+import { systemClock } from '../clock.ts'
 
 const NOTHING = { symbol: '', name: '', decimals: 0 }
 const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED'; tokenType?: TokenType }> = {
@@ -51,7 +52,7 @@ suite('what tokens call themselves', () => {
       await rpc(anvil.rpcUrl, 'anvil_setCode', addressOf(name), artefact.deployedBytecode)
     }
     real = openRpc({ url: anvil.rpcUrl })
-    app = { db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+    app = { db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
   })
   beforeEach(async () => {
     for (const table of ['tokens', 'blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()

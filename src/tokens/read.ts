@@ -40,13 +40,13 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
   const memory = memories.of(chain)
   const key = address.toLowerCase() as Hex
   const remembered = memory.facts.get(key)
-  if (remembered !== undefined && remembered.until > app.now()) return remembered.facts
+  if (remembered !== undefined && remembered.until > app.clock.wall()) return remembered.facts
   const asked = memory.asking.get(key)
   if (asked !== undefined) return asked
   const asking = lookUp(app, chain, key).finally(() => memory.asking.delete(key))
   memory.asking.set(key, asking)
   const facts = await asking
-  memory.facts.set(key, { facts, until: app.now() + REMEMBERED_MS })
+  memory.facts.set(key, { facts, until: app.clock.wall() + REMEMBERED_MS })
   return facts
 }
 
@@ -58,7 +58,7 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
  */
 export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]): Promise<Map<Hex, TokenFacts>> {
   const memory = memories.of(chain)
-  const now = app.now()
+  const now = app.clock.wall()
   const known = new Map<Hex, TokenFacts>()
   const learn = (address: Hex, facts: TokenFacts) => {
     known.set(address, facts)

@@ -13,6 +13,7 @@ import { until } from '../../test/until.ts'
 import { noteTokens, reviewTokens } from './record.ts'
 import { readFactsOfTokens, readTokenFacts } from './read.ts'
 import { refreshTokens } from './refresh.ts'
+import { systemClock } from '../clock.ts'
 
 const TOKEN = addressOf(0x70)
 const textOf = (text: string) => {
@@ -38,7 +39,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   before(async () => {
     database = await testDatabase()
     const telemetry = openTelemetry('test', 'silent')
-    app = { config: readConfig({}, 'server'), db: database.db, telemetry, now: Date.now } as App
+    app = { config: readConfig({}, 'server'), db: database.db, telemetry, clock: systemClock } as App
   })
   after(() => database.close())
   beforeEach(async () => {

@@ -215,7 +215,7 @@ async function handleForeignTransaction(
   } else {
     const below = await ofSender.select('account_id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
     if (below === undefined) return
-    await holdForeign(db, { ...slot, accountId: below.account_id, block, isFinal: false, hash }, app.now)
+    await holdForeign(db, { ...slot, accountId: below.account_id, block, isFinal: false, hash }, app.clock)
     await stop(db, app, chain, foreign)
   }
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { every } from '../clock.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
@@ -66,8 +67,6 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   let tended = 0
   let returns = 0
   let greeted = 0
-  let timer: NodeJS.Timeout | undefined
-  let running: Promise<void> | null = null
   let next: Promise<void> | null = null
 
   /** @returns whether there is more to do immediately */
@@ -89,35 +88,26 @@ export function startKeeper(app: App, chain: Chain): Keeper {
 
   /** One round at a time. Asked for during one, another follows: it sees what the one under way may have passed by. */
   function round(): Promise<void> {
-    if (running === null) return start()
+    const running = rounds.current()
+    if (running === null) return rounds.round()
     next ??= running.then(() => {
       next = null
-      return isStopped ? undefined : start()
+      return isStopped ? undefined : rounds.round()
     })
     return next
   }
 
-  function start(): Promise<void> {
-    if (running !== null) return running
-    clearTimeout(timer)
-    running = work()
-      .catch((error: unknown) => {
-        app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error)
-        return false
-      })
-      .then((isMore) => {
-        running = null
-        if (isStopped) return
-        timer = setTimeout(() => void round(), isMore ? 0 : ROUND_MS)
-        timer.unref()
-      })
-    return running
-  }
+  const rounds = every(app.clock, ROUND_MS, () =>
+    work().then(
+      (isMore) => (isMore ? 0 : ROUND_MS),
+      (error: unknown) => app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error),
+    ),
+  )
 
   // A round under way may be long past the queues, and busy with fees for a while: what a block made room for goes at once.
   let releasing: Promise<void> | null = null
   function poke(): void {
-    if (running !== null)
+    if (rounds.current() !== null)
       releasing ??= sendQueued(app, chain)
         .catch((error: unknown) => app.telemetry.log.warn('queue_not_sent', { chainId: chain.chainId }, error))
         .finally(() => (releasing = null))
@@ -139,9 +129,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     },
     stop: async () => {
       isStopped = true
-      clearTimeout(timer)
       byChain.delete(chain.chainId)
-      await Promise.all([next ?? running, releasing])
+      await Promise.all([rounds.stop(), next, releasing])
     },
   }
 }

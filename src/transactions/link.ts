@@ -21,7 +21,7 @@ export function linkingOf(
   if (carried === null || carried.operations.some(({ sequence }) => sequence > MAX_SEQUENCE)) return null
   return {
     ...{ id, chainId, space: carried.space, sequences: carried.operations.map(({ sequence }) => Number(sequence)) },
-    transition: [{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }],
+    transition: [{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }],
   }
 }
 

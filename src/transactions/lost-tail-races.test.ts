@@ -16,6 +16,7 @@ import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 import { WAIT_MS } from './wait.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
 let world: Writing
@@ -302,9 +303,9 @@ async function waiting(
   { back, isReplayed }: { back: () => Promise<void>; isReplayed: boolean },
 ): Promise<{ status: number; body: { code?: string; id?: string; state?: string } }> {
   const { app, server } = world.first
-  const real = app.now
+  const real = app.clock
   let late = 0
-  app.now = () => real() + late
+  app.clock = withWall(() => real.wall() + late)
   const isWaiting = nextWait()
   const waited = server.inject({ ...request, headers: { authorization: `Bearer ${writer.token}` } })
   await isWaiting
@@ -315,7 +316,7 @@ async function waiting(
     await world.mine()
   } else late = WAIT_MS
   const { statusCode, body } = await waited
-  app.now = real
+  app.clock = real
   return { status: statusCode, body: JSON.parse(body) }
 }
 

@@ -6,8 +6,8 @@ import type { Chain } from '../chain/network.ts'
  * machine's, whichever is later. A clock that is slow here would have what is answered be over before it can be mined; one that is fast makes
  * operations live longer by so much.
  */
-export function networkSeconds({ now }: Pick<App, 'now'>, { head }: Pick<Chain, 'head'>): number {
-  const here = Math.floor(now() / 1_000)
+export function networkSeconds({ clock }: Pick<App, 'clock'>, { head }: Pick<Chain, 'head'>): number {
+  const here = Math.floor(clock.wall() / 1_000)
   const newest = head.current()
   return newest === null ? here : Math.max(here, newest.timestamp + Math.floor(head.sinceChangeMs() / 1_000))
 }

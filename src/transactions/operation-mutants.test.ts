@@ -26,7 +26,7 @@ const MUTANTS: SourceMutant[] = [
   ['an id under which something is signed is given back', 'tend-operations.ts', 'row.outer_id === null && !isSigned', 'row.outer_id === null', 'signed-key', 'writes anew'], // prettier-ignore
   ['what was over is in the way of what was signed', 'restore-operation.ts', "eb('state', '=', 'FAILED')", "eb('state', '=', 'VACANT')", 'signed-key', 'nobody’s way'], // prettier-ignore
   ['the dispatcher is asked about a number that nothing has', 'tend-operations.ts', 'if (sequence < 0) return false', '', 'signed-key', 'nobody takes up'], // prettier-ignore
-  ['what the signer leaves out is a failure of ours', 'pack.ts', 'error: explainLeftOut(refused, app.now)', 'error: refused ?? explainLeftOut(refused, app.now)', 'signer-limits', 'until when'], // prettier-ignore
+  ['what the signer leaves out is a failure of ours', 'pack.ts', 'error: explainLeftOut(refused, app.clock)', 'error: refused ?? explainLeftOut(refused, app.clock)', 'signer-limits', 'until when'], // prettier-ignore
   ['a cancel leaves the id to who sends it later', 'cancel-operation.ts', '{ accessToken, usesUp: [row.sequence] }', '{}', 'operation-cancel', 'uses the id up'], // prettier-ignore
   ['a cancel takes delegations along', 'replace.ts', '(delegates ? [] : undefined)', 'undefined', 'operation-cancel', 'the signer raises no more'], // prettier-ignore
   ['a delegation of another sponsor is relied on before it is final', 'pack.ts', 'if (accounts.length === 0) return []', 'if (accounts.length >= 0) return []', 'operation-reorg', 'of another sponsor'], // prettier-ignore

@@ -14,6 +14,8 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps } from './crash-points.ts'
 import { readTransaction } from './read.ts'
+import { withWall } from '../../test/kit/clock.ts'
+import { systemClock } from '../clock.ts'
 
 /** When an operation is put into a transaction, into another one, and when it is not any more. */
 let world: Sponsored
@@ -31,7 +33,7 @@ before(async () => {
   }
 })
 afterEach(async () => {
-  world.first.app.now = Date.now
+  world.first.app.clock = systemClock
   interruptSteps(world.first.app, null)
   world.first.misbehave(null)
   await world.mine()
@@ -74,7 +76,7 @@ test('an operation is not packed again when its deadline is near by the clock of
   const writer = await delegated('late-by-ours')
   const id = await unpacked(writer)
   // 20 seconds before its last one, and the chain is not that far.
-  world.first.app.now = () => (Math.floor(Date.now() / 1_000) + 580) * 1_000
+  world.first.app.clock = withWall(() => (Math.floor(Date.now() / 1_000) + 580) * 1_000)
   const before = asked.length
   await keep(world)
   await keep(world)
@@ -82,7 +84,7 @@ test('an operation is not packed again when its deadline is near by the clock of
   assert.equal((await outersOf(id)).length, 1)
   assert.equal((await rowOf(id)).state, 'SUBMITTED')
   // And with time left it is.
-  world.first.app.now = Date.now
+  world.first.app.clock = systemClock
   await keep(world)
   await world.mine()
   assert.deepEqual([asked.length, (await rowOf(id)).state], [before + 1, 'MINED'])
@@ -272,9 +274,9 @@ test('an operation is not packed again when its deadline is near by the clock of
 
 test('a write of a process whose clock is slow by more than its ten minutes is done all the same', async () => {
   const writer = await delegated('slow-clock')
-  world.first.app.now = () => Date.now() - 700_000
+  world.first.app.clock = withWall(() => Date.now() - 700_000)
   const { answer } = await add(writer, 2)
-  world.first.app.now = Date.now
+  world.first.app.clock = systemClock
   await world.mine()
   assert.deepEqual([(await shown(writer, answer.id)).state, await world.countOf(writer)], ['MINED', 3n])
 })

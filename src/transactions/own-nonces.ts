@@ -82,7 +82,10 @@ export async function refuseBehindOwn({ db }: App, { chainId }: Chain, account: 
  * @returns whether it is such a one
  * @throws signer_unavailable, database_unavailable
  */
-export async function endIfDelegation({ db, signer, now }: App, { id, chainId, from, nonce }: Bound): Promise<boolean> {
+export async function endIfDelegation(
+  { db, signer, clock }: App,
+  { id, chainId, from, nonce }: Bound,
+): Promise<boolean> {
   const { authorization } = await signer.recall({ chainId, from, nonce })
   if (authorization === undefined) return false
   await retrying(() =>
@@ -91,7 +94,7 @@ export async function endIfDelegation({ db, signer, now }: App, { id, chainId, f
       .set({
         ...NOBODYS(),
         ...{ state: 'REPLACED', updated_at: sql`now()` },
-        transitions: append([{ state: 'REPLACED', at: new Date(now()).toISOString() }]),
+        transitions: append([{ state: 'REPLACED', at: new Date(clock.wall()).toISOString() }]),
       })
       .where('id', '=', id)
       .where('nonce', '=', nonce)

@@ -172,7 +172,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
     } catch (error) {
       const refused = refusedIn(error)
       if (refused === null || rest[refused.operation ?? -1] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
-      results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.now) })
+      results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
       rest = rest.filter((_, index) => index !== refused.operation)
     }
   }

@@ -9,6 +9,7 @@ import type { TransactionRow } from './intent.ts'
 import { writeCursor } from '../http/cursor.ts'
 import { listOfAccount } from './list-own.ts'
 import { listTransactions, readTransaction } from './read.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** What the API shows of transactions, and of whose. */
 let world: Writing
@@ -279,11 +280,11 @@ test('waiting in vain for a block answers 202 and where to look; without waiting
   const writer = await world.writer('waits-in-vain')
   const { answer } = await world.add(world.first, writer)
   const { app } = world.first
-  const real = app.now
+  const real = app.clock
   let asked = 0
-  app.now = () => real() + 31_000 * asked++
+  app.clock = withWall(() => real.wall() + 31_000 * asked++)
   const waited = await get(writer, `/v1/transactions/${answer.hash}?wait=mined`)
-  app.now = real
+  app.clock = real
   assert.deepEqual([waited.status, waited.headers.location], [202, `/v1/transactions/${answer.id}`])
   assert.equal(waited.body.state, 'SUBMITTED')
   const plain = await get(writer, `/v1/transactions/${answer.hash}`)

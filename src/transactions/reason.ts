@@ -26,7 +26,7 @@ const BOUND_MS = 60_000
  * @returns reasons by id
  */
 export async function readReasons(app: App, chain: Chain, rows: TransactionRow[]): Promise<Map<string, Reason>> {
-  const before = app.now() - BOUND_MS
+  const before = app.clock.wall() - BOUND_MS
   const late = rows.filter(({ state, created_at }) => state === 'SUBMITTED' && created_at.getTime() < before)
   if (late.length === 0) return new Map()
   const facts = await readFacts(app, late)

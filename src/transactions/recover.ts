@@ -167,7 +167,7 @@ export async function giveUp(
           state: 'FAILED',
           ...nobodysWithoutBytes(),
           ...{ block_number: block.number, block_hash: fromHex(block.hash), is_final: true },
-          transitions: append([{ state: 'FAILED', at: new Date(app.now()).toISOString() }]),
+          transitions: append([{ state: 'FAILED', at: new Date(app.clock.wall()).toISOString() }]),
           updated_at: sql`now()`,
         })
         .where('id', '=', id)

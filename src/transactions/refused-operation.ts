@@ -2,18 +2,18 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { notSigned } from './bind.ts'
 import { secondsUntil } from './refused-top-up.ts'
+import type { Clock } from '../clock.ts'
 
 /**
  * Why the signer leaves an operation out of a transaction, as what its person can do about it. It has only the words of the signer.
- * @param now  milliseconds
  */
-export function explainLeftOut(error: SignerRefused, now: () => number): AppError {
+export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   const { message } = error
   if (message.includes('The rule sponsored-per-user ')) {
     const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
     return new AppError('gas_budget_exhausted', message, {
       ...{ resetsAt, cause: error },
-      retryAfter: secondsUntil(resetsAt, now),
+      retryAfter: secondsUntil(resetsAt, clock),
     })
   }
   if (/fr(?:oze|ozen|eezes) this account/.test(message))

@@ -1,5 +1,6 @@
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import type { Clock } from '../clock.ts'
 
 /** This sponsor cannot send it, another may; nothing is bound. */
 export class Unable extends Error {
@@ -12,7 +13,7 @@ export class Unable extends Error {
 }
 
 /** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
-export function explainSponsor(error: unknown): unknown {
+export function explainSponsor(error: unknown, clock: Clock): unknown {
   // A signer that was restored may have lost its key.
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
   if (!(error instanceof AppError)) return error
@@ -29,11 +30,11 @@ export function explainSponsor(error: unknown): unknown {
   const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
   const exhausted = new AppError('gas_budget_exhausted', message, {
     ...{ resetsAt, cause: error },
-    retryAfter: secondsUntil(resetsAt, Date.now),
+    retryAfter: secondsUntil(resetsAt, clock),
   })
   return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
 }
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
-export const secondsUntil = (resetsAt: string | null, now: () => number): number =>
-  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
+export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>
+  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - wall()) / 1_000))

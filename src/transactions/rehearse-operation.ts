@@ -25,6 +25,7 @@ import { callOperation } from './prepare-operation.ts'
 import { explainLeftOut, explainRefusal } from './refused-operation.ts'
 import { LIFE_SECONDS, preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
 import type { DryRunAnswer } from './write-wire.ts'
+import type { Clock } from '../clock.ts'
 
 /**
  * A write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent. `tx` is without the data,
@@ -95,7 +96,7 @@ async function findPayer(
       await app.signer.checkOperation({ ...request, carried })
       return sponsor.address
     } catch (error) {
-      const explained = explainUncarried(error, app.now)
+      const explained = explainUncarried(error, app.clock)
       if (!(explained instanceof CannotCarry)) throw explainRefusal(explained)
       told ??= explained.told
     }
@@ -104,5 +105,5 @@ async function findPayer(
 }
 
 /** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
-const explainUncarried = (error: unknown, now: () => number): unknown =>
-  error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, now) : explain(error)
+const explainUncarried = (error: unknown, clock: Clock): unknown =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)

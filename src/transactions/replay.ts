@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { every } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -37,9 +38,6 @@ const replays = slot('the replay of the ledger', (_app: App): { replay: ReplaySt
  * whatever commit is there, the rows of everything signed before it are there too. A row without bytes is `recoverBound`'s.
  */
 export function startReplay(app: App): Replay {
-  let timer: NodeJS.Timeout | undefined
-  let running: Promise<void> | null = null
-  let isStopped = false
   // Losses that were noticed, and how many of them a finished look came after. The start is one.
   let losses = 1
   let looked = 0
@@ -50,37 +48,23 @@ export function startReplay(app: App): Replay {
     looked = before
   }
 
-  function start(): Promise<void> {
-    if (running !== null) return running
-    clearTimeout(timer)
-    running = work().finally(() => {
-      running = null
-      if (isStopped) return
-      timer = setTimeout(() => void round(), LOOK_MS)
-      timer.unref()
-    })
-    return running
-  }
-
-  const round = () =>
-    start().catch((error: unknown) => app.telemetry.log.warn('replay_failed', { isTrusted: state.isTrusted() }, error))
+  const failed = (error: unknown) => app.telemetry.log.warn('replay_failed', { isTrusted: state.isTrusted() }, error)
+  const rounds = every(app.clock, LOOK_MS, work, failed)
 
   const state: ReplayState = {
-    look: () => start(),
+    look: rounds.round,
     suspect: () => {
       losses++
-      void round()
+      void rounds.round().catch(failed)
     },
     isTrusted: () => looked === losses,
     stop: async () => {
-      isStopped = true
-      clearTimeout(timer)
-      await running?.catch(() => {})
+      await rounds.stop()
       replays.of(app).replay = null
     },
   }
   replays.of(app).replay = state
-  void round()
+  void rounds.round().catch(failed)
   return state
 }
 
@@ -92,16 +76,17 @@ export function startReplay(app: App): Replay {
 export async function untilReplayed(app: App): Promise<void> {
   const { replay } = replays.of(app)
   if (replay === null || replay.isTrusted()) return
-  const endsAt = performance.now() + PATIENCE_MS
+  const { clock } = app
+  const endsAt = clock.ticks() + PATIENCE_MS
   while (!replay.isTrusted()) {
     const { promise: patience, reject } = Promise.withResolvers<never>()
-    const timer = setTimeout(() => reject(notYet()), Math.max(0, endsAt - performance.now()))
+    const timer = clock.after(Math.max(0, endsAt - clock.ticks()), () => reject(notYet()))
     try {
       await Promise.race([replay.look(), patience])
     } catch (error) {
       throw error instanceof AppError ? error : notYet(error)
     } finally {
-      clearTimeout(timer)
+      timer.cancel()
     }
   }
 }

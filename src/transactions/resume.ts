@@ -13,6 +13,7 @@ import type { StoppedLane } from './lane-wire.ts'
 import { MIN_GAS } from './limits.ts'
 import { isolateRowErrors } from './recover.ts'
 import { provenLeast, usedForGood } from './nonce-used.ts'
+import type { Clock } from '../clock.ts'
 
 /** Every account that is stopped on a network, the longest stopped first. */
 export async function listStopped(db: Db): Promise<StoppedLane[]> {
@@ -107,7 +108,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
         const first = Math.max((highest ?? count - 2) + 1, count - MAX_HELD)
         for (let nonce = first; nonce < count; nonce++) {
           const foreign = { chainId: chain.chainId, from, accountId, nonce, block, isFinal: true, hash: null }
-          await holdForeign(db, foreign, app.now)
+          await holdForeign(db, foreign, app.clock)
         }
       }
       const seen = await db
@@ -142,11 +143,11 @@ export async function holdForeign(
     /** what used it, where that is known */
     hash: Hex | null
   },
-  now: () => number,
+  { wall }: Clock,
 ): Promise<void> {
   const { chainId, from, accountId, nonce, block, isFinal, hash } = foreign
   const transition: Transition = {
-    ...{ state: 'REPLACED', at: new Date(now()).toISOString() },
+    ...{ state: 'REPLACED', at: new Date(wall()).toISOString() },
     ...(hash === null ? {} : { hash }),
     blockNumber: block.number,
   }

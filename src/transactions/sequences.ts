@@ -51,9 +51,9 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
 const FIRST_PER_MS = 4_096
 
 /** @param floor below it the signer signs none any more */
-async function leaseBlock({ db, now }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
+async function leaseBlock({ db, clock }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
   const wordFrom = (sequence: number) => Math.ceil(sequence / WORD_IDS) * WORD_IDS
-  const [from, first] = [wordFrom(floor), wordFrom(Math.max(floor, now() * FIRST_PER_MS))]
+  const [from, first] = [wordFrom(floor), wordFrom(Math.max(floor, clock.wall() * FIRST_PER_MS))]
   const { rows } = await retrying(() =>
     sql<{ first: number }>`
       insert into operation_sequences (chain_id, space, next) values (${chainId}::bigint, ${fromHex(gasSpace as Hex)}::bytea, ${first + WORD_IDS}::bigint)

@@ -35,7 +35,7 @@ export async function settleOperations(
       event.kind === 'Skipped' || !isNumbered(event) ? [] : [{ hash, event, state: stateOf(event), ...logged }],
     ),
   )
-  const at = new Date(app.now()).toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   for (let start = 0; start < said.length; start += CHUNK) {
     const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, delegate, afterLog, eventLog }) => ({
       ...{ hash: hash.slice(2), state, delegate, space: event.space.slice(2), sequence: Number(event.sequence) },
@@ -150,7 +150,7 @@ function stateOf(event: OperationEvent): TransactionState {
 
 /** Retracts what blocks from a number on said of operations. Inside a transaction. */
 export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
-  const at = new Date(app.now()).toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   await sql`
     update operations set state = case when outer_id is null then 'BOUND' else 'SUBMITTED' end,
       block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, after_log = null, event_log = null,
@@ -160,7 +160,7 @@ export async function reopenOperations(db: Db, app: App, chainId: number, fromNu
 
 /** As `markFinal` does for transactions. Inside a transaction. */
 export async function finalizeOperations(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
-  const transition: Transition = { state: 'FINALIZED', at: new Date(app.now()).toISOString() }
+  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
   await sql`
     update operations set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
       transitions = ${append([transition])}, updated_at = now()

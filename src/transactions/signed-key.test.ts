@@ -6,6 +6,7 @@ import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import type { Writer } from '../../test/writing.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { nobodys } from './bind-operation.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** The key of an operation that its account has signed, that nothing carried, and whose time is over. Over HTTP. */
 let world: Sponsored
@@ -17,7 +18,7 @@ const inWorld = (what: string, tests: () => void): void =>
     before(async () => {
       ahead = START
       world = await sponsored()
-      world.first.app.now = () => Date.now() + ahead * 1_000
+      world.first.app.clock = withWall(() => Date.now() + ahead * 1_000)
     })
     afterEach(async () => {
       interruptSteps(world.first.app, null)

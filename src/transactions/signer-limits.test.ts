@@ -7,6 +7,7 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { interruptSteps } from './crash-points.ts'
 import { explainLeftOut } from './refused-operation.ts'
+import { systemClock } from '../clock.ts'
 
 /** The signer's own limits, by the real signer and over HTTP: whatever it refuses is no failure of this server. */
 let world: Sponsored
@@ -26,7 +27,7 @@ before(async () => {
 })
 afterEach(async () => {
   refusal = null
-  world.first.app.now = Date.now
+  world.first.app.clock = systemClock
   interruptSteps(world.first.app, null)
   await world.mine()
 })
@@ -92,7 +93,7 @@ test('what the signer says of a transaction is told as what can be done about it
 
 test('a limit that no time makes room in is told without one', () => {
   const error = new SignerRefused('operation_refused', 'The rule sponsored-per-user rejects this transaction: sponsored.periodAmount is 1 in 86400 seconds, used 0, needed 2.', 0) // prettier-ignore
-  const told = explainLeftOut(error, Date.now)
+  const told = explainLeftOut(error, systemClock)
   assert.ok(told instanceof AppError)
   assert.deepEqual([told.code, told.resetsAt, told.retryAfter], ['gas_budget_exhausted', null, 3_600])
 })

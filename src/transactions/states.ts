@@ -30,7 +30,7 @@ const CHUNK = 200
 
 /** Marks transactions as mined: MINED, REVERTED, or CANCELLED when it was the cancel that was mined. Inside a transaction. */
 export async function markMined(db: Db, app: App, chainId: number, mined: Mined[]): Promise<void> {
-  const at = new Date(app.now()).toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   for (let start = 0; start < mined.length; start += CHUNK) {
     const rows = mined.slice(start, start + CHUNK).map((one) => {
       const state = stateOf(one)
@@ -81,7 +81,7 @@ export async function markReplaced(
       block_number: blockNumber,
       block_hash: fromHex(blockHash),
       is_final: false,
-      transitions: append([{ state: 'REPLACED', at: new Date(app.now()).toISOString(), hash, blockNumber }]),
+      transitions: append([{ state: 'REPLACED', at: new Date(app.clock.wall()).toISOString(), hash, blockNumber }]),
       updated_at: CHANGED_NOW,
     })
     .where('id', '=', id)
@@ -102,7 +102,7 @@ export const nobodysWithoutBytes = () => ({
  * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
-  const at = new Date(app.now()).toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
   // First, as the sweep does, which locks attempts after it.
   await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
@@ -124,7 +124,7 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
  * transitions say since when that cannot change. Inside a transaction.
  */
 export async function markFinal(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
-  const transition: Transition = { state: 'FINALIZED', at: new Date(app.now()).toISOString() }
+  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
   await sql`
     update transactions set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
       transitions = ${append([transition])}, updated_at = now()

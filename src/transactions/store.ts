@@ -70,7 +70,7 @@ async function insertFirst(
   members: StoredAttempt[],
   links: RawBuilder<unknown> | null,
 ): Promise<StoreOutcome[]> {
-  const at = new Date(app.now()).toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
     ...{
       id: bound.id,
@@ -183,7 +183,7 @@ function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
   return {
     reserved: String(gasStrategy(chain).reserve(bound, attempt)),
     hash: fromHex(hash),
-    transitions: append([{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }]),
+    transitions: append([{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }]),
     updated_at: sql<Date>`now()`,
   }
 }

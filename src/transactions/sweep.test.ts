@@ -10,6 +10,7 @@ import { listTransactions, readTransaction } from './read.ts'
 import { revertToPending } from './states.ts'
 import { dropBytes, startByteSweep } from './sweep.ts'
 import { appLike } from '../../test/opened.ts'
+import { withWall } from '../../test/kit/clock.ts'
 
 /** Which bytes go a week after their transaction is final, and that nothing else does. */
 let world: FakeApp
@@ -115,13 +116,13 @@ test('it goes on where it ended, and what is not due yet keeps its bytes until i
   assert.deepEqual((await kept()).toSorted(), [third, young].toSorted())
   // Both clocks have to say so, ours too.
   assert.equal(
-    await dropBytes(appLike(world.app, { now: () => Date.now() + DAY - MINUTE }), world.chain.chainId),
+    await dropBytes(appLike(world.app, { clock: withWall(() => Date.now() + DAY - MINUTE) }), world.chain.chainId),
     false,
   )
   assert.equal((await kept()).length, 2)
   // What was passed is not looked at again: bytes that came back there stay.
   await sql`update attempts set raw = '\\x01' where transaction_id = ${first}`.execute(world.db)
-  await dropBytes(appLike(world.app, { now: () => Date.now() + DAY + MINUTE }), world.chain.chainId)
+  await dropBytes(appLike(world.app, { clock: withWall(() => Date.now() + DAY + MINUTE) }), world.chain.chainId)
   assert.deepEqual((await kept()).toSorted(), [first, young].toSorted())
 })
 

@@ -1,6 +1,6 @@
-import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { every, type Rounds } from '../clock.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { sweepTopUps } from './gas-budget.ts'
 
@@ -10,15 +10,9 @@ const KEPT_DAYS = 7
 const BATCH = 250
 const DAY_MS = 86_400_000
 
-type Swept = Pick<App, 'db' | 'chains' | 'telemetry' | 'now'>
+type Swept = Pick<App, 'db' | 'chains' | 'telemetry' | 'clock'>
 
-export type ByteSweep = {
-  /** drops all that is due; resolves when nothing is left. While one is under way it is that one */
-  round(): Promise<void>
-  stop(): Promise<void>
-}
-
-/** milliseconds between two rounds */
+/** milliseconds between two rounds, each of which drops all that is due */
 const EVERY_MS = 60_000
 
 /**
@@ -26,35 +20,29 @@ const EVERY_MS = 60_000
  * write keeps. The hash, what was written and what became of it stay. After a rewind by an operator across so much the
  * keeper takes them from the signer's ledger (keeper.ts), and the follower has blocks proven without them.
  */
-export function startByteSweep(app: Swept): ByteSweep {
+export function startByteSweep(app: Swept): Rounds {
   let isStopped = false
-  let running: Promise<void> | null = null
 
   async function work(): Promise<void> {
     await sweepTopUps(app.db)
     for (const chainId of app.chains.keys()) {
       for (let isMore = true; isMore && !isStopped;) {
-        const since = performance.now()
+        const since = app.clock.ticks()
         isMore = await dropBytes(app, chainId)
         // What has piled up is no hurry: half of one connection is left to others, and the embedded database has one.
-        if (isMore) await setTimeout(performance.now() - since)
+        if (isMore) await app.clock.sleep(app.clock.ticks() - since)
       }
     }
   }
 
-  const round = (): Promise<void> =>
-    (running ??= work()
-      .catch((error: unknown) => app.telemetry.log.warn('bytes_not_dropped', {}, error))
-      .finally(() => (running = null)))
-
-  const timer = setInterval(() => void round(), EVERY_MS)
-  timer.unref()
+  const rounds = every(app.clock, EVERY_MS, () =>
+    work().catch((error: unknown) => app.telemetry.log.warn('bytes_not_dropped', {}, error)),
+  )
   return {
-    round,
-    stop: async () => {
+    ...rounds,
+    stop: () => {
       isStopped = true
-      clearInterval(timer)
-      await running
+      return rounds.stop()
     },
   }
 }
@@ -65,7 +53,7 @@ export function startByteSweep(app: Swept): ByteSweep {
  * @returns whether there may be more to do immediately
  * @throws database_unavailable
  */
-export async function dropBytes({ db: root, now }: Pick<Swept, 'db' | 'now'>, chainId: number): Promise<boolean> {
+export async function dropBytes({ db: root, clock }: Pick<Swept, 'db' | 'clock'>, chainId: number): Promise<boolean> {
   return retrying(() =>
     root.transaction().execute(async (db) => {
       await db
@@ -79,7 +67,7 @@ export async function dropBytes({ db: root, now }: Pick<Swept, 'db' | 'now'>, ch
         .where('chain_id', '=', chainId)
         .forUpdate()
         .executeTakeFirstOrThrow()
-      const rows = await readNext(db, chainId, from, now())
+      const rows = await readNext(db, chainId, from, clock.wall())
       const end = rows.findIndex(({ is_due: isDue }) => !isDue)
       const due = end < 0 ? rows : rows.slice(0, end)
       const last = due.at(-1)

@@ -152,7 +152,7 @@ async function fail(
   { isIdFree }: { isIdFree: boolean } = { isIdFree: false },
 ): Promise<void> {
   const state = row.is_cancel ? 'CANCELLED' : 'FAILED'
-  const transition: Transition = { state, at: new Date(app.now()).toISOString(), blockNumber: head.number }
+  const transition: Transition = { state, at: new Date(app.clock.wall()).toISOString(), blockNumber: head.number }
   await retrying(() =>
     app.db.transaction().execute(async (db) => {
       // The block has to be one that the follower has, or nobody would take this back with it.

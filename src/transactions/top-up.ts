@@ -235,7 +235,7 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
     return id
   } catch (error) {
-    throw explainSponsor(error)
+    throw explainSponsor(error, app.clock)
   }
 }
 
@@ -263,7 +263,7 @@ async function rehearseSend(
     const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, limits)
     if (exhausted !== null) throw exhaustedError(app, exhausted)
   } catch (error) {
-    throw explainSponsor(error)
+    throw explainSponsor(error, app.clock)
   }
 }
 
@@ -301,7 +301,7 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
   return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
 }
 
-export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
+export function exhaustedError({ clock, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
   telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
   const until = resetsAt === null ? null : resetsAt.toISOString()
   const detail =
@@ -310,6 +310,6 @@ export function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhaus
       : `The gas budget of the ${of} is used up until ${until}.`
   return new AppError('gas_budget_exhausted', detail, {
     resetsAt: until,
-    retryAfter: secondsUntil(until, now),
+    retryAfter: secondsUntil(until, clock),
   })
 }

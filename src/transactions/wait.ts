@@ -18,12 +18,12 @@ export const isSettled = (state: TransactionState): boolean =>
  * @returns its state then, or after `timeoutMs`; null when it is still lost then
  */
 export async function waitUntilMined(
-  { db, now }: App,
+  { db, clock }: App,
   chain: Chain,
   id: string,
   timeoutMs = WAIT_MS,
 ): Promise<TransactionState | null> {
-  const until = now() + timeoutMs
+  const until = clock.wall() + timeoutMs
   for (;;) {
     const row = await retrying(() =>
       db
@@ -35,7 +35,7 @@ export async function waitUntilMined(
         .executeTakeFirst(),
     )
     const state = row?.state ?? null
-    const left = until - now()
+    const left = until - clock.wall()
     if (left <= 0 || (state !== null && isSettled(state))) return state
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { checksumAddress, readAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
+import { every, type Rounds } from '../clock.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -119,22 +120,10 @@ async function read(db: Db, grant: string | null): Promise<Withdrawal[]> {
 const withdrawalIdOf = (grant: string): string => `withdrawal_${createHash('sha256').update(grant).digest('base64url')}`
 
 /** Sends what was asked for, on the networks that this process serves. Any number of processes may. */
-export function startWithdrawing(app: App): { round(): Promise<void>; stop(): Promise<void> } {
-  let running: Promise<void> | null = null
-  const round = (): Promise<void> =>
-    (running ??= sendAsked(app)
-      .catch((error: unknown) => app.telemetry.log.warn('withdrawals_failed', {}, error))
-      .finally(() => (running = null)))
-  const timer = setInterval(() => void round(), LOOK_MS)
-  timer.unref()
-  return {
-    round,
-    stop: async () => {
-      clearInterval(timer)
-      await running
-    },
-  }
-}
+export const startWithdrawing = (app: App): Rounds =>
+  every(app.clock, LOOK_MS, () =>
+    sendAsked(app).catch((error: unknown) => app.telemetry.log.warn('withdrawals_failed', {}, error)),
+  )
 
 async function sendAsked(app: App): Promise<void> {
   const chains = [...app.chains.keys()]

@@ -13,6 +13,7 @@ import { signIn } from '../users/sign-in.ts'
 import type { Addressee } from './order.ts'
 import { findRecipient, showRecipient, type SubjectForms } from './recipient.ts'
 import { standInOf } from './strangers.ts'
+import { systemClock } from '../clock.ts'
 
 let database: TestDatabase
 let app: App
@@ -22,6 +23,7 @@ before(async () => {
   app = {
     db: database.db,
     signer,
+    clock: systemClock,
     state: openState(),
     identityKeys: madeIdentityKeys(),
     chains: new Map(),

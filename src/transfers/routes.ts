@@ -25,7 +25,7 @@ export function transfers(server: FastifyInstance, app: App, { forms }: { forms:
     name: 'recipients',
     perSecond: LOOK_UPS_PER_MINUTE / 60,
     burst: LOOK_UPS_PER_MINUTE,
-    now: () => app.now(),
+    now: () => app.clock.wall(),
   })
 
   /** POST /v1/tokens/transfers: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */

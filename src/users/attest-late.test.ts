@@ -12,6 +12,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { attestAccounts } from './attest.ts'
 import { findUser, provenUser } from './find.ts'
 import { insertAccount } from './sign-in.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 /** A database with a signer that has some accounts, and may get others by `restore-keys`. */
 async function house(t: TestContext) {
@@ -29,13 +30,12 @@ async function house(t: TestContext) {
       return signer.attest(request)
     },
   }
-  // Whole, or a minute later is a hair less than a minute later.
-  let clock = Math.round(performance.now())
-  t.mock.method(performance, 'now', () => clock)
+  const clock = stoppedClock()
   return {
-    ...{ db, known, asked, pass: (milliseconds: number) => void (clock += milliseconds) },
+    ...{ db, known, asked, pass: clock.advance },
     open: () =>
       ({
+        clock,
         db,
         signer: counting,
         chains: new Map(),

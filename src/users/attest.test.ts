@@ -16,6 +16,8 @@ import { openTelemetry } from '../telemetry.ts'
 import { attestAccounts, startAttesting } from './attest.ts'
 import { findUser, provenUser } from './find.ts'
 import { insertAccount, signIn } from './sign-in.ts'
+import { until } from '../../test/until.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 /** A database with a real signer, as a server has them. */
 async function house(t: TestContext) {
@@ -37,8 +39,10 @@ async function house(t: TestContext) {
         return real.attest(request)
       },
     })
+  const clock = stoppedClock()
   const open = (by: Signer = counting(signer)) =>
     ({
+      clock,
       db,
       signer: by,
       chains: new Map(),
@@ -47,7 +51,7 @@ async function house(t: TestContext) {
       identityKeys: noIdentityKeys,
     }) as unknown as App
   return {
-    ...{ place, db, errors, asked, open, telemetry },
+    ...{ clock, place, db, errors, asked, open, telemetry },
     signer: () => signer,
     async restart(isAnew: boolean) {
       await signer.end('SIGTERM')
@@ -236,7 +240,7 @@ test('while the signer is away addresses are proven by the identity that was kep
 })
 
 test('an identity that someone wrote into the database attests nothing where SIGNER_KEY names the signer’s, and elsewhere only while the signer is away', async (t) => {
-  const { place, open, person, address, db, signer, telemetry, restart } = await house(t)
+  const { clock, place, open, person, address, db, signer, telemetry, restart } = await house(t)
   const { address: right } = await person(open(), 1)
   await keepHead({ db, telemetry }, signer().head()!)
   const verifierKey = await signer().identity()
@@ -262,7 +266,7 @@ test('an identity that someone wrote into the database attests nothing where SIG
   t.after(() => unpinned.signer.close())
   assert.equal(await address(unpinned, 'X-1'), FOREIGN)
   await restart(false)
-  t.mock.method(performance, 'now', () => 1e9)
+  await clock.advance(60_000)
   await assert.rejects(address(unpinned, 'X-1'), notProven)
   await db.updateTable('signing_log_head').set({ origin: kept.origin, key: kept.key }).execute()
   await db
@@ -273,7 +277,7 @@ test('an identity that someone wrote into the database attests nothing where SIG
 })
 
 test('the worker attests at the start and says once that it cannot', async (t) => {
-  const { open, person, set, stored, signer, telemetry } = await house(t)
+  const { clock, open, person, set, stored, signer, telemetry } = await house(t)
   const app = open()
   await person(app, 1)
   await set('X-1', { attestation: null })
@@ -282,10 +286,12 @@ test('the worker attests at the start and says once that it cannot', async (t) =
   assert.equal((await stored('X-1')).attestation?.length, 64)
   const warned: string[] = []
   telemetry.log.warn = (event) => void warned.push(event)
-  t.mock.timers.enable({ apis: ['setInterval'] })
   await signer().end('SIGTERM')
   const failing = startAttesting(open(signer()))
-  t.mock.timers.tick(180_000)
+  for (let minute = 0; minute < 3; minute++) {
+    await until('the round is over', () => clock.sleepers() === 1)
+    await clock.advance(60_000)
+  }
   await failing.stop()
   assert.deepEqual(warned, ['addresses_not_attested'])
 })

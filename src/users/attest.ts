@@ -140,6 +140,7 @@ const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: 
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({
+    clock: app.clock,
     work: () => attestAccounts(app),
     done: (accounts) => log.info('addresses_attested', { accounts }),
     failed: (error) => log.warn('addresses_not_attested', {}, error),

@@ -1,30 +1,28 @@
 import assert from 'node:assert/strict'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { eachMinute } from './each-minute.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 const MINUTE_MS = 60_000
 
 /** Its `work` is what `answers` says in turn; `told` is what came of it. */
-function running(t: TestContext, answers: (() => number | Promise<number>)[]) {
-  t.mock.timers.enable({ apis: ['setInterval'] })
+function running(answers: (() => number | Promise<number>)[]) {
+  const clock = stoppedClock()
   const told: string[] = []
   let begun = 0
   const { stop } = eachMinute({
+    clock,
     work: async () => answers[begun++]!(),
     done: (count) => told.push(`did ${count}`),
     failed: (error) => told.push((error as Error).message),
   })
-  async function minute(): Promise<void> {
-    t.mock.timers.tick(MINUTE_MS)
-    for (let turn = 0; turn < 10; turn += 1) await Promise.resolve()
-  }
-  return { told, stop, minute, begun: () => begun }
+  return { told, stop, minute: () => clock.advance(MINUTE_MS), begun: () => begun }
 }
 
 const fail = (message: string) => () => Promise.reject(new Error(message))
 
-test('what was done each minute is told, nothing of nothing, and a failure once until it works again', async (t) => {
-  const { told, stop, minute, begun } = running(t, [
+test('what was done each minute is told, nothing of nothing, and a failure once until it works again', async () => {
+  const { told, stop, minute, begun } = running([
     () => 2,
     () => 0,
     fail('away'),
@@ -39,9 +37,9 @@ test('what was done each minute is told, nothing of nothing, and a failure once 
   assert.deepEqual(told, ['did 2', 'away', 'did 1', 'away anew'])
 })
 
-test('what takes longer than a minute is waited for, by the next and by the end, and what waited then is not begun', async (t) => {
+test('what takes longer than a minute is waited for, by the next and by the end, and what waited then is not begun', async () => {
   const { promise: slow, resolve: end } = Promise.withResolvers<number>()
-  const { told, stop, minute, begun } = running(t, [() => slow, () => 7])
+  const { told, stop, minute, begun } = running([() => slow, () => 7])
   await minute()
   await minute()
   assert.equal(begun(), 1)

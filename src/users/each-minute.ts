@@ -1,3 +1,5 @@
+import { every, type Clock } from '../clock.ts'
+
 const EVERY_MS = 60_000
 
 /**
@@ -8,19 +10,18 @@ const EVERY_MS = 60_000
  * @param failed  told once per outage
  */
 export function eachMinute({
+  clock,
   work,
   done,
   failed,
 }: {
+  clock: Clock
   work(): Promise<number>
   done(count: number): void
   failed(error: unknown): void
 }): { stop(): Promise<void> } {
   let hasFailed = false
-  let isStopped = false
-  async function once(): Promise<void> {
-    // Minutes that waited for a long one are not made up for at the end.
-    if (isStopped) return
+  const { round, stop } = every(clock, EVERY_MS, async () => {
     try {
       const count = await work()
       hasFailed = false
@@ -29,14 +30,7 @@ export function eachMinute({
       if (!hasFailed) failed(error)
       hasFailed = true
     }
-  }
-  let running = once()
-  const timer = setInterval(() => (running = running.then(once)), EVERY_MS)
-  return {
-    async stop() {
-      isStopped = true
-      clearInterval(timer)
-      await running
-    },
-  }
+  })
+  void round()
+  return { stop }
 }

@@ -26,6 +26,8 @@ import {
 import { pregenerate } from './pregenerate.ts'
 import { insertAccount } from './sign-in.ts'
 import { exportWrappedKeys } from './wrapped-keys.ts'
+import { withWall } from '../../test/kit/clock.ts'
+import { systemClock } from '../clock.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -46,7 +48,7 @@ async function account(subject: string) {
     settle: (exportedAt: number | null) => settleExported(world.app.db, accountId, saying(exportedAt)),
     take: (signer: { takeKey: () => Promise<unknown>; keyExport?: () => Promise<KeyExport> }) =>
       takeKey(
-        { db: world.app.db, now: () => LEFT.getTime(), signer: { keyExport: async () => saying(null), ...signer } as unknown as Signer }, // prettier-ignore
+        { db: world.app.db, clock: withWall(() => LEFT.getTime()), signer: { keyExport: async () => saying(null), ...signer } as unknown as Signer }, // prettier-ignore
         { accountId, userId: userId as UserId, token: 'a token' },
       ),
   }
@@ -163,7 +165,7 @@ test('keys that the signer’s operator takes out count as exported by the next 
   assert.equal(await markExported({ db, signer }, longer), 2)
   assert.deepEqual(longer, where)
   await db.updateTable('accounts').set({ exported_at: null }).where('user_id', '=', late).execute()
-  const worker = startMarkingExports({ db, signer, telemetry })
+  const worker = startMarkingExports({ clock: systemClock, db, signer, telemetry })
   await worker.stop()
   assert.notEqual(await readExported(db, rows[2]!.accountId), null)
 })
@@ -256,7 +258,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   assert.deepEqual(await tellHeldElsewhere({ db, signer }, { ...where, isTold: false }), { taken: 0, refused: 1 })
   await assert.rejects(far(stays), refused('nonce_gap'))
   await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', 'in', [left, stays]).execute()
-  const worker = startMarkingExports({ db, signer, telemetry: world.app.telemetry })
+  const worker = startMarkingExports({ clock: systemClock, db, signer, telemetry: world.app.telemetry })
   await worker.stop()
   assert.equal(readKeptStatement((await kept(left))!)!.at, said.at)
 })

@@ -15,15 +15,15 @@ import type { ExportState } from './wire.ts'
  * @throws what the signer refuses it with; the mark is then what it was
  */
 export async function takeKey(
-  { db, signer, now }: Pick<App, 'db' | 'signer' | 'now'>,
+  { db, signer, clock }: Pick<App, 'db' | 'signer' | 'clock'>,
   { accountId, userId, token }: { accountId: string; userId: UserId; token: string },
 ): Promise<Awaited<ReturnType<Signer['takeKey']>>> {
-  const at = now()
+  const at = clock.wall()
   const isOurs = await markFirst(db, accountId, new Date(at))
   try {
     const sealed = await signer.takeKey({ token })
     // Another time than that of any request under way: that one may be removed yet.
-    await markLeft(db, accountId, new Date(Math.max(now(), at + 1)))
+    await markLeft(db, accountId, new Date(Math.max(clock.wall(), at + 1)))
     return sealed
   } catch (error) {
     // Unknown is not refused: the signer may have sealed it.
@@ -231,10 +231,13 @@ async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldE
 }
 
 /** Marks whose keys left: an export by a person is marked at once, one by the signer's operator by this. */
-export function startMarkingExports(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
+export function startMarkingExports(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): {
+  stop(): Promise<void>
+} {
   const { log } = app.telemetry
   const place: ExportedPlace = { through: 0 }
   return eachMinute({
+    clock: app.clock,
     async work() {
       const marked = await markExported(app, place)
       const { taken, refused } = await tellHeldElsewhere(app, place)

@@ -18,10 +18,10 @@ export type ImportedAccounts = {
  * brought, so that its key may be used elsewhere. One whose key it has not is refused, and nothing made. Killed at any point it is run again.
  */
 export async function importAccounts(
-  app: AddressProver & Pick<App, 'now'>,
+  app: AddressProver & Pick<App, 'clock'>,
   lines: AsyncIterable<string>,
 ): Promise<ImportedAccounts> {
-  const { db, now } = app
+  const { db, clock } = app
   const done: ImportedAccounts = { imported: 0, present: 0, refused: [] }
   let [at, read, said] = [0, 0, -1]
   for await (const text of lines) {
@@ -55,7 +55,7 @@ export async function importAccounts(
       const { numUpdatedRows } = await retrying(() =>
         db
           .updateTable('accounts')
-          .set({ imported_at: new Date(now()) })
+          .set({ imported_at: new Date(clock.wall()) })
           .where('user_id', '=', made.userId)
           .where('imported_at', 'is', null)
           .executeTakeFirst(),

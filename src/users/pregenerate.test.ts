@@ -11,6 +11,7 @@ import { findUser } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { pregenerate } from './pregenerate.ts'
 import { signIn } from './sign-in.ts'
+import { systemClock } from '../clock.ts'
 
 async function house(t: TestContext) {
   const { db, close } = await testDatabase()
@@ -19,6 +20,7 @@ async function house(t: TestContext) {
   const app = {
     db,
     signer: attestingSigner((userId) => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`),
+    clock: systemClock,
     state: openState(),
     identityKeys: madeIdentityKeys(),
     chains: new Map([[1, { chainId: 1, faucet: async (address: string) => void given.push(address) }]]),

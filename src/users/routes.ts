@@ -25,7 +25,7 @@ export function users(server: FastifyInstance, app: App): void {
     name: 'directory',
     perSecond: NAMES_PER_MINUTE / 60,
     burst: NAMES_PER_MINUTE,
-    now: () => app.now(),
+    now: () => app.clock.wall(),
   })
 
   /**

@@ -14,6 +14,7 @@ import { findUser, provenUser, userWire } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { signIn } from './sign-in.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
 const alice: Profile = {
@@ -29,7 +30,9 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
   const { db, close } = await testDatabase()
   t.after(close)
   const warned: string[] = []
+  const clock = stoppedClock()
   const app = {
+    clock,
     db,
     signer: attestingSigner(addressOf),
     state: openState(),

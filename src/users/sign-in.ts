@@ -25,7 +25,7 @@ const FAUCET_PATIENCE_MS = 5_000
  * @throws identity_not_proven, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
-  app: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry' | 'state' | 'identityKeys'>,
+  app: Pick<App, 'clock' | 'db' | 'signer' | 'chains' | 'telemetry' | 'state' | 'identityKeys'>,
   said: Profile,
 ): Promise<SignedIn> {
   const { db, signer } = app
@@ -122,7 +122,10 @@ export async function insertAccount(
 }
 
 /** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */
-async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telemetry'>, address: Hex): Promise<void> {
+async function giveFirstCoins(
+  { chains, clock, telemetry }: Pick<App, 'chains' | 'clock' | 'telemetry'>,
+  address: Hex,
+): Promise<void> {
   const gifts = [...chains.values()].map(async ({ chainId, faucet, gas }) => {
     // There a sponsor pays for each write.
     if (gas !== 'self') return
@@ -133,7 +136,7 @@ async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telem
     }
   })
   const { promise: patience, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, FAUCET_PATIENCE_MS)
+  const timer = clock.after(FAUCET_PATIENCE_MS, resolve)
   await Promise.race([Promise.all(gifts), patience])
-  clearTimeout(timer)
+  timer.cancel()
 }

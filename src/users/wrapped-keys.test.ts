@@ -13,6 +13,7 @@ import { openState } from '../state.ts'
 import { pregenerate } from './pregenerate.ts'
 import { signIn } from './sign-in.ts'
 import { copyWrappedKeys, exportWrappedKeys, startCopyingKeys } from './wrapped-keys.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 async function world(t: TestContext) {
   const [place, { db, close }] = await Promise.all([makePlace(), testDatabase()])
@@ -25,6 +26,7 @@ async function world(t: TestContext) {
   const errors: unknown[] = []
   const log = { error: (event: string, fields: unknown) => errors.push([event, fields]) }
   const app = {
+    clock: stoppedClock(),
     db,
     signer,
     chains: new Map(),
@@ -140,12 +142,12 @@ test('a signer of an earlier version, which has no such verb, is told of once', 
     return Promise.reject(new SignerRefused('bad_request', 'The signer has no such verb.'))
   }
   const log = { warn: (event: string) => warned.push(event), info: () => {} }
-  const app = { db, signer: { wrapped: refuse }, telemetry: { log } } as unknown as App
-  t.mock.timers.enable({ apis: ['setInterval'] })
+  const clock = stoppedClock()
+  const app = { clock, db, signer: { wrapped: refuse }, telemetry: { log } } as unknown as App
   const copying = startCopyingKeys(app)
   for (let looks = 1; looks < 3; looks += 1) {
-    await until('a look', () => asked >= looks)
-    t.mock.timers.tick(60_000)
+    await until('a look', () => asked >= looks && clock.sleepers() === 1)
+    await clock.advance(60_000)
   }
   await copying.stop()
   assert.deepEqual(warned, ['wrapped_keys_not_copied'])

@@ -127,9 +127,10 @@ async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
 }
 
 /** Copies what the signer made or wrapped anew: what it makes comes with its answer too. */
-export function startCopyingKeys(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
+export function startCopyingKeys(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({
+    clock: app.clock,
     work: () => copyWrappedKeys(app),
     done: (keys) => log.info('wrapped_keys_copied', { keys }),
     failed: (error) => log.warn('wrapped_keys_not_copied', {}, error),

@@ -14,6 +14,7 @@ import { indexTransfers } from '../../src/history/index-transfers.ts'
 import { openEmbedded, openPostgres } from '../../src/store/db.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
 import { openedHead } from '../opened.ts'
+import { systemClock } from '../../src/clock.ts'
 
 const { CHAOS_DATABASE, CHAOS_FOLDER, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STRICT, KILL_SEED } =
   process.env
@@ -54,7 +55,7 @@ const app = {
   config,
   db: mortal,
   telemetry: openTelemetry('chaos', process.env.CHAOS_LOG ?? 'silent'),
-  now: Date.now,
+  clock: systemClock,
 } as unknown as App
 startFollower(app, chain, [indexTransfers])
 

@@ -30,6 +30,7 @@ import { until } from '../until.ts'
 import { empty, expireLease, type Home } from './history-home.ts'
 import { startHistoryNode, type HistoryNode } from './history-node.ts'
 import { chainLike } from '../opened.ts'
+import { systemClock } from '../../src/clock.ts'
 
 /** deeper than any reorganisation here, but for a development chain, which may lose anything */
 const FINALITY = 140
@@ -281,9 +282,12 @@ async function compare({ script, outcome }: Run, db: RootDb, isStrict: boolean):
   if (wrong !== null) return `transfers: ${wrong}`
   const lived = await dump(db)
   await empty(db, ACCOUNTS)
-  const chain: Chain = chainLike(script.chain, { head: openHead(Date.now), verification: isStrict ? 'hash' : 'bloom' })
+  const chain: Chain = chainLike(script.chain, {
+    head: openHead(systemClock),
+    verification: isStrict ? 'hash' : 'bloom',
+  })
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-  const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), now: Date.now } as unknown as App
+  const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), clock: systemClock } as unknown as App
   const all = script.blocks
   script.blocks = all.slice(0, 1)
   const follower = startFollower(app, chain, [indexTransfers])

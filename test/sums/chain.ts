@@ -46,7 +46,7 @@ export function ledgerChain({
     chain: {
       ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 12 },
       ...{ feeCapWei: 10n ** 12n, verification: 'bloom', gas: 'self', explorer: explorerAt(''), faucet: null },
-      ...openedHead(() => performance.now()),
+      ...openedHead(),
       rpc: {
         call: async (method, params) => structuredClone(respond(method, params)) as never,
         batch: async (calls) =>

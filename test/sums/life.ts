@@ -23,6 +23,7 @@ import { until } from '../until.ts'
 import { ledgerChain } from './chain.ts'
 import type { LedgerTransaction } from './ledger.ts'
 import { generator, GENESIS } from './generate.ts'
+import { systemClock } from '../../src/clock.ts'
 
 export type SumsOutcome = {
   counts: SumCounts
@@ -58,7 +59,7 @@ export async function liveAndSum({
   const { mine } = generator(script, { accounts, random })
   const { db, close } = await testDatabase()
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-  const app = { config, db, telemetry: openTelemetry('test', 'silent'), state: openState(), now: Date.now } as App
+  const app = { config, db, telemetry: openTelemetry('test', 'silent'), state: openState(), clock: systemClock } as App
   const insert = async (some: Hex[], columns: Record<string, unknown>) => {
     for (let start = 0; start < some.length; start += 500)
       await db

@@ -47,10 +47,10 @@ export function openAccountDoor(
   { provider, secrets }: { provider: Provider; secrets: Secrets },
 ): AccountDoor {
   const { config, pagesOrigin: origin } = app
-  const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
+  const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.clock.wall() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
   const isFresh = ({ signedInAt }: Visitor, seconds = FRESH_SECONDS): boolean =>
-    signedInAt + seconds > app.now() / 1_000
+    signedInAt + seconds > app.clock.wall() / 1_000
   return { arrive, isFresh, noticeFor, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
 
   async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null> {

@@ -39,7 +39,7 @@ export function ownDataFile(
     ])
     const { email, emailVerified } = user
     const person = {
-      writtenAt: new Date(app.now()),
+      writtenAt: new Date(app.clock.wall()),
       user: { ...userWire(user), email, emailVerified },
       identities: identities.map(({ userId, provider, subject, username }) => ({
         id: userId,

@@ -23,18 +23,18 @@ export type Connect = (provider: ProviderSettings) => Promise<ProviderConnection
  * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
  * asks them goes out through outbound.ts.
  */
-export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
+export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect {
   const known = new Map<string, ProviderConnection & { readAt: number }>()
   const ways = new Map<string, Outbound>()
 
   return async (provider) => {
     const before = known.get(provider.name)
-    if (before !== undefined && app.now() - before.readAt < DISCOVERY_MS) return before
+    if (before !== undefined && app.clock.wall() - before.readAt < DISCOVERY_MS) return before
     const way = ways.get(provider.name) ?? wayTo(provider)
     ways.set(provider.name, way)
     try {
       const found = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
-      known.set(provider.name, { ...found, readAt: app.now() })
+      known.set(provider.name, { ...found, readAt: app.clock.wall() })
       return found
     } catch (error) {
       // A description that was good an hour ago is better than no sign-in.

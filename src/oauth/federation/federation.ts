@@ -65,7 +65,7 @@ type Visit = {
  * for the profile with the access token that it gave to us, over the same connection of ours.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
-export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemetry' | 'rowKeys'>): Federation {
+export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
   const { db, origin } = app
   const connect = openConnections(app)
 

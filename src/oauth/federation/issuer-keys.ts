@@ -19,7 +19,7 @@ type CachedKeys = { keys: JWTVerifyGetKey; readAt: number }
  * Keys of the issuers that applications bring, over the same guarded way out as everything we ask of identity
  * providers. What a token says about its own keys (`jku`, `jwk`, `x5u`) is not looked at.
  */
-export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 'now' | 'telemetry'>): IssuerKeys {
+export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' | 'clock' | 'telemetry'>): IssuerKeys {
   const known = new Map<string, CachedKeys>()
 
   return (trusted) => async (header, token) => {
@@ -46,11 +46,11 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
     const { issuer, jwksUri, allowsPrivate } = trusted
     const place = placeOf(trusted)
     const before = known.get(place)
-    if (before !== undefined && now() - before.readAt < KEPT_MS) return before.keys
+    if (before !== undefined && clock.wall() - before.readAt < KEPT_MS) return before.keys
     const isLocal = (jwksUri ?? issuer).startsWith('http:') && config.NODE_ENV !== 'production'
     const way = openOutbound({ allowsPrivate, isDevelopment: isLocal, patienceMs: PATIENCE_MS })
     const keys = remoteKeys(jwksUri ?? (await discover(issuer, way)), way, { cooldownMs: COOLDOWN_MS })
-    known.set(place, { keys, readAt: now() })
+    known.set(place, { keys, readAt: clock.wall() })
     return keys
   }
 }
