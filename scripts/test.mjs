@@ -30,7 +30,9 @@ const sorted = [
   '--test-force-exit',
 ]
 const runner = flags.length > 0 ? [...sorted, ...flags] : [join(root, 'scripts', 'test-run.mjs')]
-const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...runner, ...longestFirst(files)], {
+// As the launcher starts the program; the processes of the files inherit them.
+const NODE_FLAGS = ['--disable-warning=ExperimentalWarning', '--no-concurrent-sparkplug']
+const child = spawn(process.execPath, [...NODE_FLAGS, ...runner, ...longestFirst(files)], {
   cwd: root,
   stdio: 'inherit',
 })
