@@ -8,11 +8,11 @@ import { before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/until.ts'
-import { freePort, installation } from './start.ts'
+import { freePort, installation, newPlace } from './start.ts'
 import { walk } from './walk.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const installed = installation()
+const installed = installation(newPlace)
 let examples: { language: string; code: string }[]
 before(async () => {
   const readme = await readFile(join(root, 'README.md'), 'utf8')

@@ -7,7 +7,13 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
-import { emptyPostgres, testCluster } from '../test/database.ts'
+import {
+  emptyPostgres,
+  migratedFolder,
+  migratedPostgres,
+  testCluster,
+  type PostgresDatabase,
+} from '../test/database.ts'
 import { until } from '../test/until.ts'
 
 const launcher = fileURLToPath(new URL('../scripts/run.mjs', import.meta.url))
@@ -33,10 +39,26 @@ export type Place = {
   drop(): Promise<void>
 }
 
-/** A folder, a port and, on PostgreSQL, a database for one installation. */
+/** One installation that has never been started: its first start makes everything, as a newcomer sees it. */
+export const newPlace = async (): Promise<Place> =>
+  placeIn(await newFolder(), testCluster === null ? null : await emptyPostgres(testCluster), {})
+
+/** The same whose database is migrated, and whose chain makes a block as soon as somebody waits for it. */
 export async function place(): Promise<Place> {
-  const database = testCluster === null ? null : await emptyPostgres(testCluster)
-  const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-e2e-'))
+  const dataDir = await newFolder()
+  if (testCluster === null) await migratedFolder(join(dataDir, 'db'))
+  const database = testCluster === null ? null : await migratedPostgres(testCluster)
+  return placeIn(dataDir, database, { CHAIN_BLOCK_SECONDS: '0.05' })
+}
+
+const newFolder = (): Promise<string> => mkdtemp(join(tmpdir(), 'chatelaine-e2e-'))
+
+/** A folder, two ports and, on PostgreSQL, a database for one installation. */
+async function placeIn(
+  dataDir: string,
+  database: PostgresDatabase | null,
+  settings: Record<string, string>,
+): Promise<Place> {
   return {
     dataDir,
     port: await freePort(),
@@ -44,6 +66,7 @@ export async function place(): Promise<Place> {
       RATE_LIMITS: 'off',
       CHAIN_PORT: String(await freePort()),
       ...(database === null ? {} : { DATABASE_URL: database.url }),
+      ...settings,
     },
     drop: async () => {
       await until('nothing is left', async () => {
@@ -87,11 +110,14 @@ export async function start({ dataDir, port, env }: Place): Promise<Program> {
 }
 
 /** One installation for all tests of a file: there before the first of them, gone after the last. */
-export function installation(): { readonly here: Place; readonly program: Program } {
+export function installation(findPlace: () => Promise<Place> = place): {
+  readonly here: Place
+  readonly program: Program
+} {
   let here: Place
   let program: Program
   before(async () => {
-    here = await place()
+    here = await findPlace()
     program = await start(here)
   })
   after(async () => {

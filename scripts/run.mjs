@@ -25,8 +25,13 @@ import { anvilOf, checkPin, isAnvil, sayNoAnvil } from './anvil.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const OLDEST_NODE = [24, 12]
-// node:sqlite, the signer's store, still announces itself on every start.
-const NODE_FLAGS = ['--disable-warning=ExperimentalWarning']
+const NODE_FLAGS = [
+  // node:sqlite, the signer's store, still announces itself on every start.
+  '--disable-warning=ExperimentalWarning',
+  // A thread that compiles while the process exits can deadlock with it, so that the process never ends
+  // (nodejs/node#54918, open). Compiling on the main thread instead costs no measurable CPU at startup.
+  '--no-concurrent-sparkplug',
+]
 
 /** The process in the foreground: an install, then the program. */
 let child

@@ -42,3 +42,27 @@ test('a setting of before is refused with what it is called now; an empty one is
   assert.deepEqual(problemsOf({ FOLLOW_STRICT: '', MULTICALL3: '' }), [])
   assert.deepEqual(problemsOf({ BLOCK_VERIFICATION: 'hash' }), [])
 })
+
+test('CHAIN_BLOCK_SECONDS may be a fraction of a second', () => {
+  const read = (CHAIN_BLOCK_SECONDS: string) => readConfig({ CHAIN_BLOCK_SECONDS }, 'server').CHAIN_BLOCK_SECONDS
+  assert.deepEqual(
+    [read('0.05'), read('1'), read('60'), readConfig({}, 'server').CHAIN_BLOCK_SECONDS],
+    [0.05, 1, 60, 1],
+  )
+  for (const [wrong, reason] of [
+    ['0.04', 'at least 0.05'],
+    ['60.5', 'at most 60'],
+    ['.5', 'a decimal number'],
+    ['1e1', 'a decimal number'],
+    ['0,5', 'a decimal number'],
+  ] as const)
+    assert.throws(() => read(wrong), new RegExp(`CHAIN_BLOCK_SECONDS must be ${reason}`), wrong)
+})
+
+test('a PORT that is no number is refused by its name', () => {
+  for (const PORT of ['4000.5', 'http', '65536'])
+    assert.throws(
+      () => readConfig({ PORT }, 'server'),
+      ({ problems }: ConfigError) => problems.length === 1 && problems[0]!.startsWith('PORT must be '),
+    )
+})

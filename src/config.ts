@@ -5,7 +5,18 @@ import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
-type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
+type SettingKind =
+  | 'text'
+  | 'integer'
+  | 'decimal'
+  | 'url'
+  | 'urls'
+  | 'path'
+  | 'choice'
+  | 'wei'
+  | 'proxies'
+  | 'listen'
+  | 'chains'
 type Environment = Record<string, string | undefined>
 type Setting = {
   kind: SettingKind
@@ -38,7 +49,7 @@ const keys = {
   NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: JSON, a list of URLs by network name, which may contain keys; default DATA_DIR/networks.json' },
   RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node of one more network, which the NETWORK_… settings describe, instead of the embedded chain; or several nodes of the same network, separated by commas or spaces: one that fails, lags or is slow is not used. A ws or wss URL beside them announces new blocks, so that the others are polled only when there is one' },
   CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
-  CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
+  CHAIN_BLOCK_SECONDS: { kind: 'decimal', unit: 'seconds', min: 0.05, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
   NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as shown in balances' },
   NETWORK_SYMBOL: { kind: 'text', default: 'ETH', part: 'server', help: 'symbol of the native currency' },
   NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native currency' },
@@ -139,7 +150,7 @@ const keys = {
 export type ConfigKey = keyof typeof keys
 /** An address of this machine and a port on it. */
 export type Listen = { host: string; port: number }
-type ValueOf<K extends Setting> = K['kind'] extends 'integer'
+type ValueOf<K extends Setting> = K['kind'] extends 'integer' | 'decimal'
   ? number
   : K['kind'] extends 'wei'
     ? bigint
@@ -240,9 +251,11 @@ function readEach(env: Environment, part: Part): { config: Config; problems: str
 
 function readValue(key: Setting, text: string): string | number | bigint | string[] | number[] | Listen | Error {
   switch (key.kind) {
-    case 'integer': {
+    case 'integer':
+    case 'decimal': {
       const value = Number(text)
-      if (!/^\d{1,15}$/.test(text)) return new Error('must be a whole number')
+      if (key.kind === 'integer' && !/^\d{1,15}$/.test(text)) return new Error('must be a whole number')
+      if (!/^\d{1,15}(\.\d{1,3})?$/.test(text)) return new Error('must be a decimal number')
       if (value < (key.min ?? 0)) return new Error(`must be at least ${key.min ?? 0}`)
       if (value > (key.max ?? Number.MAX_SAFE_INTEGER)) return new Error(`must be at most ${key.max}`)
       return value
@@ -356,8 +369,14 @@ function shapesOf(config: Config): string[] {
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
   const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
-  if (PORT !== 0 && CHAIN_PORT === PORT) problems.push('CHAIN_PORT must be another port than PORT')
-  if (PORT !== 0 && OPS_LISTEN?.port === PORT && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host))
+  if (CHAIN_PORT !== undefined && PORT !== 0 && CHAIN_PORT === PORT)
+    problems.push('CHAIN_PORT must be another port than PORT')
+  if (
+    OPS_LISTEN !== undefined &&
+    PORT !== 0 &&
+    OPS_LISTEN.port === PORT &&
+    [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host)
+  )
     problems.push('OPS_LISTEN must have another port than PORT')
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')

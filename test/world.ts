@@ -52,6 +52,7 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
       RATE_LIMITS: 'off',
       LOG_LEVEL: 'error',
       FOLLOW_INTERVAL_MS: '50',
+      CHAIN_BLOCK_SECONDS: '0.05',
       ...(database === null ? {} : { DATABASE_URL: database.url, DATABASE_POOLER: testPooler }),
       ...settings,
     },

@@ -90,6 +90,8 @@ function launch(
     process.execPath,
     [
       '--disable-warning=ExperimentalWarning',
+      // scripts/run.mjs says why.
+      '--no-concurrent-sparkplug',
       // No debugger beside the keys, and no way from an object to the prototype of all.
       '--disable-sigusr1',
       '--disable-proto=throw',

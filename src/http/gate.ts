@@ -245,7 +245,8 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
   http.on('request', (request: IncomingMessage, response: ServerResponse) => {
     connections.note(request, response)
     inTurn(request, response, () => {
-      if (!isRefused(request)) return handle!(request, response)
+      // Of what comes while we close the listener says so, and ends the connection.
+      if (!http.listening || !isRefused(request)) return handle!(request, response)
       connections.follow(request.socket, response)
       refusals.sendRaw(request, response)
     })

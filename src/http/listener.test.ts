@@ -38,6 +38,25 @@ test('an unknown route, and a known one with another method, are problem documen
   assert.equal(wrong.headers.get('allow'), 'POST')
 })
 
+test('somebody who follows a dead link gets a page; programs get the problem document', async () => {
+  const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
+  const page = await here.request('/acount', { headers: { accept } })
+  assert.equal(page.status, 404)
+  assert.match(page.headers.get('content-type')!, /^text\/html/)
+  assert.match(page.body, /<h1>There is nothing at this address<\/h1>[\s\S]*href="\/account"/)
+  for (const [path, headers, method] of [
+    ['/acount', {}, 'GET'],
+    ['/acount', { accept: '*/*' }, 'GET'],
+    ['/acount', { accept }, 'POST'],
+    ['/v1/nothing', { accept }, 'GET'],
+    ['/oauth/nothing', { accept }, 'GET'],
+    ['/operator/v1/nothing', { accept }, 'GET'],
+  ] as const) {
+    const answer = await here.request(path, { headers, method })
+    assert.deepEqual([answer.status, answer.body.code], [404, 'not_found'], `${method} ${path}`)
+  }
+})
+
 test('an expectation that nobody knows is ignored, never a 417 without a body', async () => {
   const { host } = new URL(here.facts.origin)
   const answer = await raw(`GET /v1/me HTTP/1.1\r\nHost: ${host}\r\nExpect: the best\r\nConnection: close\r\n\r\n`)

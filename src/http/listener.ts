@@ -8,13 +8,14 @@
  */
 
 import { lookup } from 'node:dns/promises'
-import { STATUS_CODES, type ServerResponse } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { isLoopback, type Config } from '../config.ts'
 import { AppError, describeError, type ErrorCode } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
+import { openEnding, type Ending } from './ending.ts'
 import { requestIdOf } from './request-id.ts'
 import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
@@ -32,7 +33,6 @@ const LINGER_MS = 1_000
  * JSON, request ids, headers, problem documents also for what the HTTP parser refuses.
  */
 export function openListener(app: App): FastifyInstance {
-  const answering = new WeakMap<Socket, ServerResponse>()
   const server = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
@@ -62,12 +62,13 @@ export function openListener(app: App): FastifyInstance {
     onConstructorPoisoning: 'error',
     frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),
     clientErrorHandler: (error, socket) => {
-      const answer = answering.get(socket as Socket)
+      const answer = ending.responseOn(socket as Socket)
       // In place of an answer to a whole request it would say that nothing was done.
       if (answer?.req.complete === true && !answer.writableFinished) socket.destroy()
       else refuseRaw(app, error, socket as Socket)
     },
   }) as unknown as FastifyInstance
+  const ending = openEnding(server.server)
 
   // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
   server.server.on('checkExpectation', (request, response) => void server.server.emit('request', request, response))
@@ -79,7 +80,7 @@ export function openListener(app: App): FastifyInstance {
   const isHttps = app.origin.startsWith('https:')
   // Hooks with a callback: as promises these two would cost more than what they do.
   server.addHook('onRequest', (request, reply, done) => {
-    answering.set(request.raw.socket, reply.raw)
+    ending.follow(reply.raw)
     reply
       .header('x-request-id', request.id)
       .header('x-content-type-options', 'nosniff')
@@ -87,7 +88,7 @@ export function openListener(app: App): FastifyInstance {
     if (isHttps) reply.header('strict-transport-security', 'max-age=31536000; includeSubDomains')
     done()
   })
-  refuseWhileClosing(server)
+  refuseWhileClosing(server, ending)
   answerTogether(server)
   logRequests(server, app)
   server.addHook('onResponse', (request, reply, done) => {
@@ -165,18 +166,18 @@ function refuseNames(server: FastifyInstance): void {
 }
 
 /** What arrives on open connections while the program ends: another replica, or the next start, will answer it. */
-function refuseWhileClosing(server: FastifyInstance): void {
+function refuseWhileClosing(server: FastifyInstance, ending: Ending): void {
   let isClosing = false
   server.addHook('preClose', (done) => {
     isClosing = true
+    ending.begin()
     done()
   })
-  server.addHook('onRequest', (_request, reply, done) => {
+  server.addHook('onRequest', (_request, _reply, done) => {
     if (!isClosing) {
       done()
       return
     }
-    reply.header('connection', 'close')
     done(new AppError('shutting_down', 'This server is restarting. Retry the request in a moment.', { retryAfter: 1 }))
   })
 }

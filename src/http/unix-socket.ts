@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { openEnding } from './ending.ts'
 
 /** on connections that another program of ours opened */
 const OURS = Symbol('opened by another program of this installation')
@@ -26,8 +27,10 @@ export async function listenAtSocket(
     const client = request.headers['x-forwarded-for']
     delete request.headers['x-forwarded-for']
     Object.defineProperty(request.socket, 'remoteAddress', { value: client, configurable: true })
+    ending.follow(response)
     server.server.emit('request', request, response)
   })
+  const ending = openEnding(inner)
   inner.on('connection', (socket) => Object.assign(socket, { [OURS]: true }))
   // Never open to others, not even for a moment.
   const umask = process.umask(0o177)
@@ -41,8 +44,8 @@ export async function listenAtSocket(
   return {
     async close() {
       const closed = once(inner, 'close')
+      ending.begin()
       inner.close()
-      inner.closeIdleConnections()
       await closed
     },
   }
