@@ -6,7 +6,7 @@ import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
 type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
-type Environment = Record<string, string | undefined>
+export type Environment = Record<string, string | undefined>
 type Setting = {
   kind: SettingKind
   unit?: string
