@@ -17,7 +17,7 @@ type SettingKind =
   | 'proxies'
   | 'listen'
   | 'chains'
-type Environment = Record<string, string | undefined>
+export type Environment = Record<string, string | undefined>
 type Setting = {
   kind: SettingKind
   unit?: string

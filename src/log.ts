@@ -10,6 +10,8 @@ export type Logger = {
   [Level in keyof typeof LEVELS]: (event: string, fields?: LogFields, error?: unknown) => void
 }
 
+export type WriteLine = (line: string) => void
+
 type LogFields = Record<string, string | number | boolean | bigint | null | undefined>
 
 /** As pino numbers them: what reads the logs of Node's programs knows these. */
@@ -18,8 +20,9 @@ const LEVELS = { debug: 20, info: 30, warn: 40, error: 50 }
 /**
  * @param program  server or signer
  * @param least    the level below which nothing is written; `silent`: nothing at all
+ * @param write    writes a line that has its end
  */
-export function openLog(program: string, least: string): Logger {
+export function openLog(program: string, least: string, write: WriteLine = toStandardError): Logger {
   const threshold = isLevel(least) ? LEVELS[least] : Infinity
   const line =
     (severity: keyof typeof LEVELS) =>
@@ -44,7 +47,7 @@ const STANDARD_ERROR = 2
 const PATIENCE_MS = 1_000
 
 /** Whole lines, and before the program continues: the last ones say why it ended. What cannot be written is lost. */
-function write(text: string): void {
+function toStandardError(text: string): void {
   let rest: Buffer = Buffer.from(text)
   const until = performance.now() + PATIENCE_MS
   while (rest.length > 0) {

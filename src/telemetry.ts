@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
-import { openLog, type Logger } from './log.ts'
+import { openLog, type Logger, type WriteLine } from './log.ts'
 
 /** Logs and counters of the server; the signer has a log only. */
 export type Telemetry = {
@@ -31,12 +31,12 @@ export type Telemetry = {
   signerPolicy: Gauge<string>
 }
 
-/** Opens the log and the metrics registry. `name` is the program. */
-export function openTelemetry(name: string, level: string): Telemetry {
+/** Opens the log and the metrics registry. `name` is the program; `write` as `openLog` takes it. */
+export function openTelemetry(name: string, level: string, write?: WriteLine): Telemetry {
   const registry = new Registry()
   const registers = [registry]
   return {
-    log: openLog(name, level),
+    log: openLog(name, level, write),
     registry,
     requests: new Histogram({
       name: 'http_request_seconds',

@@ -10,7 +10,6 @@ import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import { MAX_OPEN_EXPORTS } from '../signer/wire.ts'
 import { recorded } from '../operator/actions.ts'
-import { operatorActs } from '../operator/acts.ts'
 import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { listStopped } from '../transactions/resume.ts'
@@ -24,15 +23,15 @@ import { exportWrappedKeys } from '../users/wrapped-keys.ts'
 import { publishedIdentityKeys } from './identities.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
-import { commandActor } from './registry.ts'
+import { actsOf, commandActor } from './registry.ts'
+import { ExitCode, inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
-import { readRowKeys } from './row-keys.ts'
 import { systemClock } from '../clock.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
 /** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
-export function account(): Command {
+export function account(shell: Shell): Command {
   const command = new Command('account').description('accounts of people')
   command
     .command('create')
@@ -40,7 +39,7 @@ export function account(): Command {
     .requiredOption('--provider <name>', 'upper-case name of the identity provider')
     .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
     .option('--json', 'print JSON')
-    .action(create)
+    .action(inShell(shell, create))
   command
     .command('freeze')
     .description(
@@ -48,71 +47,72 @@ export function account(): Command {
     )
     .argument('<user>', 'user id, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
-    .action((user: string, given: JsonOption) => change(user, given, 'freeze'))
+    .action((user: string, given: JsonOption) => change(shell, user, given, 'freeze'))
   command
     .command('unfreeze')
     .description('unfreeze an account')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
-    .action((user: string, given: JsonOption) => change(user, given, 'unfreeze'))
+    .action((user: string, given: JsonOption) => change(shell, user, given, 'unfreeze'))
   command
     .command('sign-out')
     .description('sign a user out everywhere: every browser, and every application with all its tokens')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
-    .action(endSignIns)
+    .action(inShell(shell, endSignIns))
   command
     .command('frozen')
     .description('list frozen accounts, and since when they are frozen')
     .option('--json', 'print JSON')
-    .action(listFrozenOnes)
+    .action(inShell(shell, listFrozenOnes))
   command
     .command('stopped')
     .description(
       'list accounts that are stopped because a foreign transaction used one of their nonces, where and since when',
     )
     .option('--json', 'print JSON')
-    .action(listStoppedOnes)
+    .action(inShell(shell, listStoppedOnes))
   command
     .command('resume')
     .description('resume a stopped account, with the first unused nonce')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
-    .action(resume)
+    .action(inShell(shell, resume))
   command
     .command('exports')
     .description('list people who have requested their key, and when it can be downloaded')
     .option('--json', 'print JSON')
-    .action(listRequested)
+    .action(inShell(shell, listRequested))
   command
     .command('cancel-export')
     .description('cancel the request for a key; the person may request it again')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
-    .action(cancelRequested)
+    .action(inShell(shell, cancelRequested))
   command
     .command('import')
     .description('create the accounts of keys that `chatelaine signer import-keys` brought')
     .argument('<manifest>', 'what that command wrote; - for standard input')
-    .action(importManifest)
+    .action(inShell(shell, importManifest))
   command
     .command('export-keys')
     .description(
       'write the keys of all accounts as the signer wrapped them, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
     )
     .argument('<file>', 'file to create; - for standard output')
-    .action(exportKeys)
+    .action(inShell(shell, exportKeys))
   return command
 }
 
-async function listRequested(given: JsonOption): Promise<void> {
+async function listRequested(shell: Shell, given: JsonOption): Promise<void> {
   const { exports: requested, total } = await withSignerOrServer(
+    shell.env,
     (signer) => listExports({ signer }),
     async (ask) => ({ exports: await ask<ExportState[]>('GET', '/accounts/exports'), total: null }),
   )
   const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt ?? '', readyAt ?? ''])
-  print(given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
-  process.stderr.write(missingOf(requested.length, total))
+  print(shell, given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
+  shell.stderr.write(missingOf(requested.length, total))
 }
 
 /** @param total  null: the one who answered does not say */
@@ -121,33 +121,35 @@ export function missingOf(listed: number, total: number | null): string {
   return `These are the newest ${listed}${total === null ? '; there may be more' : ` of ${total}`}.\n`
 }
 
-async function cancelRequested(user: string, given: JsonOption): Promise<void> {
+async function cancelRequested(shell: Shell, user: string, given: JsonOption): Promise<void> {
   const done = await withSignerOrServer(
+    shell.env,
     (signer, db) =>
-      recorded(db, commandActor(), { action: 'cancel-export', target: user }, (db) =>
+      recorded(db, commandActor(shell.env), { action: 'cancel-export', target: user }, (db) =>
         cancelExport({ db, signer }, user),
       ),
     (ask) => ask<ExportState>('POST', `/accounts/${encodeURIComponent(user)}/cancel-export`),
   )
-  print(given, done, facts([['user', done.userId], ['export', done.state]])) // prettier-ignore
+  print(shell, given, done, facts([['user', done.userId], ['export', done.state]])) // prettier-ignore
 }
 
 /** Refusals that are printed; the number of all of them is. */
 const MAX_SHOWN = 100
 
-async function importManifest(file: string): Promise<void> {
+async function importManifest(shell: Shell, file: string): Promise<void> {
   const { imported, present, refused } = await withSignerOrServer(
+    shell.env,
     async (signer, db) => {
       const done = await importAccounts(
         {
           db,
           signer,
-          identityKeys: await publishedIdentityKeys(),
-          telemetry: openTelemetry('cli', 'error'),
+          identityKeys: await publishedIdentityKeys(shell.env),
+          telemetry: openTelemetry('cli', 'error', logTo(shell)),
           state: openState(),
           clock: systemClock,
         },
-        linesOf(file),
+        linesOf(file, shell),
       )
       // What the signer says of them is kept from now on: the servers have passed these records by.
       await markExported({ db, signer }, { through: 0 })
@@ -157,15 +159,15 @@ async function importManifest(file: string): Promise<void> {
       throw new Error('The server holds the embedded database: stop it first.')
     },
   )
-  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`refused  ${row}: ${reason}\n`)
-  process.stdout.write(`${imported} accounts imported, ${present} were there, ${refused.length} refused.\n`)
-  if (refused.length > 0) process.exitCode = 1
+  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) shell.stdout.write(`refused  ${row}: ${reason}\n`)
+  shell.stdout.write(`${imported} accounts imported, ${present} were there, ${refused.length} refused.\n`)
+  if (refused.length > 0) throw new ExitCode(1)
 }
 
-async function exportKeys(file: string): Promise<void> {
-  await withDatabase(readInstallationSettings(), async (db) => {
+async function exportKeys({ env, stdout }: Shell, file: string): Promise<void> {
+  await withDatabase(readInstallationSettings(env), async (db) => {
     const lines = Readable.from(mapLines(exportWrappedKeys(db)))
-    await pipeline(lines, file === '-' ? process.stdout : createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+    await pipeline(lines, file === '-' ? stdout : createWriteStream(file, { flags: 'wx', mode: 0o600 }))
   })
 }
 
@@ -173,78 +175,85 @@ async function* mapLines(lines: AsyncIterable<string>): AsyncGenerator<string> {
   for await (const line of lines) yield `${line}\n`
 }
 
-async function listFrozenOnes(given: JsonOption): Promise<void> {
+async function listFrozenOnes(shell: Shell, given: JsonOption): Promise<void> {
   const frozen = await withDatabaseOrServer(
+    shell.env,
     (db) => listFrozen(db),
     (ask) => ask('GET', '/accounts/frozen'),
   )
   const text = frozen.length === 0 ? 'No account is frozen.' : table(['user', 'since'], frozen.map(({ userId, frozenAt }) => [userId, frozenAt!])) // prettier-ignore
-  print(given, frozen, text)
+  print(shell, given, frozen, text)
 }
 
-async function listStoppedOnes(given: JsonOption): Promise<void> {
+async function listStoppedOnes(shell: Shell, given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
+    shell.env,
     (db) => listStopped(db),
     (ask) => ask<StoppedLane[]>('GET', '/accounts/stopped'),
   )
-  printStopped(given, stopped, 'No account is stopped.')
+  printStopped(shell, given, stopped, 'No account is stopped.')
 }
 
-async function resume(user: string, given: JsonOption): Promise<void> {
+async function resume(shell: Shell, user: string, given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
-    (db) => operatorActs({ db, readRowKeys }, commandActor()).resumeAccount(user),
+    shell.env,
+    (db) => actsOf(shell.env, db).resumeAccount(user),
     (ask) => ask<StoppedLane[]>('POST', `/accounts/${encodeURIComponent(user)}/resume`),
   )
-  printStopped(given, stopped, 'The account is not stopped.')
+  printStopped(shell, given, stopped, 'The account is not stopped.')
 }
 
-function printStopped(given: JsonOption, stopped: StoppedLane[], none: string): void {
+function printStopped(shell: Shell, given: JsonOption, stopped: StoppedLane[], none: string): void {
   const rows = stopped.map(({ userId, chainId, nonce, hash, stoppedAt, resumeAskedAt }) =>
     [userId, String(chainId), String(nonce), hash ?? 'unknown', stoppedAt, resumeAskedAt ?? 'no']) // prettier-ignore
   print(
+    shell,
     given,
     stopped,
     stopped.length === 0 ? none : table(['user', 'chain', 'nonce', 'used by', 'since', 'resume requested'], rows),
   )
 }
 
-async function change(user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {
+async function change(shell: Shell, user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {
   const done = await withDatabaseOrServer(
+    shell.env,
     (db) => {
-      const acts = operatorActs({ db, readRowKeys }, commandActor())
+      const acts = actsOf(shell.env, db)
       return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
     },
     (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
-  print(given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
+  print(shell, given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
 }
 
-async function endSignIns(user: string, given: JsonOption): Promise<void> {
+async function endSignIns(shell: Shell, user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
-    (db) => operatorActs({ db, readRowKeys }, commandActor()).signOut(user, endInDatabase(db)),
+    shell.env,
+    (db) => actsOf(shell.env, db).signOut(user, endInDatabase(db)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
   )
-  print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore
+  print(shell, given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore
 }
 
-async function create(given: CreateAccountOptions): Promise<void> {
-  const made = await make({ provider: given.provider, providerUserId: given.userId })
+async function create(shell: Shell, given: CreateAccountOptions): Promise<void> {
+  const made = await make(shell, { provider: given.provider, providerUserId: given.userId })
   const shown = { ...made, address: checksumAddress(made.address.toLowerCase() as Hex) }
-  print(given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
+  print(shell, given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
 }
 
-const make = (identity: { provider: string; providerUserId: string }): Promise<Pregenerated> =>
+const make = (shell: Shell, identity: { provider: string; providerUserId: string }): Promise<Pregenerated> =>
   withSignerOrServer(
+    shell.env,
     (signer, db) => {
       const target = userIdOf(identity.provider, identity.providerUserId)
-      return recorded(db, commandActor(), { action: 'create-account', target }, async (db) =>
+      return recorded(db, commandActor(shell.env), { action: 'create-account', target }, async (db) =>
         pregenerate(
           {
             clock: systemClock,
             db,
             signer,
-            identityKeys: await publishedIdentityKeys(),
-            telemetry: openTelemetry('cli', 'error'),
+            identityKeys: await publishedIdentityKeys(shell.env),
+            telemetry: openTelemetry('cli', 'error', logTo(shell)),
             state: openState(),
           },
           identity,

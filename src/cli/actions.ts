@@ -3,11 +3,12 @@ import { listActions, verifyActions } from '../operator/actions.ts'
 import type { OperatorAction } from '../operator/wire.ts'
 import { withDatabaseOrServer } from './database.ts'
 import { print, table } from './print.ts'
+import { ExitCode, inShell, type Shell } from './shell.ts'
 
 type ListActionsOptions = { json?: boolean; limit?: string; before?: string }
 
 /** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
-export function actions(): Command {
+export function actions(shell: Shell): Command {
   const command = new Command('actions').description('list actions of operators, by command and by the operator API')
   command
     .command('list')
@@ -15,22 +16,23 @@ export function actions(): Command {
     .option('--limit <n>', '1 to 200', '50')
     .option('--before <seq>', 'older than this number')
     .option('--json', 'print JSON')
-    .action(list)
+    .action(inShell(shell, list))
   command
     .command('verify')
     .description('verify the chain of records: none was changed, moved or removed')
     .option('--json', 'print JSON')
-    .action(verify)
+    .action(inShell(shell, verify))
   return command
 }
 
-async function list(given: ListActionsOptions): Promise<void> {
+async function list(shell: Shell, given: ListActionsOptions): Promise<void> {
   const [limit, before] = [given.limit ?? '50', given.before].map((text) =>
     text === undefined ? undefined : Number(text),
   )
   if (!Number.isInteger(limit) || limit! < 1 || limit! > 200) throw new Error('--limit must be 1 to 200.')
   if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number from the list.')
   const found = await withDatabaseOrServer(
+    shell.env,
     (db) => listActions(db, { limit: limit!, ...(before === undefined ? {} : { before }) }),
     (ask) => ask<OperatorAction[]>('GET', `/actions?limit=${limit}${before === undefined ? '' : `&before=${before}`}`),
   )
@@ -42,11 +44,17 @@ async function list(given: ListActionsOptions): Promise<void> {
     target,
     after === null ? '' : JSON.stringify(after),
   ])
-  print(given, found, rows.length === 0 ? 'No actions yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows))
+  print(
+    shell,
+    given,
+    found,
+    rows.length === 0 ? 'No actions yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows),
+  )
 }
 
-async function verify(given: ListActionsOptions): Promise<void> {
+async function verify(shell: Shell, given: ListActionsOptions): Promise<void> {
   const found = await withDatabaseOrServer(
+    shell.env,
     (db) => verifyActions(db),
     (ask) => ask<Awaited<ReturnType<typeof verifyActions>>>('GET', '/actions/verify'),
   )
@@ -55,6 +63,6 @@ async function verify(given: ListActionsOptions): Promise<void> {
     firstWrong === null
       ? `${count} actions, intact. Newest record: ${newest}\nCompare it with the last operator_acted in your logs.`
       : `CHANGED: action ${firstWrong} differs from what was written. ${count} before it are intact, up to record ${newest}.`
-  print(given, found, text)
-  if (firstWrong !== null) process.exitCode = 1
+  print(shell, given, found, text)
+  if (firstWrong !== null) throw new ExitCode(1)
 }

@@ -4,6 +4,7 @@ import type { Quota } from '../store/column-values.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
+import { inShell, type Shell } from './shell.ts'
 
 type ApplicationOptions = JsonOption & {
   name?: string
@@ -27,7 +28,7 @@ type ApplicationOptions = JsonOption & {
 }
 
 /** `chatelaine app …`: the applications of this installation. */
-export function app(): Command {
+export function app(shell: Shell): Command {
   const command = new Command('app').description('applications: register, change, suspend')
   const json = ['--json', 'print JSON'] as const
   const described = (one: Command) =>
@@ -69,22 +70,22 @@ export function app(): Command {
     .option('--client-id <id>', 'derived from the name if omitted')
     .option('--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here')
     .option(...json)
-    .action(create)
+    .action(inShell(shell, create))
   command
     .command('list')
     .description('list applications')
     .option(...json)
-    .action(list)
+    .action(inShell(shell, list))
   command
     .command('show <client-id>')
     .description('show an application')
     .option(...json)
-    .action(show)
+    .action(inShell(shell, show))
   command
     .command('usage <client-id>')
     .description('show what an application has used of its quotas')
     .option(...json)
-    .action(usage)
+    .action(inShell(shell, usage))
   described(command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'))
     .option('--no-origin', 'remove all origins')
     .option('--no-logo', 'remove the logo')
@@ -93,29 +94,29 @@ export function app(): Command {
     .option('--no-sponsor', 'sponsors send nothing for it any more')
     .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
     .option(...json)
-    .action(update)
+    .action(inShell(shell, update))
   command
     .command('rotate-secret <client-id>')
     .description('issue a new secret; the current one stays valid until the next rotation')
     .option('--end-old', 'revoke all current secrets immediately')
     .option(...json)
-    .action(rotate)
-  addIssuerCommands(command)
+    .action(inShell(shell, rotate))
+  addIssuerCommands(command, shell)
   command
     .command('suspend <client-id>')
     .description('stop its tokens and sign-ins within 10 seconds')
     .option(...json)
-    .action(suspend)
+    .action(inShell(shell, suspend))
   command
     .command('resume <client-id>')
     .description('resume a suspended application')
     .option(...json)
-    .action(resume)
+    .action(inShell(shell, resume))
   return command
 }
 
-async function create(given: ApplicationOptions): Promise<void> {
-  const { application, secret } = await withRegistry((registry) =>
+async function create(shell: Shell, given: ApplicationOptions): Promise<void> {
+  const { application, secret } = await withRegistry(shell.env, (registry) =>
     registry.create({
       ...(given.clientId === undefined ? {} : { clientId: given.clientId }),
       name: given.name ?? '',
@@ -132,11 +133,11 @@ async function create(given: ApplicationOptions): Promise<void> {
       ...sponsorOf(given),
     }),
   )
-  print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
+  print(shell, given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
 }
 
-async function list(given: JsonOption): Promise<void> {
-  const applications = await withRegistry((registry) => registry.list())
+async function list(shell: Shell, given: JsonOption): Promise<void> {
+  const applications = await withRegistry(shell.env, (registry) => registry.list())
   const rows = applications.map((one) => [
     one.clientId,
     one.name,
@@ -145,29 +146,30 @@ async function list(given: JsonOption): Promise<void> {
     stateOf(one),
   ])
   print(
+    shell,
     given,
     applications,
     rows.length === 0 ? 'No applications yet.' : table(['client id', 'name', 'network', 'kind', 'state'], rows),
   )
 }
 
-async function show(clientId: string, given: JsonOption): Promise<void> {
-  const application = await withRegistry((registry) => registry.read(clientId))
-  print(given, application, describe(application))
+async function show(shell: Shell, clientId: string, given: JsonOption): Promise<void> {
+  const application = await withRegistry(shell.env, (registry) => registry.read(clientId))
+  print(shell, given, application, describe(application))
 }
 
-async function usage(clientId: string, given: JsonOption): Promise<void> {
-  const used = await withRegistry((registry) => registry.usage(clientId))
+async function usage(shell: Shell, clientId: string, given: JsonOption): Promise<void> {
+  const used = await withRegistry(shell.env, (registry) => registry.usage(clientId))
   const rows = used.quotas.map((quota) => [quotaLine(quota), String(quota.used), quota.endsAt])
   const { sponsored } = used
-  print(given, used, [
+  print(shell, given, used, [
     rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'begins anew'], rows),
     ...(sponsored === null ? [] : [`Sponsors sent ${sponsored.used} of ${sponsored.perApplication} wei in a day.`]),
   ].join('\n')) // prettier-ignore
 }
 
-async function update(clientId: string, given: ApplicationOptions): Promise<void> {
-  const application = await withRegistry((registry) =>
+async function update(shell: Shell, clientId: string, given: ApplicationOptions): Promise<void> {
+  const application = await withRegistry(shell.env, (registry) =>
     registry.update(clientId, {
       name: given.name,
       redirectUris: given.redirectUri,
@@ -181,24 +183,29 @@ async function update(clientId: string, given: ApplicationOptions): Promise<void
       ...sponsorOf(given),
     }),
   )
-  print(given, application, describe(application))
+  print(shell, given, application, describe(application))
 }
 
-async function rotate(clientId: string, given: JsonOption & { endOld?: boolean }): Promise<void> {
-  const done = await withRegistry((registry) =>
+async function rotate(shell: Shell, clientId: string, given: JsonOption & { endOld?: boolean }): Promise<void> {
+  const done = await withRegistry(shell.env, (registry) =>
     given.endOld === true ? registry.resetSecret(clientId) : registry.rotateSecret(clientId),
   )
-  print(given, done, describe(done.application, done.secret))
+  print(shell, given, done, describe(done.application, done.secret))
 }
 
-async function suspend(clientId: string, given: JsonOption): Promise<void> {
-  const application = await withRegistry((registry) => registry.suspend(clientId))
-  print(given, application, `${application.clientId} is suspended: its tokens and sign-ins stop within a minute.`)
+async function suspend(shell: Shell, clientId: string, given: JsonOption): Promise<void> {
+  const application = await withRegistry(shell.env, (registry) => registry.suspend(clientId))
+  print(
+    shell,
+    given,
+    application,
+    `${application.clientId} is suspended: its tokens and sign-ins stop within a minute.`,
+  )
 }
 
-async function resume(clientId: string, given: JsonOption): Promise<void> {
-  const application = await withRegistry((registry) => registry.resume(clientId))
-  print(given, application, `${application.clientId} resumed.`)
+async function resume(shell: Shell, clientId: string, given: JsonOption): Promise<void> {
+  const application = await withRegistry(shell.env, (registry) => registry.resume(clientId))
+  print(shell, given, application, `${application.clientId} resumed.`)
 }
 
 function describe(application: RegisteredApplication, secret: string | null = null): string {

@@ -12,6 +12,7 @@ import {
 import { CAUSES } from '../history/sum-causes.ts'
 import type { Hex } from '../ids.ts'
 import type { Installation } from './installation.ts'
+import { ExitCode, type Shell } from './shell.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -30,7 +31,12 @@ export type SumOptions = {
  * Sums the entries of accounts and compares them with the balances that a node tells: one line for each difference, then the counts. Exits with
  * code 1 where something differs that is not the token's own way, with 2 where nothing does and something could not be compared.
  */
-export async function compareSums({ app, chain }: Installation, rpc: Rpc, options: SumOptions): Promise<void> {
+export async function compareSums(
+  { console }: Shell,
+  { app, chain }: Installation,
+  rpc: Rpc,
+  options: SumOptions,
+): Promise<void> {
   const { account, samples, seed, since = null, json } = options
   const blocks = await summableBlocks(app.db, chain)
   const [from, to] = [options.from ?? blocks.from, options.to ?? blocks.to]
@@ -55,7 +61,8 @@ export async function compareSums({ app, chain }: Installation, rpc: Rpc, option
     },
   })
   console.log(json ? JSON.stringify({ chainId: chain.chainId, from, to, ...counts }) : textOf(counts))
-  process.exitCode = counts.different > 0 ? 1 : counts.unknown > 0 ? 2 : 0
+  if (counts.different > 0) throw new ExitCode(1)
+  if (counts.unknown > 0) throw new ExitCode(2)
 }
 
 const textOf = ({ accounts, equal, different, named, unknown }: SumCounts): string =>

@@ -4,12 +4,13 @@ import { audit, type Difference } from '../history/audit.ts'
 import { compareSums, type SumOptions } from './audit-sums.ts'
 import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
+import { ExitCode, inShell, type Shell } from './shell.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
 
 /** `chatelaine audit`: compares the history with what a node, best another one, says of final blocks, or of balances. */
-export function addAudit(program: Command): void {
+export function addAudit(program: Command, shell: Shell): void {
   program
     .command('audit')
     .description(
@@ -35,15 +36,15 @@ export function addAudit(program: Command): void {
       readBlock,
     )
     .option('--json', 'with --sums: a line of JSON for each difference, and one for the counts', false)
-    .action(run)
+    .action(inShell(shell, run))
 }
 
 type AuditOptions = SumOptions & { network?: string; rpc?: string; repair: boolean; sums: boolean }
 
-const run = (given: AuditOptions): Promise<void> =>
-  withInstallation(process.env, given.network, (installation) => compare(installation, given))
+const run = (shell: Shell, given: AuditOptions): Promise<void> =>
+  withInstallation(shell, given.network, (installation) => compare(shell, installation, given))
 
-async function compare(installation: Installation, given: AuditOptions): Promise<void> {
+async function compare(shell: Shell, installation: Installation, given: AuditOptions): Promise<void> {
   const { chain } = installation
   const { rpc: url, sums } = given
   const rpc = url === undefined ? chain.rpc : openRpc({ url })
@@ -51,13 +52,14 @@ async function compare(installation: Installation, given: AuditOptions): Promise
     const chainId = Number(await rpc.call('eth_chainId', []))
     if (chainId !== chain.chainId)
       throw new Error(`The node has chain id ${chainId}, the network has ${chain.chainId}.`)
-    await (sums ? compareSums(installation, rpc, given) : compareBlocks(installation, rpc, given))
+    await (sums ? compareSums : compareBlocks)(shell, installation, rpc, given)
   } finally {
     rpc.close()
   }
 }
 
 async function compareBlocks(
+  { console }: Shell,
   { app, chain }: Installation,
   rpc: Rpc,
   { from, to, repair }: AuditOptions,
@@ -82,7 +84,7 @@ async function compareBlocks(
   })
   const ending = result.differences > 0 && repair ? ', repaired' : ''
   console.log(`${result.blocks} blocks, ${result.transfers} transfers, ${result.differences} differences${ending}`)
-  if (result.differences > 0) process.exitCode = 1
+  if (result.differences > 0) throw new ExitCode(1)
 }
 
 function lineOf({ stored, expected }: Difference): string {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 import {
   authenticateRows,
   countOnOlderRowKeys,
@@ -13,34 +13,32 @@ import { derivedRowKeys, newRowKey, rowKeysOf } from '../oauth/row-keys.ts'
 import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-identities.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 import { keyFiles } from './key-files.ts'
+import { inShell, type Shell } from './shell.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
-export function authKeys(): Command {
+export function authKeys(shell: Shell): Command {
   const command = new Command('auth-keys').description('keys of the authorization server')
   command
     .command('create')
     .description('write new keys to AUTH_KEYS_FILE and the public keys beside it; never overwrites a file')
-    .action(create)
+    .action(inShell(shell, create))
   command
     .command('prepare')
     .description('first step of a key rotation: new keys that are published and do not sign yet')
-    .action(prepare)
+    .action(inShell(shell, prepare))
   command
     .command('switch')
     .description('second step: the new keys sign, the old ones are still accepted; run it again to go back')
-    .action(switchOver)
+    .action(inShell(shell, switchOver))
   command
     .command('fingerprints')
     .description('of the keys that tokens are signed with, the one in use first: for `chatelaine signer trust-key`')
-    .action(async () => {
-      for (const { alg, kid } of (await loadKeys({ ...files(), create: false })).keys)
-        if (alg === 'ES256') console.log(kid)
-    })
+    .action(inShell(shell, fingerprints))
   command
     .command('prove-identities')
     .description('list identities that were linked to an account and are not proven; the first step after an update')
     .option('--accept <digest>', 'prove those that were listed, and no others: what the list ends with')
-    .action(prove)
+    .action(inShell(shell, prove))
   command
     .command('authenticate-rows')
     .description(
@@ -51,7 +49,7 @@ export function authKeys(): Command {
       '--with-sign-ins',
       'beside --accept: sessions and refresh tokens, too; without it their people sign in again',
     )
-    .action(authenticate)
+    .action(inShell(shell, authenticate))
   command
     .command('drop')
     .description('last step: keep only the keys that sign')
@@ -60,18 +58,18 @@ export function authKeys(): Command {
       'the old keys are in foreign hands: no linked identity is proven any more, until it is listed and accepted anew',
     )
     .option('--prepared', 'end the rotation without its keys: remove the new ones, which must not sign')
-    .action(drop)
+    .action(inShell(shell, drop))
   return command
 }
 
-function files(): { keysFile: string; jwksFile: string } {
-  const { AUTH_KEYS_FILE } = readSome(process.env, ['AUTH_KEYS_FILE'])
+function files(env: Environment): { keysFile: string; jwksFile: string } {
+  const { AUTH_KEYS_FILE } = readSome(env, ['AUTH_KEYS_FILE'])
   if (AUTH_KEYS_FILE === undefined) throw new Error('AUTH_KEYS_FILE is missing: the file to write.')
-  return keyFiles()
+  return keyFiles(env)
 }
 
-async function create(): Promise<void> {
-  const { keysFile, jwksFile } = files()
+async function create({ env, console }: Shell): Promise<void> {
+  const { keysFile, jwksFile } = files(env)
   if (existsSync(keysFile))
     throw new Error(
       `${keysFile} already exists: replacing it would end every session. To rotate the keys: auth-keys prepare.`,
@@ -83,8 +81,13 @@ async function create(): Promise<void> {
   )
 }
 
-async function prepare(): Promise<void> {
-  await changeKeys(files(), ({ keys, identities, rows }) => {
+async function fingerprints({ env, console }: Shell): Promise<void> {
+  for (const { alg, kid } of (await loadKeys({ ...files(env), create: false })).keys)
+    if (alg === 'ES256') console.log(kid)
+}
+
+async function prepare({ env, console }: Shell): Promise<void> {
+  await changeKeys(files(env), ({ keys, identities, rows }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
@@ -98,8 +101,8 @@ async function prepare(): Promise<void> {
   )
 }
 
-async function switchOver(): Promise<void> {
-  await changeKeys(files(), ({ keys, identities, rows }) => {
+async function switchOver({ env, console }: Shell): Promise<void> {
+  await changeKeys(files(env), ({ keys, identities, rows }) => {
     assertUnderWay(keys)
     const signing = signingOf(keys)
     const proving = identities === undefined ? {} : { identities: identities.toReversed() }
@@ -112,14 +115,17 @@ async function switchOver(): Promise<void> {
 }
 
 /** For leaked keys nothing stays that the key of before, or a renewal of what it signed, has proven: a thief may have made it. */
-async function drop({ leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean }): Promise<void> {
+async function drop(
+  { env, console }: Shell,
+  { leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean },
+): Promise<void> {
   if (leaked && prepared)
     throw new Error('--leaked removes the old keys, --prepared the new ones. Nothing was changed: say one of them.')
-  const before = await loadKeys({ ...files(), create: false })
+  const before = await loadKeys({ ...files(env), create: false })
   assertDroppable(before.keys, prepared)
-  if (!leaked) await assertRenewed(before)
+  if (!leaked) await assertRenewed(env, before)
   let [kept, removed] = ['', '']
-  await changeKeys(files(), ({ keys, identities, rows }) => {
+  await changeKeys(files(env), ({ keys, identities, rows }) => {
     assertDroppable(keys, prepared)
     const signing = signingOf(keys)
     ;[kept, removed] = [fingerprintOf(signing), fingerprintOf(othersOf(keys))]
@@ -140,11 +146,11 @@ async function drop({ leaked = false, prepared = false }: { leaked?: boolean; pr
 }
 
 /** @throws Error where an identity would be refused, or a row not be believed, without the keys that go */
-async function assertRenewed(before: PrivateKeys): Promise<void> {
+async function assertRenewed(env: Environment, before: PrivateKeys): Promise<void> {
   const { identities, rows } = before
   const identityKeys = identityKeysOf(identities)
   const rowKeys = rowKeysOf(before)
-  const count = await withDatabase(readInstallationSettings(), async (db) => ({
+  const count = await withDatabase(readInstallationSettings(env), async (db) => ({
     identities: identities === undefined ? 0 : await countOnOlderKeys({ db, identityKeys }),
     rows: rows === undefined ? 0 : await countOnOlderRowKeys({ db, rowKeys }),
   }))
@@ -159,29 +165,33 @@ async function assertRenewed(before: PrivateKeys): Promise<void> {
 }
 
 /** The key is written after the rows, as with `prove`. Until then servers derive the same one, and give it to what they write. */
-async function authenticate({
-  accept,
-  withSignIns = false,
-}: {
-  accept?: string
-  withSignIns?: boolean
-}): Promise<void> {
-  const before = await loadKeys({ ...files(), create: false })
+async function authenticate(
+  shell: Shell,
+  {
+    accept,
+    withSignIns = false,
+  }: {
+    accept?: string
+    withSignIns?: boolean
+  },
+): Promise<void> {
+  const { env, console } = shell
+  const before = await loadKeys({ ...files(env), create: false })
   const rows = before.rows ?? derivedRowKeys(before.keys)
   const rowKeys = rowKeysOf({ ...before, rows })
-  await withDatabase(readInstallationSettings(), async (db) => {
-    if (accept === undefined) return printUnauthentic(await listUnauthentic({ db, rowKeys }))
+  await withDatabase(readInstallationSettings(env), async (db) => {
+    if (accept === undefined) return printUnauthentic(shell, await listUnauthentic({ db, rowKeys }))
     const done = await authenticateRows({ db, rowKeys }, { listed: accept, withSignIns })
     if (done === null)
       throw new Error('The applications or consents that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
-    if (before.rows === undefined) await changeKeys(files(), (keys) => ({ ...keys, rows }))
+    if (before.rows === undefined) await changeKeys(files(env), (keys) => ({ ...keys, rows }))
     const { applications, consents, signIns } = done
     console.log(`Authenticated: ${applications} applications, ${consents} consents, ${signIns} rows of sign-ins.`)
     if (before.rows === undefined) console.log('From the next start of every server on no other row counts.')
   })
 }
 
-function printUnauthentic({ applications, consents, signIns, digest }: UnauthenticRows): void {
+function printUnauthentic({ console }: Shell, { applications, consents, signIns, digest }: UnauthenticRows): void {
   for (const one of applications)
     console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
   for (const { clientId, permissions, people } of consents)
@@ -195,17 +205,17 @@ function printUnauthentic({ applications, consents, signIns, digest }: Unauthent
 const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.join(' '))
 
 /** The key is written after what it has proven: a run that was ended is run again, and nothing is refused meanwhile. */
-async function prove({ accept }: { accept?: string }): Promise<void> {
-  const before = await loadKeys({ ...files(), create: false })
+async function prove({ env, console }: Shell, { accept }: { accept?: string }): Promise<void> {
+  const before = await loadKeys({ ...files(env), create: false })
   const identities = before.identities ?? [newIdentityKey()]
-  await withDatabase(readInstallationSettings(), async (db) => {
+  await withDatabase(readInstallationSettings(env), async (db) => {
     const prover = { db, identityKeys: identityKeysOf(identities) }
     if (accept !== undefined) {
       const done = await proveIdentities(prover, accept)
       if (done === null)
         throw new Error('The linked identities that are not proven are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
       const { proven, ledBack } = done
-      if (before.identities === undefined) await changeKeys(files(), (keys) => ({ ...keys, identities }))
+      if (before.identities === undefined) await changeKeys(files(env), (keys) => ({ ...keys, identities }))
       console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
       if (before.identities === undefined)
         console.log('From the next start of every server no other identity leads to an account of another. Run this again then, for those that were linked meanwhile.') // prettier-ignore

@@ -1,14 +1,15 @@
 import { Command } from 'commander'
 import { becomeAuth } from './become.ts'
+import type { Shell } from './shell.ts'
 
 /** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
-export function auth(): Command {
+export function auth(shell: Shell): Command {
   const command = new Command('auth').description(
     'the authorization server as a program of its own: docs/guides/apart.md',
   )
   command
     .command('run')
     .description('run it until SIGTERM; prints `ready` when it listens')
-    .action(() => becomeAuth())
+    .action(() => becomeAuth(shell))
   return command
 }

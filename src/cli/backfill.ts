@@ -3,12 +3,13 @@ import { backfill, type BackfillProgress } from '../history/backfill.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
+import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
 
 /** milliseconds between looks for blocks that become final */
 const WAIT_MS = 2_000
 
 /** `chatelaine backfill`: transfers of accounts that existed before this installation knew them. */
-export function addBackfill(program: Command): void {
+export function addBackfill(program: Command, shell: Shell): void {
   program
     .command('backfill')
     .description('look up the transfers of accounts that existed before this installation knew them')
@@ -19,18 +20,23 @@ export function addBackfill(program: Command): void {
       '--no-wait',
       'stop at the block that is final now, instead of waiting until everything the server follows now is final',
     )
-    .action(run)
+    .action(inShell(shell, run))
 }
 
 type BackfillOptions = { fromBlock: number; network?: string; account: string[]; wait: boolean }
 
-async function run(given: BackfillOptions): Promise<void> {
+async function run(shell: Shell, given: BackfillOptions): Promise<void> {
   const stopping = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort())
-  await withInstallation(process.env, given.network, (installation) => fill(installation, given, stopping.signal))
+  const stopListening = onSignals(['SIGINT', 'SIGTERM'], () => stopping.abort())
+  try {
+    await withInstallation(shell, given.network, (installation) => fill(shell, installation, given, stopping.signal))
+  } finally {
+    stopListening()
+  }
 }
 
 async function fill(
+  { console }: Shell,
   { app, chain }: Installation,
   { fromBlock, account, wait }: BackfillOptions,
   stopping: AbortSignal,
@@ -42,7 +48,7 @@ async function fill(
   })
   if (nextBlock > target) console.log(`Done: the history is complete up to block ${target}.`)
   else console.log(`Blocks from ${nextBlock} to ${target} remain: the same command continues there.`)
-  if (stopping.aborted) process.exitCode = 130
+  if (stopping.aborted) throw new ExitCode(130)
 }
 
 const lineOf = ({ group, groups, accounts, nextBlock, toBlock, transfers }: BackfillProgress): string =>

@@ -121,6 +121,8 @@ test(
     const restored = await run(['restore', file, '--identity', at('identity'), '--files', at('restored')], {}, clean)
     assert.deepEqual([restored.code, restored.err], [0, ''])
     assert.match(restored.out, /^Restored: 1 accounts, /)
+    // Its files are open to whoever enters the folder.
+    if (testCluster === null) assert.equal(statSync(at('clean/db')).mode & 0o077, 0)
     for (const [name, content] of Object.entries(files))
       assert.equal(readFileSync(at(`restored/${name === 'apple.p8' ? 'provider-1-apple.p8' : name}`), 'utf8'), content)
     const settings = readFileSync(at('restored/settings.env'), 'utf8')

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { readIdentities, readRecipient } from '../backup/age.ts'
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 import { lockFolder } from '../folder-lock.ts'
 import { backupDatabase } from '../snapshot/backup.ts'
 import { drillBackup, type SnapshotDrill } from '../snapshot/drill.ts'
@@ -13,12 +13,13 @@ import { restoreDatabase } from '../snapshot/restore.ts'
 import { makeFolder } from '../store/folder.ts'
 import type { DatabasePlace } from '../store/copy.ts'
 import { readInstallationSettings, type InstallationSettings } from './database.ts'
+import { ExitCode, exitOnSignals, inPrivate, type Shell } from './shell.ts'
 
 const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
 const collect = (one: string, before: string[] = []): string[] => [...before, one]
 
 /** `chatelaine backup`: beside running servers; the embedded database lets one process in. */
-export function addBackup(program: Command, version: string): void {
+export function addBackup(program: Command, shell: Shell, version: string): void {
   program
     .command('backup')
     .description(
@@ -28,32 +29,23 @@ export function addBackup(program: Command, version: string): void {
     .requiredOption('--recipient <key>', 'age1…, who can open it; repeat for each', collect)
     .option('--without-files', 'the database only: another user has the files')
     .action(({ to, recipient, withoutFiles }: { to: string; recipient: string[]; withoutFiles?: true }) =>
-      told('Nothing was written.', () => backup({ to, recipient, hasFiles: withoutFiles !== true, version })),
+      told('Nothing was written.', () => backup(shell, { to, recipient, hasFiles: withoutFiles !== true, version })),
     )
 }
 
-async function backup({
-  to,
-  recipient,
-  hasFiles,
-  version,
-}: {
-  to: string
-  recipient: string[]
-  hasFiles: boolean
-  version: string
-}): Promise<void> {
-  // prettier-ignore
-  const settings = readInstallationSettings()
+async function backup(
+  { env, console }: Shell,
+  { to, recipient, hasFiles, version }: { to: string; recipient: string[]; hasFiles: boolean; version: string },
+): Promise<void> {
+  const settings = readInstallationSettings(env)
   const place = placeOf(settings)
   if ('dir' in place && !existsSync(place.dir))
     throw new BackupError(`There is no installation in ${settings.dataDir}: set DATA_DIR or DATABASE_URL.`)
   const recipients = recipient.map(readRecipient)
-  assertTarget(to, { inside: 'dir' in place ? settings.dataDir : null, kekFiles: kekFiles(settings) })
-  const files = hasFiles ? collectFiles(process.env, settings.dataDir) : []
-  process.umask(0o077)
+  assertTarget(to, { inside: 'dir' in place ? settings.dataDir : null, kekFiles: kekFiles(env, settings) })
+  const files = hasFiles ? collectFiles(env, settings.dataDir) : []
   const record = await holding(settings, () =>
-    backupDatabase(place, { to, recipients, files, program: version, now: Date.now }),
+    inPrivate(() => backupDatabase(place, { to, recipients, files, program: version, now: Date.now })),
   )
   const rows = Object.values(record.rows).reduce((sum, one) => sum + one, 0)
   console.log(`${to}: ${record.bytes} bytes, ${record.rows.accounts} accounts, ${rows} rows, as of ${record.at}.`)
@@ -68,7 +60,7 @@ async function backup({
 }
 
 /** `chatelaine restore`: into an empty database, PostgreSQL or embedded, whichever it came from. */
-export function addRestore(program: Command): void {
+export function addRestore(program: Command, shell: Shell): void {
   program
     .command('restore')
     .description(
@@ -79,19 +71,19 @@ export function addRestore(program: Command): void {
     .option('--files <folder>', 'folder to create for the keys, files and settings that are in it')
     .option('--without-files', 'the database only')
     .action((file: string, given: { identity: string[]; files?: string; withoutFiles?: true }) =>
-      told('Nothing was restored.', () => restore(file, given)),
+      told('Nothing was restored.', () => inPrivate(() => restore(shell, file, given))),
     )
 }
 
 async function restore(
+  { env, console }: Shell,
   file: string,
   { identity, files, withoutFiles }: { identity: string[]; files?: string; withoutFiles?: true },
 ): Promise<void> {
   if ((files === undefined) === (withoutFiles === undefined))
     throw new BackupError('Say where the files go with --files FOLDER, or --without-files.')
-  const settings = readInstallationSettings()
+  const settings = readInstallationSettings(env)
   const identities = identity.map(readIdentityText).flatMap(readIdentities)
-  process.umask(0o077)
   if (settings.databaseUrl === undefined) await makeFolder(settings.dataDir, 'DATA_DIR')
   const { manifest, rows, migrated, ...restored } = await holding(settings, () =>
     restoreDatabase(placeOf(settings), { file, identities, folder: files ?? null }, async () => {}),
@@ -108,7 +100,7 @@ async function restore(
 }
 
 /** `chatelaine drill`: ends with 1 when a restore would not bring everything back. */
-export function addDrill(program: Command): void {
+export function addDrill(program: Command, shell: Shell): void {
   program
     .command('drill')
     .description(
@@ -117,32 +109,42 @@ export function addDrill(program: Command): void {
     .argument('<file>', 'file of `chatelaine backup`')
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
     .option('--in <folder>', 'where the temporary folder is made, with room for the database', tmpdir())
-    .action((file: string, given: { identity: string[]; in: string }) =>
-      told('This backup was not tried to its end.', () => drill(file, given)),
-    )
+    .action(async (file: string, given: { identity: string[]; in: string }) => {
+      const isWhole = await told('This backup was not tried to its end.', () =>
+        inPrivate(() => drill(shell, file, given)),
+      )
+      if (!isWhole) throw new ExitCode(1)
+    })
 }
 
 /** Names that are printed; how many there are always is. */
 const MAX_SHOWN = 100
 
-async function drill(file: string, { identity, in: within }: { identity: string[]; in: string }): Promise<void> {
+/** @returns whether everything comes back */
+async function drill(
+  { env, console }: Shell,
+  file: string,
+  { identity, in: within }: { identity: string[]; in: string },
+): Promise<boolean> {
   const identities = identity.map(readIdentityText).flatMap(readIdentities)
-  process.umask(0o077)
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
-  const { SIGNER_KEY: verifier } = readSome(process.env, ['SIGNER_KEY'])
-  const found = await drillBackup({ file, identities, within, verifier })
+  const { SIGNER_KEY: verifier } = readSome(env, ['SIGNER_KEY'])
+  // In order, so that what is temporary is deleted.
+  const stopListening = exitOnSignals()
+  const found = await drillBackup({ file, identities, within, verifier }).finally(stopListening)
   for (const line of linesOf(found)) console.log(line)
   const isWhole = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
   const unchecked = found.attested === null ? found.accounts : found.notAttested
   // Who says whose addresses they must be wants to know it of all of them.
-  if (isWhole && (verifier === undefined || unchecked === 0))
-    return console.log(
-      unchecked === 0
-        ? 'This backup brings back everything that it names.'
-        : `This backup brings back everything that it names; nothing says that ${unchecked} of its addresses are the signer’s.`,
-    )
-  console.log('This backup does NOT bring back everything that an installation needs.')
-  process.exitCode = 1
+  if (!isWhole || (verifier !== undefined && unchecked > 0)) {
+    console.log('This backup does NOT bring back everything that an installation needs.')
+    return false
+  }
+  console.log(
+    unchecked === 0
+      ? 'This backup brings back everything that it names.'
+      : `This backup brings back everything that it names; nothing says that ${unchecked} of its addresses are the signer’s.`,
+  )
+  return true
 }
 
 function linesOf(found: SnapshotDrill): string[] {
@@ -179,8 +181,10 @@ async function holding<T>({ databaseUrl, dataDir }: InstallationSettings, work: 
 }
 
 /** Where the master key is, as far as these settings say it. */
-function kekFiles({ dataDir }: InstallationSettings): string[] {
-  const { SIGNER_KEK, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE } = process.env
+function kekFiles(
+  { SIGNER_KEK, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE }: Environment,
+  { dataDir }: InstallationSettings,
+): string[] {
   const named = [SIGNER_KEK?.startsWith('file:') === true ? SIGNER_KEK.slice(5) : undefined, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE] // prettier-ignore
   const ofDevelopment = join(dataDir, 'signer-kek')
   return [
@@ -189,9 +193,9 @@ function kekFiles({ dataDir }: InstallationSettings): string[] {
   ]
 }
 
-async function told(outcome: string, work: () => Promise<void>): Promise<void> {
+async function told<T>(outcome: string, work: () => Promise<T>): Promise<T> {
   try {
-    await work()
+    return await work()
   } catch (error) {
     throw sayFault(error, outcome)
   }

@@ -1,9 +1,10 @@
 import { Command } from 'commander'
 import { grantRoles } from '../store/roles.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
+import type { Shell } from './shell.ts'
 
 /** `chatelaine database …`: what the owner of the tables does where the programs have roles of their own. */
-export function database(): Command {
+export function database({ env, console }: Shell): Command {
   const command = new Command('database').description('the database of an installation whose programs are apart')
   command
     .command('roles')
@@ -13,7 +14,7 @@ export function database(): Command {
     .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands about people and applications')
     .requiredOption('--api <role>', 'role of the API and of the commands about networks, blocks and transactions')
     .action(async (roles: { auth: string; api: string }) => {
-      const settings = readInstallationSettings()
+      const settings = readInstallationSettings(env)
       if (settings.databaseUrl === undefined)
         throw new Error('DATABASE_URL is missing: the embedded database has one user, and lets one process in.')
       if (roles.auth === roles.api) throw new Error('The two programs need two roles.')

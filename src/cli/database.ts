@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 import { FolderInUse, lockFolder } from '../folder-lock.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../store/db.ts'
 import { assertMigrated, migrate } from '../store/migrate.ts'
@@ -17,7 +17,7 @@ export type InstallationSettings = {
 }
 
 /** Where the installation is, from the settings of the server. */
-export function readInstallationSettings(env: Record<string, string | undefined> = process.env): InstallationSettings {
+export function readInstallationSettings(env: Environment): InstallationSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_POOLER, NETWORKS_FILE } = readSome(env, [
     'DATA_DIR',
     'DATABASE_URL',
@@ -37,18 +37,20 @@ export function readInstallationSettings(env: Record<string, string | undefined>
 }
 
 /** Works on the registry: in the database, or through the running server. */
-export const withRegistry = <T>(work: (registry: Registry) => Promise<T>): Promise<T> =>
+export const withRegistry = <T>(env: Environment, work: (registry: Registry) => Promise<T>): Promise<T> =>
   withDatabaseOrServer(
-    (db) => work(registryIn(db)),
+    env,
+    (db) => work(registryIn(env, db)),
     (ask) => work(registryThrough(ask)),
   )
 
 /** On the database, or through the running server where that holds the embedded one, which lets one process in. */
 export async function withDatabaseOrServer<T>(
+  env: Environment,
   work: (db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
-  const settings = readInstallationSettings()
+  const settings = readInstallationSettings(env)
   try {
     return await withDatabase(settings, work)
   } catch (error) {

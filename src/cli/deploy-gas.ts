@@ -8,6 +8,7 @@ import { openCurve } from '../secp256k1.ts'
 import { whoElseReads } from '../secret-file.ts'
 import { withInstallation } from './installation.ts'
 import { facts, print, type JsonOption } from './print.ts'
+import { inShell, type Shell } from './shell.ts'
 
 type DeployOptions = JsonOption & {
   keyFile: string
@@ -21,7 +22,7 @@ const DEVELOPMENT_CHAIN_IDS = [1_337, 31_337, 31_338]
 const PAUSE_MS = 500
 
 /** `chatelaine network deploy-gas`: the contracts by which a sponsor can pay. */
-export function addDeployGas(command: Command): void {
+export function addDeployGas(command: Command, shell: Shell): void {
   command
     .command('deploy-gas <name>')
     .description(
@@ -35,15 +36,15 @@ export function addDeployGas(command: Command): void {
     )
     .option('--accept-unaudited', 'the contracts are not audited; required except on development networks')
     .option('--json', 'print JSON')
-    .action(run)
+    .action(inShell(shell, run))
 }
 
-async function run(name: string, given: DeployOptions): Promise<void> {
+async function run(shell: Shell, name: string, given: DeployOptions): Promise<void> {
   const sponsors = (given.sponsor ?? []).map(readAddress)
   const { delegate = 'chatelaine' } = given
   if (!isDelegateName(delegate)) throw new Error('The delegate must be `chatelaine` or `calibur`.')
   const key = await readKey(given.keyFile)
-  await withInstallation(process.env, name, async ({ chain: { chainId, rpc } }) => {
+  await withInstallation(shell, name, async ({ chain: { chainId, rpc } }) => {
     if (given.acceptUnaudited !== true && !DEVELOPMENT_CHAIN_IDS.includes(chainId))
       throw new Error(
         `The contracts are not audited, and ${name} is no development network: give --accept-unaudited if that is what you want.`,
@@ -60,7 +61,7 @@ async function run(name: string, given: DeployOptions): Promise<void> {
       space: checksumAddress(addressOf(key)),
     }
     const done = { name, chainId, ...addresses, sponsors, sent: deployed.sent }
-    print(given, done, describe(done))
+    print(shell, given, done, describe(done))
   })
 }
 

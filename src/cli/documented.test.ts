@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
+import { idleShell } from '../../test/command.ts'
 import { openWholeProgram } from './program.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -20,7 +21,7 @@ function callsIn(text: string): string[] {
 }
 
 test('every command that a document names is there, with each of its options', async () => {
-  const program = await openWholeProgram()
+  const program = await openWholeProgram(idleShell())
   const wrong: string[] = []
   let calls = 0
   for (const file of ['README.md', 'SECURITY.md', ...globSync('docs/**/*.md', { cwd: ROOT })])

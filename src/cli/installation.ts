@@ -13,6 +13,7 @@ import { openTelemetry } from '../telemetry.ts'
 import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 import { systemClock } from '../clock.ts'
+import { logTo, type Shell } from './shell.ts'
 
 /** What a command needs of the program: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
@@ -21,19 +22,19 @@ export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
 
 /**
- * Works on one network of the installation that the environment describes, with the nodes that the server asks.
+ * Works on one network of the installation that the settings describe, with the nodes that the server asks.
  * Beside a running server this needs PostgreSQL: the embedded database lets one process in.
  * @param name  undefined where the installation has one network only
  * @throws ConfigError | FolderInUse | RpcUnavailable | RpcError | Error
  */
 export async function withInstallation(
-  env: NodeJS.ProcessEnv,
+  shell: Shell,
   name: string | undefined,
   work: (installation: Installation) => Promise<void>,
 ): Promise<void> {
-  const settings = readInstallationSettings(env)
+  const settings = readInstallationSettings(shell.env)
   await withDatabase(settings, async (db) => {
-    const { context, networks } = await describeNetworks(env, db)
+    const { context, networks } = await describeNetworks(shell, db)
     const chain = await openKnownNetwork(context, choose(networks, name))
     try {
       await work({ app: { db, telemetry: context.telemetry }, chain })
@@ -44,8 +45,8 @@ export async function withInstallation(
 }
 
 /** The networks of the installation whose nodes answer now; the caller closes them. */
-export async function openReachable(env: NodeJS.ProcessEnv, db: RootDb): Promise<Map<number, Chain>> {
-  const { context, networks } = await describeNetworks(env, db)
+export async function openReachable(shell: Shell, db: RootDb): Promise<Map<number, Chain>> {
+  const { context, networks } = await describeNetworks(shell, db)
   const opened = await Promise.all(
     networks.map((network) =>
       openKnownNetwork(context, network).catch((error: unknown) => {
@@ -58,12 +59,18 @@ export async function openReachable(env: NodeJS.ProcessEnv, db: RootDb): Promise
 }
 
 async function describeNetworks(
-  env: NodeJS.ProcessEnv,
+  shell: Shell,
   db: RootDb,
 ): Promise<{ context: NetworkContext; networks: NetworkToOpen[] }> {
-  const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
-  const context = { db, config, telemetry: openTelemetry('command', LOG_LEVEL), origin: '', clock: systemClock }
-  const stored = await storedNetworks(context, readInstallationSettings(env).networksFile)
+  const { LOG_LEVEL, RPC_URL, ...config } = readSome(shell.env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
+  const context = {
+    db,
+    config,
+    telemetry: openTelemetry('command', LOG_LEVEL, logTo(shell)),
+    origin: '',
+    clock: systemClock,
+  }
+  const stored = await storedNetworks(context, readInstallationSettings(shell.env).networksFile)
   return { context, networks: [...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]), ...stored] }
 }
 

@@ -3,6 +3,7 @@ import type { TrustedIssuer } from '../applications/application.ts'
 import type { IssuerDraft } from '../applications/issuers.ts'
 import { withRegistry } from './database.ts'
 import { facts, print, type JsonOption } from './print.ts'
+import { inShell, type Shell } from './shell.ts'
 
 type IssuerOptions = JsonOption & {
   provider: string
@@ -20,7 +21,7 @@ type IssuerOptions = JsonOption & {
 }
 
 /** `chatelaine app trust-issuer …`, `… distrust-issuer …`: identity providers that an application brings. */
-export function addIssuerCommands(command: Command): void {
+export function addIssuerCommands(command: Command, shell: Shell): void {
   const json = ['--json', 'print JSON'] as const
   command
     .command('trust-issuer <client-id>')
@@ -47,19 +48,19 @@ export function addIssuerCommands(command: Command): void {
       'the provider name belongs to another application, and both share its people and their accounts',
     )
     .option(...json)
-    .action(trust)
+    .action(inShell(shell, trust))
   command
     .command('distrust-issuer <client-id> <provider>')
     .description('end the trust; the provider name stays reserved for it')
     .option(...json)
-    .action(distrust)
+    .action(inShell(shell, distrust))
 }
 
 /** One issuer, as `app show` lists it. */
 export const issuerLine = ({ provider, issuer, audience }: TrustedIssuer): string =>
   `${provider}: ${issuer}, for ${audience}`
 
-async function trust(clientId: string, given: IssuerOptions): Promise<void> {
+async function trust(shell: Shell, clientId: string, given: IssuerOptions): Promise<void> {
   const draft: IssuerDraft = {
     issuer: given.issuer,
     audience: given.audience,
@@ -73,14 +74,14 @@ async function trust(clientId: string, given: IssuerOptions): Promise<void> {
     allowsPrivate: given.private,
     isShared: given.shared,
   }
-  const application = await withRegistry((registry) => registry.trustIssuer(clientId, given.provider, draft))
+  const application = await withRegistry(shell.env, (registry) => registry.trustIssuer(clientId, given.provider, draft))
   const trusted = application.issuers.find(({ provider }) => provider === given.provider)!
-  print(given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
+  print(shell, given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
 }
 
-async function distrust(clientId: string, provider: string, given: JsonOption): Promise<void> {
-  const application = await withRegistry((registry) => registry.distrustIssuer(clientId, provider))
-  print(given, application, `${clientId} no longer exchanges tokens of ${provider}.`)
+async function distrust(shell: Shell, clientId: string, provider: string, given: JsonOption): Promise<void> {
+  const application = await withRegistry(shell.env, (registry) => registry.distrustIssuer(clientId, provider))
+  print(shell, given, application, `${clientId} no longer exchanges tokens of ${provider}.`)
 }
 
 const describe = (trusted: TrustedIssuer): string =>

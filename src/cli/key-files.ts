@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 
 /** Where the keys of the authorization server are, and their public half, from the settings of the server. */
-export function keyFiles(): { keysFile: string; jwksFile: string } {
-  const { AUTH_KEYS_FILE, AUTH_JWKS_FILE, DATA_DIR } = readSome(process.env, ['AUTH_KEYS_FILE', 'AUTH_JWKS_FILE', 'DATA_DIR']) // prettier-ignore
+export function keyFiles(env: Environment): { keysFile: string; jwksFile: string } {
+  const { AUTH_KEYS_FILE, AUTH_JWKS_FILE, DATA_DIR } = readSome(env, ['AUTH_KEYS_FILE', 'AUTH_JWKS_FILE', 'DATA_DIR']) // prettier-ignore
   const keysFile = AUTH_KEYS_FILE ?? join(DATA_DIR, 'auth-keys.json')
   return { keysFile, jwksFile: AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json` }
 }

@@ -1,42 +1,19 @@
-import { CommanderError } from 'commander'
-import { ConfigError } from '../config.ts'
-import { AppError } from '../errors.ts'
-import { sqlState } from '../store/away.ts'
-import { FolderInUse } from '../folder-lock.ts'
-import { openProgram } from './program.ts'
+import { replaceProcess } from './become.ts'
+import { runCommand } from './run-command.ts'
 
-try {
-  const program = await openProgram(process.argv.slice(2))
-  await program.parseAsync()
-} catch (error) {
-  process.exitCode = error instanceof CommanderError ? Math.min(error.exitCode, 1) : 1
-  if (!(error instanceof CommanderError)) explain(error)
-}
-
-/** Why it could not be done, for a person or, with --json, for a program; a stack for what nobody foresaw. */
-function explain(error: unknown): void {
-  if (process.argv.includes('--json')) {
-    const known =
-      error instanceof AppError
-        ? { code: error.code, detail: error.message, errors: error.errors ?? [] }
-        : { code: 'failed', detail: messageOf(error) }
-    console.error(JSON.stringify(known))
-    return
-  }
-  if (error instanceof AppError && (error.errors?.length ?? 0) > 1)
-    for (const { detail } of error.errors!) console.error(`- ${detail}`)
-  else console.error(messageOf(error))
-}
-
-/** Foreign errors may hold addresses with passwords: only sentences of ours are shown. */
-function messageOf(error: unknown): string {
-  if (error instanceof FolderInUse)
-    return `Process ${error.holder} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`
-  if (error instanceof AppError && error.code === 'database_unavailable')
-    return `The database at DATABASE_URL is not responding (${sqlState(error.cause) ?? 'no error code'}).`
-  if (error instanceof AppError || error instanceof ConfigError) return error.message
-  if (error instanceof Error && error.constructor === Error && (error as { code?: unknown }).code === undefined)
-    return error.message
-  const code = (error as { code?: unknown } | null)?.code
-  return `It failed: ${error instanceof Error ? error.name : 'unknown error'}${typeof code === 'string' ? ` (${code})` : ''}.`
-}
+/** `chatelaine …` as a process of its own. */
+process.exitCode = await runCommand(process.argv.slice(2), {
+  env: process.env,
+  // Opened by the few commands that read it.
+  get stdin() {
+    return process.stdin
+  },
+  get stdout() {
+    return process.stdout
+  },
+  get stderr() {
+    return process.stderr
+  },
+  console,
+  become: replaceProcess,
+})

@@ -2,13 +2,12 @@ import type { Command } from 'commander'
 import { readNetwork } from '../applications/change-network.ts'
 import type { ListedNetwork, NetworkChanges } from '../applications/wire.ts'
 import { AppError } from '../errors.ts'
-import { operatorActs } from '../operator/acts.ts'
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 import { withDatabaseOrServer } from './database.ts'
 import { readFacts, withFactsOptions, type NetworkFactsOptions } from './network-options.ts'
 import { print, type JsonOption } from './print.ts'
-import { commandActor, type KnownNetwork } from './registry.ts'
-import { readRowKeys } from './row-keys.ts'
+import { actsOf, type KnownNetwork } from './registry.ts'
+import type { Shell } from './shell.ts'
 
 type SetOptions = JsonOption & NetworkFactsOptions
 
@@ -19,22 +18,31 @@ const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] 
  * `chatelaine network set`: changes what is named of a network, and nothing else.
  * @param describe  a network as `network show` prints it
  */
-export function addSet(command: Command, describe: (name: string) => Promise<{ network: KnownNetwork; text: string }>) {
+export function addSet(
+  command: Command,
+  shell: Shell,
+  describe: (shell: Shell, name: string) => Promise<{ network: KnownNetwork; text: string }>,
+): void {
   withFactsOptions(
     command
       .command('set <name>')
       .description('change the given facts of a network and leave the rest; its nodes are changed by `network add`'),
   )
     .option('--json', 'print JSON')
-    .action((name: string, given: SetOptions) => set(name, given, describe))
+    .action((name: string, given: SetOptions) => set(shell, name, { given, describe }))
 }
 
-async function set(name: string, given: SetOptions, describe: Parameters<typeof addSet>[1]): Promise<void> {
-  refuseOfSettings(name)
+async function set(
+  shell: Shell,
+  name: string,
+  { given, describe }: { given: SetOptions; describe: Parameters<typeof addSet>[2] },
+): Promise<void> {
+  refuseOfSettings(shell.env, name)
   const changed = await withDatabaseOrServer(
+    shell.env,
     async (db) => {
       const changes = changesOf(given, await readNetwork(db, name))
-      await operatorActs({ db, readRowKeys }, commandActor()).updateNetwork(name, changes)
+      await actsOf(shell.env, db).updateNetwork(name, changes)
       return Object.keys(changes)
     },
     async (ask) => {
@@ -45,18 +53,18 @@ async function set(name: string, given: SetOptions, describe: Parameters<typeof 
       return Object.keys(changes)
     },
   )
-  const { network, text } = await describe(name)
+  const { network, text } = await describe(shell, name)
   const later = changed.filter((field) => !AT_ONCE.has(field))
   const when =
     later.length === 0
       ? 'Stored; it holds in every process from now on.'
       : `Stored; a running server goes by it after its next start: ${later.join(', ')}.`
-  print(given, network, `${when}\n\n${text}`)
+  print(shell, given, network, `${when}\n\n${text}`)
 }
 
 /** The network of the settings is what they say at each start. @throws Error naming the settings */
-export function refuseOfSettings(name: string): void {
-  const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
+export function refuseOfSettings(env: Environment, name: string): void {
+  const { NETWORK_NAME } = readSome(env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
     throw new Error(`${name} is the network of the settings (NETWORK_NAME): change NETWORK_GAS and the other NETWORK_… of the server, or choose another name.`) // prettier-ignore
 }

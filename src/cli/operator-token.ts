@@ -4,11 +4,12 @@ import { Command } from 'commander'
 import { readSome } from '../config.ts'
 import { isOperatorName, isRole, newOperatorToken, readLines } from '../operator/auth.ts'
 import { print } from './print.ts'
+import { inShell, type Shell } from './shell.ts'
 
 type OperatorTokenOptions = { name: string; role: string; json?: boolean }
 
 /** `chatelaine operator-token create`: a token for the operator API, with the name of its holder. */
-export function operatorToken(): Command {
+export function operatorToken(shell: Shell): Command {
   const command = new Command('operator-token').description('tokens of the operator API')
   command
     .command('create')
@@ -16,12 +17,12 @@ export function operatorToken(): Command {
     .requiredOption('--name <name>', 'who holds it: actions are recorded under this name')
     .option('--role <role>', '`operator` may change things, `viewer` only reads', 'operator')
     .option('--json', 'print JSON')
-    .action(create)
+    .action(inShell(shell, create))
   return command
 }
 
-async function create({ name, role, ...given }: OperatorTokenOptions): Promise<void> {
-  const { OPERATOR_TOKEN_FILE: file } = readSome(process.env, ['OPERATOR_TOKEN_FILE'])
+async function create(shell: Shell, { name, role, ...given }: OperatorTokenOptions): Promise<void> {
+  const { OPERATOR_TOKEN_FILE: file } = readSome(shell.env, ['OPERATOR_TOKEN_FILE'])
   if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: the file of token hashes.')
   if (!isOperatorName(name)) throw new Error('--name must be one word of letters, digits and . _ @ -, at most 64.')
   if (!isRole(role)) throw new Error('--role must be operator or viewer.')
@@ -35,5 +36,10 @@ async function create({ name, role, ...given }: OperatorTokenOptions): Promise<v
   readLines(there)
   const end = there === '' || there.endsWith('\n') ? '' : '\n'
   await appendFile(file, `${end}${hash} ${name} ${role}\n`, { mode: 0o600 })
-  print(given, { token, hash, name, role }, `${token}\n\nShown only once. The server accepts it after its next start.`)
+  print(
+    shell,
+    given,
+    { token, hash, name, role },
+    `${token}\n\nShown only once. The server accepts it after its next start.`,
+  )
 }

@@ -1,8 +1,9 @@
 import { Command } from 'commander'
 import { become } from './become.ts'
+import type { Shell } from './shell.ts'
 
 /** `chatelaine policy …`: policies of the signer before they are in force: docs/guides/policy.md. */
-export function policy(): Command {
+export function policy(shell: Shell): Command {
   const command = new Command('policy').description(
     'policies of the signer: read, sign and try them; changes nothing in force',
   )
@@ -10,12 +11,12 @@ export function policy(): Command {
     .command('check')
     .description('show what a policy says, with warnings of rules that cannot match; signed or not')
     .argument('<file>')
-    .action((file: string) => become('policy-tool.ts', ['check', file]))
+    .action((file: string) => become(shell, 'policy-tool.ts', ['check', file]))
   command
     .command('keygen')
     .description('create a key for policies: FILE is private, FILE.pub goes to the signer; never overwrites a file')
     .argument('<file>')
-    .action((file: string) => become('policy-tool.ts', ['keygen', file]))
+    .action((file: string) => become(shell, 'policy-tool.ts', ['keygen', file]))
   command
     .command('sign')
     .description('add signatures to a policy, or to a file that others have signed')
@@ -23,7 +24,7 @@ export function policy(): Command {
     .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
     .option('--out <file>', 'where to write it; default standard output')
     .action((file: string, { key, out }: { key: string[]; out?: string }) =>
-      become('policy-tool.ts', [
+      become(shell, 'policy-tool.ts', [
         ...['sign', file],
         ...key.flatMap((one) => ['--key', one]),
         ...(out === undefined ? [] : ['--out', out]),
@@ -35,7 +36,7 @@ export function policy(): Command {
       'list what a policy would have refused of all that the signer signed; reads SIGNER_DIR, beside a running signer, too',
     )
     .argument('<file>')
-    .action((file: string) => become('policy-tool.ts', ['replay', file]))
+    .action((file: string) => become(shell, 'policy-tool.ts', ['replay', file]))
   return command
 }
 

@@ -1,3 +1,5 @@
+import type { Shell } from './shell.ts'
+
 /** Columns as wide as their widest cell, two spaces between, titles in capitals. */
 export function table(titles: string[], rows: string[][]): string {
   const widths = titles.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
@@ -24,6 +26,6 @@ export function facts(pairs: [name: string, value: string | string[]][]): string
 export type JsonOption = { json?: boolean }
 
 /** An answer on standard output: JSON for programs, the text for people. */
-export function print({ json }: JsonOption, value: unknown, text: string): void {
+export function print({ console }: Shell, { json }: JsonOption, value: unknown, text: string): void {
   console.log(json === true ? JSON.stringify(value, null, 2) : text)
 }

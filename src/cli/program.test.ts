@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Help } from 'commander'
+import { idleShell } from '../../test/command.ts'
 import { openProgram, openWholeProgram } from './program.ts'
 
 test('the help says of each command what the command says of itself, although none is loaded for it', async () => {
-  const [short, whole] = [await openProgram(['--help']), await openWholeProgram()]
+  const [short, whole] = [await openProgram(['--help'], idleShell()), await openWholeProgram(idleShell())]
   const { commandUsage, subcommandTerm } = new Help()
   const listed = short.commands.map((command) => [
     short.configureHelp().subcommandTerm!(command),
@@ -24,7 +25,7 @@ test('of the commands the one that is asked for is whole, with `help` in front t
     ['--json', 'app'],
     ['help', 'app'],
   ]) {
-    const { commands } = await openProgram(words)
+    const { commands } = await openProgram(words, idleShell())
     const whole = commands.filter((command) => command.commands.length > 0)
     assert.deepEqual(
       whole.map((command) => command.name()),

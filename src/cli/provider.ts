@@ -3,9 +3,10 @@ import { readSome } from '../config.ts'
 import { checkProvider, type Finding } from '../oauth/federation/check-provider.ts'
 import { developmentProvider, readProviders } from '../oauth/federation/providers.ts'
 import { print, type JsonOption } from './print.ts'
+import { ExitCode, inShell, type Shell } from './shell.ts'
 
 /** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
-export function provider(): Command {
+export function provider(shell: Shell): Command {
   const command = new Command('provider').description('check identity providers before people use them')
   command
     .command('check <name>')
@@ -13,14 +14,14 @@ export function provider(): Command {
       'check discovery document, keys, client authentication and callback URL, and report what is wrong; signs nobody in',
     )
     .option('--json', 'print JSON')
-    .action(check)
+    .action(inShell(shell, check))
   return command
 }
 
-async function check(name: string, given: JsonOption): Promise<void> {
-  const { PROVIDERS_FILE, PUBLIC_ORIGIN, PORT } = readSome(process.env, ['PROVIDERS_FILE', 'PUBLIC_ORIGIN', 'PORT'])
+async function check(shell: Shell, name: string, given: JsonOption): Promise<void> {
+  const { PROVIDERS_FILE, PUBLIC_ORIGIN, PORT } = readSome(shell.env, ['PROVIDERS_FILE', 'PUBLIC_ORIGIN', 'PORT'])
   const origin = PUBLIC_ORIGIN ?? `http://localhost:${PORT}`
-  const isDevelopment = process.env.NODE_ENV !== 'production'
+  const isDevelopment = shell.env.NODE_ENV !== 'production'
   const providers = [
     ...(PROVIDERS_FILE === undefined ? [] : readProviders(PROVIDERS_FILE, { allowsHttp: isDevelopment })),
     ...(isDevelopment ? [developmentProvider(origin)] : []),
@@ -33,8 +34,8 @@ async function check(name: string, given: JsonOption): Promise<void> {
     )
   }
   const findings = await checkProvider(chosen, { origin })
-  print(given, findings, findings.map(line).join('\n'))
-  if (findings.some(({ isGood }) => !isGood)) process.exitCode = 1
+  print(shell, given, findings, findings.map(line).join('\n'))
+  if (findings.some(({ isGood }) => !isGood)) throw new ExitCode(1)
 }
 
 const line = ({ about, isGood, says, advice }: Finding): string =>

@@ -6,6 +6,7 @@ import type { ApplicationUsage, ListedNetwork, RegisteredApplication } from '../
 import { userInfo } from 'node:os'
 import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
+import type { Environment } from '../config.ts'
 import type { RootDb } from '../store/db.ts'
 import { readRowKeys } from './row-keys.ts'
 
@@ -31,18 +32,21 @@ export type Registry = {
 const PAGE = 200
 
 /** Who runs a command: the user of this machine, and behind sudo the one who asked for it. */
-export function commandActor(): Actor {
-  const { SUDO_USER } = process.env
+export function commandActor({ SUDO_USER }: Environment): Actor {
   const name = userInfo().username
   return { name: SUDO_USER === undefined ? name : `${SUDO_USER} as ${name}`, via: 'command' }
 }
 
+/** What the operator API does, done by a command. */
+export const actsOf = (env: Environment, db: RootDb) =>
+  operatorActs({ db, readRowKeys: () => readRowKeys(env) }, commandActor(env))
+
 /** The registry in a database. */
-export const registryIn = (db: RootDb): Registry => ({
+export const registryIn = (env: Environment, db: RootDb): Registry => ({
   list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
   read: (clientId) => readApplication(db, clientId),
   usage: (clientId) => readUsage(db, clientId),
-  ...operatorActs({ db, readRowKeys }, commandActor()),
+  ...actsOf(env, db),
   networks: () => describeNetworks(db),
 })
 

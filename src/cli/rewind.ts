@@ -9,27 +9,28 @@ import { readBlock } from './backfill.ts'
 import { withInstallation, type Installation } from './installation.ts'
 import { commandActor } from './registry.ts'
 import { print } from './print.ts'
+import { inShell, type Shell } from './shell.ts'
 import { openState } from '../state.ts'
 import { systemClock } from '../clock.ts'
 
 type RewindOptions = { toBlock?: number; json?: boolean }
 
 /** `chatelaine network rewind`: the way out when the follower of a network has stopped below finality. */
-export function addRewind(command: Command): void {
+export function addRewind(command: Command, shell: Shell): void {
   command
     .command('rewind <name>')
     .description('rewind a network to the newest block that its nodes still have; it is followed again from there')
     .option('--to-block <number>', 'a lower block, if the nodes have none of the stored blocks', readBlock)
     .option('--json', 'print JSON')
-    .action(run)
+    .action(inShell(shell, run))
 }
 
-async function run(name: string, given: RewindOptions): Promise<void> {
-  await withInstallation(process.env, name, async (installation) => {
-    const done = await rewind(installation, commandActor(), given.toBlock ?? null)
+async function run(shell: Shell, name: string, given: RewindOptions): Promise<void> {
+  await withInstallation(shell, name, async (installation) => {
+    const done = await rewind(installation, commandActor(shell.env), given.toBlock ?? null)
     const { to, transactions } = done
     const sentence = `Rewound the network ${name} to block ${to}; servers follow it from there. Transactions pending again: ${transactions}.`
-    print(given, { name, ...done }, sentence)
+    print(shell, given, { name, ...done }, sentence)
   })
 }
 

@@ -1,4 +1,4 @@
-import { readSome } from '../config.ts'
+import { readSome, type Environment } from '../config.ts'
 import { connectSigner, type Signer } from '../signer/client.ts'
 import type { RootDb } from '../store/db.ts'
 import { withDatabaseOrServer } from './database.ts'
@@ -6,6 +6,7 @@ import type { AskOperator } from './reach.ts'
 
 /** With database and signer in our own hands, or through the running server where that holds the embedded database. */
 export async function withSignerOrServer<T>(
+  env: Environment,
   work: (signer: Signer, db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
@@ -13,16 +14,20 @@ export async function withSignerOrServer<T>(
     SIGNER_SOCKET,
     SIGNER_AUTH_SOCKET,
     SIGNER_KEY: verifierKey,
-  } = readSome(process.env, ['SIGNER_SOCKET', 'SIGNER_AUTH_SOCKET', 'SIGNER_KEY'])
+  } = readSome(env, ['SIGNER_SOCKET', 'SIGNER_AUTH_SOCKET', 'SIGNER_KEY'])
   const path = SIGNER_AUTH_SOCKET ?? SIGNER_SOCKET
-  return withDatabaseOrServer(async (db) => {
-    if (path === undefined)
+  return withDatabaseOrServer(
+    env,
+    async (db) => {
+      if (path === undefined)
       throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore
-    const signer = connectSigner({ path, verifierKey })
-    try {
-      return await work(signer, db)
-    } finally {
-      signer.close()
-    }
-  }, through)
+      const signer = connectSigner({ path, verifierKey })
+      try {
+        return await work(signer, db)
+      } finally {
+        signer.close()
+      }
+    },
+    through,
+  )
 }

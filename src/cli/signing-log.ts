@@ -2,11 +2,12 @@ import { Command } from 'commander'
 import { withDatabase, readInstallationSettings } from './database.ts'
 import { facts, print, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
+import type { Shell } from './shell.ts'
 import { recorded } from '../operator/actions.ts'
 import { forgetHead, readKeptHead } from '../signing-log/keep.ts'
 
 /** `chatelaine signing-log …`: the newest head of the signer's log that the servers keep, and what happens when the signer is another. */
-export function signingLog(): Command {
+export function signingLog(shell: Shell): Command {
   const command = new Command('signing-log').description(
     'the newest signed head of the signer’s log, which every server shows the signer',
   )
@@ -15,11 +16,12 @@ export function signingLog(): Command {
     .description('print the head that is kept')
     .option('--json', 'JSON')
     .action((options: JsonOption) =>
-      withDatabase(readInstallationSettings(), async (db) => {
+      withDatabase(readInstallationSettings(shell.env), async (db) => {
         const head = await readKeptHead(db)
-        if (head === null) return print(options, null, 'No head is kept.')
+        if (head === null) return print(shell, options, null, 'No head is kept.')
         const { origin, size, at } = head
         print(
+          shell,
           options,
           head,
           facts([
@@ -35,11 +37,11 @@ export function signingLog(): Command {
     .description('believe a signer with another identity from now on; with all servers stopped')
     .argument('<identity>', 'the identity that is kept, as `signing-log show` prints it')
     .action((identity: string) =>
-      withDatabase(readInstallationSettings(), async (db) => {
-        await recorded(db, commandActor(), { action: 'forget-signing-log', target: identity }, (db) =>
+      withDatabase(readInstallationSettings(shell.env), async (db) => {
+        await recorded(db, commandActor(shell.env), { action: 'forget-signing-log', target: identity }, (db) =>
           forgetHead(db, identity),
         )
-        print({}, null, 'The head is forgotten: the servers believe the first signer that they meet.')
+        print(shell, {}, null, 'The head is forgotten: the servers believe the first signer that they meet.')
       }),
     )
   return command

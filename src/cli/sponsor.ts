@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { closeChain } from '../chain/open.ts'
-import { operatorActs } from '../operator/acts.ts'
 import type { Signer } from '../signer/client.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
@@ -14,13 +13,13 @@ import { withDatabaseOrServer } from './database.ts'
 import { publishedIdentityKeys } from './identities.ts'
 import { openReachable } from './installation.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
-import { commandActor } from './registry.ts'
+import { actsOf } from './registry.ts'
+import { ExitCode, inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
-import { readRowKeys } from './row-keys.ts'
 import { systemClock } from '../clock.ts'
 
 /** `chatelaine sponsor …`: accounts of the operator that send people what a write of theirs costs. */
-export function sponsor(): Command {
+export function sponsor(shell: Shell): Command {
   const command = new Command('sponsor').description(
     'accounts that send people what a write costs, on networks whose gas is `topup`: docs/guides/gas.md',
   )
@@ -30,12 +29,12 @@ export function sponsor(): Command {
     .argument('<name>', 'upper-case letters, digits and underscores, at most 32')
     .requiredOption('--network <name>', 'network where it pays')
     .option('--json', 'print JSON')
-    .action(create)
+    .action(inShell(shell, create))
   command
     .command('list')
     .description('list sponsors, with the address and the balance of each')
     .option('--json', 'print JSON')
-    .action(list)
+    .action(inShell(shell, list))
   command
     .command('withdraw')
     .description(
@@ -51,7 +50,7 @@ export function sponsor(): Command {
       'what `grant-withdrawal` printed; repeated with the same one, it is the same one',
     )
     .option('--json', 'print JSON')
-    .action(withdraw)
+    .action(inShell(shell, withdraw))
   return command
 }
 
@@ -61,19 +60,22 @@ type WithdrawOptions = JsonOption & { network: string; to: string; amount?: stri
 const PATIENCE_MS = 20_000
 const LOOK_MS = 500
 
-async function withdraw(name: string, given: WithdrawOptions): Promise<void> {
+async function withdraw(shell: Shell, name: string, given: WithdrawOptions): Promise<void> {
   const { network, to, amount, all, grant } = given
   if ((amount === undefined) === (all === undefined)) throw new Error('Give either --amount or --all.')
   const asked = { network, to, amount: amount ?? null, grant }
   const first = await withDatabaseOrServer(
-    (db) => operatorActs({ db, readRowKeys }, commandActor()).withdraw(name, asked),
+    shell.env,
+    (db) => actsOf(shell.env, db).withdraw(name, asked),
     (ask) => ask<Withdrawal>('POST', `/sponsors/${encodeURIComponent(name)}/withdrawals`, asked),
   )
   const end = performance.now() + PATIENCE_MS
   let now = first
   while (now.state === 'ASKED' && performance.now() < end) {
     await pause(LOOK_MS)
-    const listed = await withDatabaseOrServer(listWithdrawals, (ask) => ask<Withdrawal[]>('GET', '/withdrawals'))
+    const listed = await withDatabaseOrServer(shell.env, listWithdrawals, (ask) =>
+      ask<Withdrawal[]>('GET', '/withdrawals'),
+    )
     now = listed.find(({ id }) => id === first.id) ?? now
   }
   const facted = facts([
@@ -85,15 +87,15 @@ async function withdraw(name: string, given: WithdrawOptions): Promise<void> {
     ...(now.hash === null ? [] : [['Transaction', now.hash] as [string, string]]),
   ])
   const waiting = 'No server of the API has sent it yet. Run the same again to see, while the grant lasts.'
-  print(given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)
-  if (now.state === 'REFUSED') process.exitCode = 1
+  print(shell, given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)
+  if (now.state === 'REFUSED') throw new ExitCode(1)
 }
 
-async function create(name: string, given: JsonOption & { network: string }): Promise<void> {
+async function create(shell: Shell, name: string, given: JsonOption & { network: string }): Promise<void> {
   const request = { name, network: given.network }
   const made = await withSignerOrServer(
-    async (signer, db) =>
-      operatorActs({ db, readRowKeys }, commandActor()).createSponsor(await prover(signer, db), request),
+    shell.env,
+    async (signer, db) => actsOf(shell.env, db).createSponsor(await prover(shell, signer, db), request),
     (ask) => ask<MadeSponsor>('POST', '/sponsors', request),
   )
   const text = facts([
@@ -101,15 +103,16 @@ async function create(name: string, given: JsonOption & { network: string }): Pr
     ['Network', `${made.network} (chain id ${made.chainId})`],
     ['Address', made.address],
   ])
-  print(given, made, `${text}\n\nFund this address: until it holds something it pays for no one.`)
+  print(shell, given, made, `${text}\n\nFund this address: until it holds something it pays for no one.`)
 }
 
-async function list(given: JsonOption): Promise<void> {
+async function list(shell: Shell, given: JsonOption): Promise<void> {
   const sponsors = await withSignerOrServer(
+    shell.env,
     async (signer, db) => {
-      const chains = await openReachable(process.env, db)
+      const chains = await openReachable(shell, db)
       try {
-        return await listSponsors({ ...(await prover(signer, db)), chains })
+        return await listSponsors({ ...(await prover(shell, signer, db)), chains })
       } finally {
         chains.forEach(closeChain)
       }
@@ -123,6 +126,7 @@ async function list(given: JsonOption): Promise<void> {
     lowSince === null ? '' : `low since ${lowSince}`,
   ])
   print(
+    shell,
     given,
     sponsors,
     rows.length === 0
@@ -132,11 +136,11 @@ async function list(given: JsonOption): Promise<void> {
 }
 
 /** What it takes to know that an address is the signer's: it is printed to be funded. */
-const prover = async (signer: Signer, db: RootDb) => ({
+const prover = async (shell: Shell, signer: Signer, db: RootDb) => ({
   clock: systemClock,
   db,
   signer,
-  identityKeys: await publishedIdentityKeys(),
-  telemetry: openTelemetry('cli', 'error'),
+  identityKeys: await publishedIdentityKeys(shell.env),
+  telemetry: openTelemetry('cli', 'error', logTo(shell)),
   state: openState(),
 })

@@ -4,9 +4,10 @@ import { parseUserId } from '../ids.ts'
 import { readInstallationSettings } from './database.ts'
 import { print } from './print.ts'
 import { openOperator } from './reach.ts'
+import { inShell, type Shell } from './shell.ts'
 
 /** `chatelaine token <user>`: an access token of a development installation, without a browser. */
-export function token(): Command {
+export function token(shell: Shell): Command {
   return new Command('token')
     .description(
       'an access token for a user of the development sign-in, from the server that runs on DATA_DIR; it stays valid until it expires, even if access is revoked, and is not bound to a key, even if the application requires that',
@@ -14,11 +15,11 @@ export function token(): Command {
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new user gets an account')
     .option('--app <client-id>', 'application the token is for', 'demo')
     .option('--json', 'print JSON')
-    .action(show)
+    .action(inShell(shell, show))
 }
 
-async function show(user: string, given: { app: string; json?: boolean }): Promise<void> {
-  if (process.env.NODE_ENV === 'production')
+async function show(shell: Shell, user: string, given: { app: string; json?: boolean }): Promise<void> {
+  if (shell.env.NODE_ENV === 'production')
     throw new Error('Tokens are issued like this in development only; in production people sign in.')
   const named = parseUserId(user)
   // Another provider's is refused by the server, which knows them.
@@ -27,12 +28,12 @@ async function show(user: string, given: { app: string; json?: boolean }): Promi
     throw new Error(
       'This is not a valid user name: 1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit.',
     )
-  const { dataDir } = readInstallationSettings()
+  const { dataDir } = readInstallationSettings(shell.env)
   const ask = await openOperator(dataDir, null)
   const made = await ask<{ token: string; userId: string }>('POST', '/tokens', {
     user: named === null || named.provider === 'DEV' ? `DEV-${name}` : user,
     clientId: given.app,
   })
   // Alone on its line, so that it fits into TOKEN=$(…).
-  print(given, made, made.token)
+  print(shell, given, made, made.token)
 }

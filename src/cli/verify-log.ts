@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
 import { verifyLog } from '../verify-log/main.ts'
+import { ExitCode, type Shell } from './shell.ts'
 
 /** `chatelaine verify-log`: checks the signer's log, with code of its own; needs neither the installation nor its settings. */
-export function addVerifyLog(program: Command): void {
+export function addVerifyLog(program: Command, shell: Shell): void {
   program
     .command('verify-log')
     .description(
@@ -19,7 +20,7 @@ export function addVerifyLog(program: Command): void {
     .option('--kek-file <file>', 'the master key (KEK): then MACs are checked')
     .option('--proof <file>', 'hashes by which the larger of two checkpoints continues the smaller')
     .action((store: string | undefined, { checkpoint, key, kekFile, proof }: VerifyLogOptions) => {
-      process.exitCode = verifyLog(
+      const code = verifyLog(
         [
           ...(store === undefined ? [] : [store]),
           ...checkpoint.flatMap((file) => ['--checkpoint', file]),
@@ -27,8 +28,9 @@ export function addVerifyLog(program: Command): void {
           ...(kekFile === undefined ? [] : ['--kek-file', kekFile]),
           ...(proof === undefined ? [] : ['--proof', proof]),
         ],
-        (line) => process.stdout.write(`${line}\n`),
+        (line) => shell.stdout.write(`${line}\n`),
       )
+      if (code !== 0) throw new ExitCode(code)
     })
 }
 

@@ -1,0 +1,112 @@
+import { facts } from './print.ts'
+import type { KnownNetwork } from './registry.ts'
+
+export type DescribedNetwork = KnownNetwork & { nodes: number }
+
+/** A network, for a person: one fact a line. */
+export function describe(one: DescribedNetwork): string {
+  return facts([
+    ['Name', one.name],
+    ['Chain id', String(one.chainId)],
+    ['Currency', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
+    ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
+    ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
+    ['Block verification', one.blockVerification ?? 'from the settings'],
+    ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
+    ['Gas', gasOf(one)],
+    ...(one.topUpContracts.length === 0 ? [] : [topUpFacts(one)]),
+    ...(one.gas === 'self' ? [] : sponsorFacts(one)),
+    ...(one.owedDelegations === 0 ? [] : [owedFacts(one)]),
+    ['Nodes', nodesOf(one)],
+    ['Blocks are read from', one.readFrom ?? '-'],
+    ['Native currency', nativeOf(one)],
+    ['Past looked up', one.backfillFrom === null ? 'from the settings' : `from block ${one.backfillFrom} on`],
+    ['Past transfers', backfillOf(one)],
+    ['Applications', String(one.applications)],
+    ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
+  ])
+}
+
+function nativeOf({ native }: DescribedNetwork): string {
+  if (native === null) return 'not in the history'
+  const { fromBlock, internalFromBlock, toBlock } = native
+  const internal =
+    internalFromBlock === null
+      ? 'internal transfers are not known'
+      : `internal transfers from block ${internalFromBlock} on`
+  return `from block ${fromBlock} to ${toBlock}; ${internal}`
+}
+
+function gasOf({ gas, delegate, sponsors, name }: DescribedNetwork): string {
+  if (gas === 'self') return 'self: people pay'
+  const text =
+    gas === 'topup'
+      ? 'topup: a sponsor sends people what their write needs'
+      : `sponsor: a sponsor sends what people sign${delegate === 'calibur' ? ', accounts delegate to Calibur' : ''}`
+  return sponsors === 0
+    ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
+    : `${text}; sponsors: ${sponsors}`
+}
+
+const topUpFacts = ({ gas, topUpContracts }: DescribedNetwork): [string, string[]] => [
+  'Sent by accounts',
+  [
+    gas === 'sponsor'
+      ? 'topped up, writes to these addresses:'
+      : 'once the gas is `sponsor`, writes to these addresses:',
+    ...topUpContracts,
+  ],
+]
+
+const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetwork): [string, string][] => [
+  [
+    'Sponsors spent',
+    `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`,
+  ],
+  ['Sponsor is low', sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`],
+]
+
+const owedFacts = ({ owedDelegations }: DescribedNetwork): [string, string] => [
+  'Owed delegations',
+  owedDelegations === null
+    ? 'not known: the role of this database may not look, chatelaine database roles'
+    : `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`,
+]
+
+function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {
+  if (backfillProgress === null && backfill === null) return ['nothing was counted yet']
+  return [
+    ...(backfillProgress === null ? [] : progressOf(backfillProgress)),
+    ...(backfill === null ? [] : [groupOf(backfill, { isTold: (backfillProgress?.waiting ?? 0) > 0 })]),
+  ]
+}
+
+function progressOf({
+  waiting,
+  asked,
+  covered,
+  countedAt,
+  blocksPerSecond,
+  doneAt,
+  waitsFor,
+}: NonNullable<KnownNetwork['backfillProgress']>): string[] {
+  const counts = `${waiting} accounts wait (${asked} asked for), ${covered} have theirs; counted ${countedAt}`
+  if (waiting === 0) return [counts]
+  const rate = blocksPerSecond === null ? 'rate unknown' : `${blocksPerSecond.toPrecision(3)} blocks a second`
+  return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `waits: ${waitsFor}`]
+}
+
+/** @param isTold  what it waits for is said already */
+function groupOf(
+  { accounts, nextBlock, toBlock, blockedBy }: NonNullable<KnownNetwork['backfill']>,
+  { isTold }: { isTold: boolean },
+): string {
+  const place = `${accounts} accounts, block ${nextBlock} of ${toBlock}`
+  return blockedBy === null || isTold ? place : `${place}; blocked: ${blockedBy}`
+}
+
+/** How many nodes it has here. */
+export const nodesOf = ({ nodes }: DescribedNetwork): string => (nodes === 0 ? 'from the settings' : String(nodes))
+/** Whether the server that was asked serves it. */
+export const servedOf = ({ isServed }: DescribedNetwork): string =>
+  isServed === undefined ? '-' : isServed ? 'yes' : 'no'
