@@ -22,6 +22,9 @@ import { migrate, readMigrations } from '../src/store/migrate.ts'
 /** A migrated embedded database that was shut down in order, as one file: its folders, and its files one after the other. */
 export type Template = { folders: string[]; files: { name: string; size: number; at: number; kept: number }[]; body: Buffer } // prettier-ignore
 
+/** How its name begins. */
+export const TEMPLATE = 'chatelaine-embedded-'
+
 /**
  * The database that the embedded ones of tests are copied from. It is made once for what it is made of, the migrations,
  * this file and the version of PGlite, and kept beside other temporary files; one that is not whole, or of something
@@ -29,7 +32,7 @@ export type Template = { folders: string[]; files: { name: string; size: number;
  */
 export async function embeddedTemplate(): Promise<Template> {
   const made = await madeOf()
-  return keepTemplate({ file: join(tmpdir(), `chatelaine-embedded-${made.slice(0, 16)}`), made }, migrateTemplate)
+  return keepTemplate({ file: join(tmpdir(), `${TEMPLATE}${made.slice(0, 16)}`), made }, migrateTemplate)
 }
 
 /** @param made  what it is made of, in one word */

@@ -69,31 +69,8 @@ export type Writing = {
 
 const BLOCK_GAS = '0x1c9c380'
 
-/**
- * Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. Settings that begin with SIGNER_ are the signer's. With
- * TEST_WORLDS=shared the test files of one process share the worlds of equal settings, each with accounts of its own.
- */
-export const writing = (settings: Record<string, string> = {}): Promise<Writing> =>
-  process.env.TEST_WORLDS === 'shared' ? shared(settings) : open(settings)
-
-const worlds = new Map<string, { opening: Promise<Writing>; users: number }>()
-
-async function shared(settings: Record<string, string>): Promise<Writing> {
-  const key = JSON.stringify(settings)
-  const known = worlds.get(key) ?? { opening: open(settings), users: 0 }
-  worlds.set(key, known)
-  const file = ++known.users
-  const world = await known.opening
-  return {
-    ...world,
-    writer: (name) => world.writer(`${file}-${name}`),
-    close: async () => {
-      if (--known.users === 0) await world.close()
-    },
-  }
-}
-
-async function open(all: Record<string, string>): Promise<Writing> {
+/** Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. Settings that begin with SIGNER_ are the signer's. */
+export async function writing(all: Record<string, string> = {}): Promise<Writing> {
   const isSigners = ([name]: [string, string]) => name.startsWith('SIGNER_')
   const ofSigner = Object.fromEntries(Object.entries(all).filter(isSigners))
   const settings = Object.fromEntries(Object.entries(all).filter((one) => !isSigners(one)))

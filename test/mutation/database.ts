@@ -6,7 +6,7 @@ import { startCluster } from '../chaos/cluster.ts'
 /** Where the tests of mutants keep their databases. */
 export type Databases = {
   env: Record<string, string>
-  /** drops what killed tests left */
+  /** drops what killed tests left, but for what the next ones are copied from */
   tidy: () => Promise<void>
   stop: () => Promise<void>
 }
@@ -38,7 +38,9 @@ export async function openDatabases(): Promise<Databases> {
     env: { TEST_DATABASE_URL: cluster.url },
     tidy: async () => {
       const { rows } = await sql<{ name: string }>`
-        select datname as name from pg_database where datname like 'chatelaine_%'`.execute(admin)
+        select datname as name from pg_database where datname like 'chatelaine_%' and datname not like 'chatelaine_template_%'`.execute(
+        admin,
+      )
       for (const { name } of rows) await sql.raw(`drop database if exists ${name} with (force)`).execute(admin)
     },
     stop: async () => {

@@ -1,21 +1,17 @@
 import { globSync } from 'node:fs'
 import { ROOT } from './copy.ts'
+import { suite } from './suite.ts'
 
-/**
- * What is mutated together: files, and the test files that answer for them.
- * `together`: test files that run in one process, in this order, where they share what they start. Starting it is most of
- * what a file costs. The others run alone: they want a world of their own.
- */
-export type Folder = { name: string; files: string[]; tests: string[]; together: string[][] }
+/** Files that are mutated together and the test files for them. `only` lists the ids of the mutants to try, if not all. */
+export type Folder = { name: string; files: string[]; tests: string[]; only?: string[] }
 
-type Patterns = { files: string[]; tests: string[]; together?: string[][] }
+type Patterns = { files: string[]; tests: string[] }
 /** Writes that sponsors pay for, from what is packed to what it cost. */
 const SPONSORED = [
   ...['bind-operation', 'bring-delegation', 'cancel-operation', 'carriers', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
   ...['operation-answer', 'operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
   ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'top-up-needs', 'withdraw'],
 ] // prettier-ignore
-const inTransactions = (name: string): string => `src/transactions/${name}.test.ts`
 
 const FOLDERS: Record<string, Patterns> = {
   'src/follower': { files: ['src/follower/*.ts'], tests: ['src/follower/*.test.ts'] },
@@ -41,30 +37,42 @@ const FOLDERS: Record<string, Patterns> = {
   'sponsored writes': {
     files: SPONSORED.map((name) => `src/transactions/${name}.ts`),
     tests: [
-      'src/transactions/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,list*,lost-tail*}.test.ts',
+      'src/transactions/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,lost-tail*}.test.ts',
     ],
   },
   'src/transactions': {
     files: ['src/transactions/*.ts'],
     tests: ['src/transactions/*.test.ts', 'src/contracts/*.test.ts'],
-    together: [
-      ['settle', 'follow', 'send', 'used', 'resume', 'key', 'group', 'lost-tail-order', 'nonsense', 'proof'].map(inTransactions), // prettier-ignore
-      ['lost-tail', 'lost-tail-races'].map(inTransactions),
-    ],
   },
 }
 
-/** @throws Error for a name that is none of them */
+/** @throws Error for an unknown name, and if a pattern of the folder finds no file */
 export function folderOf(name: string): Folder {
+  if (name === 'suite') return suite()
   const found = FOLDERS[name]
   if (found === undefined) throw new Error(`There is nothing to mutate called "${name}": ${folderNames.join(', ')}.`)
-  const all = (patterns: string[]) => globSync(patterns, { cwd: ROOT }).toSorted()
   return {
     name,
-    files: all(found.files).filter((file) => !file.endsWith('.test.ts')),
-    tests: all(found.tests),
-    together: found.together ?? [],
+    files: filesOf(found.files).filter((file) => !file.endsWith('.test.ts')),
+    tests: filesOf(found.tests),
   }
+}
+
+/** @throws Error if a pattern, or one of its names in braces, finds no file */
+export const filesOf = (patterns: string[]): string[] =>
+  patterns
+    .flatMap(alternatives)
+    .flatMap((pattern) => {
+      const files = globSync(pattern, { cwd: ROOT })
+      if (files.length === 0) throw new Error(`${pattern} finds no file (test/mutation/folders.ts)`)
+      return files
+    })
+    .toSorted()
+
+/** Expands the names in braces. */
+function alternatives(pattern: string): string[] {
+  const [, before, names, after] = /^(.*?)\{(.*?)\}(.*)$/.exec(pattern) ?? []
+  return names === undefined ? [pattern] : names.split(',').flatMap((name) => alternatives(`${before}${name}${after}`))
 }
 
 export const folderNames = Object.keys(FOLDERS)

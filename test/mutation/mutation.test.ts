@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite, test, type TestContext } from 'node:test'
 import { copyAt, copyTree, ROOT } from './copy.ts'
+import { filesOf, folderNames, folderOf } from './folders.ts'
 import { mutantsOf } from './mutants.ts'
 import { reachOf } from './reach.ts'
 import { sampleOf, tryMutant } from './run.ts'
@@ -113,6 +114,11 @@ test('a query builder’s conditions, orders and locks are mutated, its columns 
     mutantsOf('q.ts', text).map(({ change }) => change),
     [`.where('b', '>=', 3) → ∅`, `'>=' → '>'`, '3 → 4', `.orderBy('c') → ∅`, `∅ → , 'desc'`, '.forUpdate() → ∅'],
   )
+})
+
+test('every folder lists files that exist; a pattern that finds no file is an error', () => {
+  for (const name of folderNames) assert.ok(folderOf(name).tests.length > 0, name)
+  assert.throws(() => filesOf(['src/signer/{judge,no-such-file}.ts']), /no-such-file\.ts finds no file/)
 })
 
 test('a seed decides the sample, and its beginning is the smaller sample of the same seed', () => {

@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from '
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { tryFiles, type Bench } from './trial.ts'
+import { tryFile, type Bench } from './trial.ts'
 
 /** A piece of a file and whether it ran; as V8 counts, the innermost piece around a place decides. */
 type Piece = { start: number; end: number; ran: boolean }
@@ -15,13 +15,16 @@ export type Reach = {
 }
 
 /**
- * Programs that tests kill: V8 writes at the end of a process, and theirs never comes. In the copy they write as they
- * go. What is appended moves nothing that stands before it.
+ * Programs that tests kill: V8 writes at the end of a process, and theirs never comes. In the copy they write what they
+ * have loaded when they begin, and from time to time. What is appended moves nothing that stands before it.
  */
 const KILLED = ['src/signer/main.ts']
 const WRITES_AS_IT_GOES = `
 import { takeCoverage } from 'node:v8'
-if (process.env.NODE_V8_COVERAGE !== undefined) setInterval(takeCoverage, 100).unref()
+if (process.env.NODE_V8_COVERAGE !== undefined) {
+  takeCoverage()
+  setInterval(takeCoverage, 1_000).unref()
+}
 `
 
 export function writeAsTheyGo({ folder }: Bench): void {
@@ -32,7 +35,7 @@ export function writeAsTheyGo({ folder }: Bench): void {
 export async function reachOf(bench: Bench, test: string, files: readonly string[]): Promise<Reach> {
   const folder = mkdtempSync(join(tmpdir(), 'reach-'))
   try {
-    const { outcome, ms, failure } = await tryFiles(bench, [test], {
+    const { outcome, ms, failure } = await tryFile(bench, test, {
       timeoutMs: 300_000,
       env: { NODE_V8_COVERAGE: folder },
     })

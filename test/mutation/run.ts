@@ -7,7 +7,7 @@ import type { Folder } from './folders.ts'
 import { mutantsOf, type Mutant } from './mutants.ts'
 import { noOrder, type Order } from './order.ts'
 import { reaches, reachOf, writeAsTheyGo, type Reach } from './reach.ts'
-import { tryFiles, type Bench } from './trial.ts'
+import { tryFile, type Bench } from './trial.ts'
 
 /** What became of a mutant. `by` is the test that failed, or the file that did not end. */
 export type Fate = {
@@ -15,6 +15,8 @@ export type Fate = {
   fate: 'killed' | 'timed out' | 'survived' | 'not reached'
   by: string | null
   ms: number
+  /** number of test files that run the place but did not fit into the cap */
+  left: number
 }
 
 /** A time-out kills only what takes less than a fifth of it without the mutant. */
@@ -34,7 +36,10 @@ export function sampleOf<T>(all: readonly T[], count: number, seed: number): T[]
   return places.slice(0, count).map((at) => all[at]!)
 }
 
-/** What each test file of the folder runs; kept for as long as neither the folder nor the test or what all tests share changes. */
+/**
+ * What each test file of the folder runs; kept for as long as neither the folder nor the test or what all tests share
+ * changes. A file that fails twice without any mutant is named and left out.
+ */
 export async function reachOfAll(
   bench: Bench,
   { digestFor }: TreeCopy,
@@ -50,7 +55,11 @@ export async function reachOfAll(
   const found: Reach[] = []
   for (const [test, place] of places) {
     if (!existsSync(place)) {
-      const reach = await reachOf(bench, test, files)
+      const once = () => reachOf(bench, test, files)
+      const reach = await once()
+        .catch(once)
+        .catch((error: Error) => say(`left out: ${error.message}`))
+      if (reach === undefined) continue
       say(`${test} passes without mutants in ${Math.round(reach.ms)} ms`)
       writeFileSync(place, JSON.stringify(reach))
     }
@@ -59,22 +68,10 @@ export async function reachOfAll(
   return found
 }
 
-/** milliseconds without the end of a test after which test files that share a process hang */
-const STALL_MS = 60_000
-
-/** Sees test files that are to share a process pass in it, without any mutant. @throws Error when they do not */
-export async function seeTogether(bench: Bench, { together }: Folder, all: readonly Reach[]): Promise<void> {
-  for (const files of together) {
-    const here = files.filter((file) => all.some(({ test }) => test === file))
-    if (here.length < 2) continue
-    const { outcome, failure, by } = await tryFiles(bench, here, { timeoutMs: 600_000, stallMs: STALL_MS })
-    if (outcome !== 'passed') throw new Error(`${here.join(' ')} ${outcome} without any mutant: ${by} ${failure}`)
-  }
-}
-
 /**
  * Tries a mutant with every test file that runs its place until one fails: first what killed most for its time so far,
  * at the beginning the quickest. A file gets six times what it takes alone.
+ * @param capMs  sum of what the tried files take without a mutant; files that do not fit are left out
  */
 export async function tryMutant(
   bench: Bench,
@@ -83,51 +80,35 @@ export async function tryMutant(
   all: readonly Reach[],
   {
     order = noOrder,
-    together = [],
+    capMs = Infinity,
     leastTimeoutMs = 20_000,
-  }: { order?: Order; together?: Folder['together']; leastTimeoutMs?: number } = {},
+  }: { order?: Order; capMs?: number; leastTimeoutMs?: number } = {},
 ): Promise<Fate> {
   const reached = all.filter((reach) => reaches(reach, mutant)).toSorted((a, b) => a.ms - b.ms)
-  if (reached.length === 0) return { mutant, fate: 'not reached', by: null, ms: 0 }
+  if (reached.length === 0) return { mutant, fate: 'not reached', by: null, ms: 0, left: 0 }
   const started = performance.now()
-  const told = (fate: Fate['fate'], by: string | null): Fate => ({ mutant, fate, by, ms: performance.now() - started })
-  for (const files of unitsOf(order.sorted(reached, mutant), together)) {
-    const tests = files.map(({ test }) => test)
-    const timeoutMs = Math.max(leastTimeoutMs, files.reduce((sum, { ms }) => sum + ms, 0) * TIMES)
-    const limits = { timeoutMs, ...(files.length > 1 ? { stallMs: STALL_MS } : {}) }
-    const { outcome, failure, by } = await copy.withMutant(mutant, () => tryFiles(bench, tests, limits))
-    const isKilled = outcome === 'failed' || (outcome === 'timed out' && (await isQuick(bench, tests, limits)))
-    const killer = isKilled ? (by ?? tests[0]!) : null
-    for (const test of tests) {
-      order.learn(test, mutant, test === killer)
-      if (test === killer) break
+  let [left, spentMs] = [0, 0]
+  const told = (fate: Fate['fate'], by: string | null): Fate => ({
+    ...{ mutant, fate, by, left },
+    ms: performance.now() - started,
+  })
+  for (const { test, ms } of order.sorted(reached, mutant)) {
+    if (spentMs + ms > capMs) {
+      left += 1
+      continue
     }
-    if (isKilled) return outcome === 'failed' ? told('killed', `${killer}: ${failure}`) : told('timed out', killer)
+    spentMs += ms
+    const timeoutMs = Math.max(leastTimeoutMs, ms * TIMES)
+    const { outcome, failure } = await copy.withMutant(mutant, () => tryFile(bench, test, { timeoutMs }))
+    const isKilled = outcome === 'failed' || (outcome === 'timed out' && (await isQuick(bench, test, timeoutMs)))
+    order.learn(test, mutant, isKilled)
+    if (isKilled) return outcome === 'failed' ? told('killed', `${test}: ${failure}`) : told('timed out', test)
   }
   return told('survived', null)
 }
 
-/** What runs in one process; files that run together come with the first of them. */
-function unitsOf(sorted: readonly Reach[], together: Folder['together']): Reach[][] {
-  const units = new Map<string, Reach[]>()
-  for (const reach of sorted) {
-    const files = together.find((some) => some.includes(reach.test)) ?? [reach.test]
-    units.set(
-      files.join(),
-      sorted
-        .filter(({ test }) => files.includes(test))
-        .toSorted((a, b) => files.indexOf(a.test) - files.indexOf(b.test)),
-    )
-  }
-  return [...units.values()]
-}
-
 /** The same without the mutant: on a machine that others use too, it may have been the machine. */
-async function isQuick(
-  bench: Bench,
-  tests: readonly string[],
-  { timeoutMs, stallMs = timeoutMs }: { timeoutMs: number; stallMs?: number },
-): Promise<boolean> {
-  const { outcome } = await tryFiles(bench, tests, { timeoutMs: timeoutMs / 5, stallMs: stallMs / 2 })
+async function isQuick(bench: Bench, test: string, timeoutMs: number): Promise<boolean> {
+  const { outcome } = await tryFile(bench, test, { timeoutMs: timeoutMs / 5 })
   return outcome === 'passed'
 }
