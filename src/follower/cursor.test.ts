@@ -173,15 +173,16 @@ suite('the cursor of a network, beside that of another one', () => {
       await assert.rejects(moveCursor(db, OURS, { ...now, ...wrong }, next), Fenced)
     await assert.rejects(moveCursor(db, 4_711, now, next), Fenced)
     assert.deepEqual(await rowOf(OURS), standing)
-    await setHalted(db, OURS, held, 'It stands.')
+    await setHalted(db, OURS, now, 'It stands.')
     await assert.rejects(moveCursor(db, OURS, now, next), Fenced)
     assert.equal((await rowOf(OURS)).block_number, 8)
   })
 
-  test('is halted, and let go on, under its lease only', async () => {
+  test('is halted, and let go on, under its lease only, at the block that was judged', async () => {
     const held = (await takeLease(db, OURS, 'first'))!
     await leavesTheOther(async () => {
-      for (const wrong of wrongLeases(held)) await assert.rejects(setHalted(db, OURS, wrong, 'no'), Fenced)
+      for (const wrong of [...wrongLeases(held), { hash: hashOf(6) }])
+        await assert.rejects(setHalted(db, OURS, { ...held, ...wrong }, 'no'), Fenced)
       assert.equal((await rowOf(OURS)).halted, null)
       await setHalted(db, OURS, held, 'It stands.')
       assert.equal((await rowOf(OURS)).halted, 'It stands.')

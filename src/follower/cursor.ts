@@ -209,11 +209,15 @@ export async function setReadFrom(db: Db, chainId: number, { epoch, owner }: Lea
     .execute()
 }
 
-/** Stops the follower for everyone, or lets it continue (null). @throws Fenced */
+/**
+ * Stops the follower for everyone, or lets it continue (null). The cursor must be at the block that was judged: a database that
+ * returned to an older one has other blocks, of which nothing was compared with the node's.
+ * @throws Fenced
+ */
 export async function setHalted(
   db: Db,
   chainId: number,
-  { epoch, owner }: Lease,
+  { epoch, owner, hash }: Lease & Pick<Position, 'hash'>,
   halted: string | null,
 ): Promise<void> {
   const row = await db
@@ -222,6 +226,7 @@ export async function setHalted(
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
     .where('lease_owner', '=', owner)
+    .where('block_hash', '=', fromHex(hash))
     .returning('epoch')
     .executeTakeFirst()
   if (row === undefined) throw new Fenced()

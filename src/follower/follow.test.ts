@@ -149,6 +149,42 @@ suite('the follower', () => {
     assert.equal(told.at(-1)!.hash, script.blocks.at(-1)!.hash)
   })
 
+  test('a reorganisation above finality halts nobody while the database is back at an older block: it is followed from there', async () => {
+    const script = scriptedChain({ finality: 4 })
+    for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const older = await cursor()
+      const blocks = await app.db.selectFrom('blocks').selectAll().execute()
+      // The block that the older database stands at is not the chain's any more.
+      script.lose(1)
+      for (let count = 0; count < 11; count++) script.mine(TRANSACTION)
+      await settled(script)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      let isHeld = false
+      script.onAsk = () => {
+        isHeld = true
+        return promise
+      }
+      await until('the follower asks for the newest block', () => isHeld)
+      await app.db.transaction().execute(async (db) => {
+        const { block_number, block_hash, finalized_number } = older
+        await db.updateTable('cursors').set({ block_number, block_hash, finalized_number }).execute()
+        await db.deleteFrom('blocks').execute()
+        await db.insertInto('blocks').values(blocks).execute()
+      })
+      script.lose(2)
+      for (let count = 0; count < 3; count++) script.mine(TRANSACTION)
+      script.onAsk = () => {}
+      resolve()
+      await settled(script)
+    })
+    assert.ok(!logged.includes('follower_halted'))
+    assert.deepEqual([(await cursor()).halted, told.at(-1)!.hash], [null, script.blocks.at(-1)!.hash])
+    assert.deepEqual((await storedHashes()).slice(-12), hashes(script.blocks).slice(-12))
+  })
+
   test('a development chain that lost blocks below finality is followed back, even past the blocks that are kept', async () => {
     const script = scriptedChain({ isDevelopment: true, finality: 4 })
     for (let count = 0; count < 30; count++) script.mine(TRANSACTION)
