@@ -1,3 +1,4 @@
+// tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

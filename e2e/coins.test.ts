@@ -1,3 +1,4 @@
+// tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'

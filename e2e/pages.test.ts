@@ -1,3 +1,4 @@
+// tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,4 @@
+// tier: all, because it starts programs without the native packages
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

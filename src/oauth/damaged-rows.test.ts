@@ -1,3 +1,4 @@
+// tier: all, because it damages every place of every record, about a thousand times
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

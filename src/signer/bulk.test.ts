@@ -1,3 +1,4 @@
+// tier: all, because encrypting a keystore is slow on purpose
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'

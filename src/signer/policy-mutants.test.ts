@@ -1,3 +1,4 @@
+// tier: all, because each planted mistake runs a test file in a process of its own
 import { mutantsOf, type SourceMutant } from '../../test/source-mutants.ts'
 
 /** What an attacker would like this code to be: each in one place, and the test file that has to notice. */

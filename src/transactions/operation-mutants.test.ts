@@ -1,3 +1,4 @@
+// tier: all, because each planted mistake runs a test file in a process of its own
 import { strict as assert } from 'node:assert'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because it kills processes and nodes under load
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { testCluster } from '../database.ts'

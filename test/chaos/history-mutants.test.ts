@@ -1,3 +1,4 @@
+// tier: all, because it kills processes and nodes under load
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'

@@ -1,3 +1,4 @@
+// tier: all, because it kills processes and nodes under load
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { testCluster } from '../database.ts'

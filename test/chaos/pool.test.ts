@@ -1,3 +1,4 @@
+// tier: all, because it kills processes and nodes under load
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { privateKeyToAccount } from 'viem/accounts'

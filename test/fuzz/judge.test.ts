@@ -1,3 +1,4 @@
+// tier: all, because it sends thousands of hostile requests
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Type from 'typebox'

@@ -1,3 +1,4 @@
+// tier: all, because each planted mistake compiles the contracts again
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { DelegateName, Hex } from '../../src/ids.ts'

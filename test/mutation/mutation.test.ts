@@ -1,3 +1,4 @@
+// tier: all, because it runs test files in processes of their own
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

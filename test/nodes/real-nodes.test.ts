@@ -1,3 +1,4 @@
+// tier: all, because it starts nodes of other makers
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, suite, test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because each planted mistake runs a test file in a process of its own
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
