@@ -1,22 +1,27 @@
 /** Runs test files one after the other in this process and records the CPU seconds of each. */
 import { appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, describe } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { pathToFileURL } from 'node:url'
 
 /** Ticks of a second in /proc; Linux has always said 100 to programs. */
 const TICKS = 100
 
 export function openBatch({ root, weights }) {
-  let before = cpuSeconds()
+  const record = (name, from) => appendFileSync(weights, `${name} ${(cpuSeconds() - from).toFixed(2)}\n`)
+  const opened = cpuSeconds()
+  let isFirst = true
   return (file) =>
     describe(file, async () => {
       await import(pathToFileURL(join(root, file)).href)
-      after(() => {
-        const now = cpuSeconds()
-        appendFileSync(weights, `${file} ${(now - before).toFixed(2)}\n`)
-        before = now
+      let from
+      before(() => {
+        // All files are imported before the first test.
+        if (isFirst) record('imports', opened)
+        isFirst = false
+        from = cpuSeconds()
       })
+      after(() => record(file, from))
     })
 }
 
