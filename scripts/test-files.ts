@@ -12,7 +12,6 @@ const DURATIONS = join('node_modules', '.cache', 'test-durations.json')
 
 /** The longest files, longest first, for a machine that has measured none; what a run measures counts more. */
 export const LONGEST: readonly string[] = [
-  'src/cli/main.test.ts',
   'e2e/browser.test.ts',
   'test/chaos/transactions.test.ts',
   'e2e/restart.test.ts',
