@@ -23,6 +23,20 @@ const problemsOf = (env: Record<string, string>): string[] => {
   }
 }
 
+test('production names every setting that is missing at once, and repeats no value of one that is wrong', () => {
+  const missing = problemsOf({ NODE_ENV: 'production' }).filter((problem) => / is missing/.test(problem))
+  const required = ['PUBLIC_ORIGIN', 'DATABASE_URL', 'SIGNER_SOCKET', 'AUTH_KEYS_FILE', 'PROVIDERS_FILE', 'TRUST_PROXY']
+  for (const name of required)
+    assert.ok(
+      missing.some((problem) => problem.startsWith(`${name} `)),
+      name,
+    )
+  const wrong = problemsOf({ NODE_ENV: 'production', RATE_LIMITS: 'off', DATABASE_POOL: 'hunter2secret' }).join('\n')
+  for (const name of [...required, 'RATE_LIMITS', 'DATABASE_POOL']) assert.ok(wrong.includes(`${name} `), name)
+  assert.doesNotMatch(wrong, /hunter2secret/)
+  assert.deepEqual(problemsOf(PRODUCTION), [])
+})
+
 test('TRUST_PROXY is a number of proxies or their addresses; on and off are refused with what to say instead', () => {
   const read = (TRUST_PROXY: string) => readConfig({ ...PRODUCTION, TRUST_PROXY }, 'server').TRUST_PROXY
   assert.equal(read('1'), 1)

@@ -13,7 +13,8 @@ export type Ended = { code: number | null; out: string; err: string }
 type Settings = Readonly<Record<string, string>>
 
 /**
- * Runs `chatelaine <words>` in this process, with these settings and no others. What takes the place of a process, as the
+ * Runs `chatelaine <words>` in this process, with these settings and no others; those of Node.js itself, such as
+ * NODE_EXTRA_CA_CERTS, need `spawnCommand`. What takes the place of a process, as the
  * programs of the signer do, is a process of its own here too.
  * @param input  standard input
  */

@@ -77,7 +77,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     return command(settings, ['provider', 'check', (one as { name: string }).name])
   }
 
-  /** The same without a process of its own: what is wrong, and what to do about it. */
+  /** The same without the command: what is wrong, and what to do about it. */
   async function wrongOf(one: object): Promise<string> {
     const [settings] = readProviders(await providersFile([one]), { allowsHttp: true })
     const findings = await checkProvider(settings!, { origin: here.facts.origin })

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { command } from '../../test/command.ts'
-import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
+import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
 import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
 import { renewMacs } from '../oauth/authenticate-rows.ts'
@@ -17,24 +16,16 @@ import { renewProofs } from '../users/prove-identities.ts'
 import { insertAccount } from '../users/sign-in.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 
+let here: IdleInstallation
 let folder: string
 let settings: Record<string, string>
-let dropDatabase: () => Promise<void> = async () => {}
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'chatelaine-auth-keys-'))
-  settings = { DATA_DIR: folder, AUTH_KEYS_FILE: join(folder, 'keys.json') }
-  if (testCluster === null) await migratedFolder(join(folder, 'db'))
-  else {
-    const database = await emptyPostgres(testCluster)
-    Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })
-    dropDatabase = database.drop
-  }
+  here = await idleInstallation()
+  ;({ folder } = here)
+  settings = { ...here.settings, AUTH_KEYS_FILE: join(folder, 'keys.json') }
   await inDatabase((db) => insertAccount(db, { userId: 'ONE-1', address: `0x${'11'.repeat(20)}` }))
 })
-after(async () => {
-  await dropDatabase()
-  await rm(folder, { recursive: true, force: true })
-})
+after(() => here.close())
 
 const run = async (...words: string[]) => {
   const { code, out, err } = await command(settings, ['auth-keys', ...words])

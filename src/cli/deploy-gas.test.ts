@@ -1,34 +1,26 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { command, type Ended } from '../../test/command.ts'
-import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
+import type { Ended } from '../../test/command.ts'
 import { accountOf, caliburCode, ETHER } from '../../test/gas/stage.ts'
+import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
 import { startNode, type RealNode } from '../../test/nodes/real-node.ts'
 import type { RpcServer } from '../../test/rpc-server.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import { readGasContracts } from '../gas/contracts.ts'
 import { quantityOf } from '../ids.ts'
 
+let here: IdleInstallation
 let folder: string
 let node: RealNode
 let publicNode: RpcServer
-let settings: Record<string, string>
-let drop: () => Promise<void> = async () => {}
 const operator = accountOf('an operator at the command line')
 const sponsor = accountOf('a sponsor at the command line')
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'chatelaine-deploy-gas-'))
+  here = await idleInstallation()
+  ;({ folder } = here)
   node = await startNode('anvil')
-  settings = { DATA_DIR: folder }
-  if (testCluster === null) await migratedFolder(join(folder, 'db'))
-  else {
-    const database = await emptyPostgres(testCluster)
-    Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })
-    drop = database.drop
-  }
   await writeFile(join(folder, 'key'), `0x${operator.key.toString('hex')}\n`, { mode: 0o600 })
   publicNode = await openSilentNode({ chainId: 11_155_111 })
   const facts = ['--chain-id', '31337', '--symbol', 'ETH', '--explorer', 'http://127.0.0.1:1']
@@ -36,18 +28,17 @@ before(async () => {
     ['local', '--rpc-url', node.url, ...facts],
     ['sepolia', '--rpc-url', publicNode.url],
   ]) {
-    const { code, err } = await command(settings, ['network', 'add', ...words])
+    const { code, err } = await here.run('network', 'add', ...words)
     assert.equal(code, 0, err)
   }
 })
 after(async () => {
   await node?.stop()
   await publicNode?.close()
-  await drop()
-  await rm(folder, { recursive: true, force: true })
+  await here?.close()
 })
 const run = (words: string[], name = 'local'): Promise<Ended> =>
-  command(settings, ['network', 'deploy-gas', name, '--key-file', join(folder, 'key'), ...words])
+  here.run('network', 'deploy-gas', name, '--key-file', join(folder, 'key'), ...words)
 
 test('the contracts are deployed once, with a sponsor, and the second time nothing is sent', async () => {
   await node.rpc('anvil_setBalance', operator.hex, quantityOf(ETHER))

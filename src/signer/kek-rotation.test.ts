@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { command } from '../../test/command.ts'
 import { skip, softHsm } from '../../test/softhsm.ts'
@@ -126,29 +124,3 @@ test(
     await assertSigns(back)
   },
 )
-
-test('a master key that is named twice, wrongly or without its PIN stops the start with the setting’s name', async (t) => {
-  const place = await makePlace()
-  t.after(place.clear)
-  const { SIGNER_KEK_FILE: file, ...plain } = place.env
-  writeFileSync(join(place.folder, 'pin'), '1234\n', { mode: 0o600 })
-  for (const [settings, sentence] of [
-    [{ SIGNER_KEK_FILE: file!, SIGNER_KEK: `file:${file}` }, /SIGNER_KEK and SIGNER_KEK_FILE are both set/],
-    [{}, /SIGNER_KEK_FILE is missing/],
-    [{ SIGNER_KEK: 'keychain:x' }, /SIGNER_KEK names no provider that is known/],
-    [{ SIGNER_KEK: 'file:' }, /SIGNER_KEK names no file/],
-    [{ SIGNER_KEK: 'pkcs11:token=a;object=b?module-path=/m.so' }, /SIGNER_KEK_PIN_FILE is missing/],
-    [
-      {
-        SIGNER_KEK_FILE: file!,
-        SIGNER_KEK_NEXT: 'pkcs11:token=a',
-        SIGNER_KEK_NEXT_PIN_FILE: join(place.folder, 'pin'),
-      },
-      /SIGNER_KEK_NEXT cannot be used: its module-path is missing/,
-    ],
-  ] as const) {
-    for (const name of Object.keys(place.env)) delete place.env[name]
-    Object.assign(place.env, plain, settings)
-    await assert.rejects(startSigner(place), sentence)
-  }
-})

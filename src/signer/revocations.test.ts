@@ -116,15 +116,6 @@ describe('over the socket, with no server between', () => {
     t.after(() => helpless.close())
     await helpless.sign(ask(address, { accessToken, nonce: 1 }))
   })
-
-  test('production does not start without lists', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    await assert.rejects(
-      startSigner(place, { flags: [], more: { NODE_ENV: 'production', SIGNER_CHAINS: '1' } }),
-      /SIGNER_REVOCATIONS_SECONDS cannot be 0/,
-    )
-  })
 })
 
 let files = 0

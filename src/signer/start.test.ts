@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { ask, makePlace, startSigner, world } from '../../test/spawned-signer.ts'
 import { verifyStore } from './verify.ts'
@@ -47,26 +46,13 @@ describe('starting and ending', () => {
     await restored.end('SIGTERM')
   })
 
-  test('without --development no master key is made, whatever NODE_ENV says, and none is taken from inside the store', async (t) => {
+  test('without --development no master key is made, whatever NODE_ENV says', async (t) => {
     const place = await makePlace()
     t.after(() => place.clear())
-    const production = { more: { SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '1' }, flags: [] }
-    for (const NODE_ENV of ['', 'development', 'test', 'production']) {
-      const { more, flags } = production
-      await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags }), /cannot be opened/)
-    }
-    await assert.rejects(startSigner(place, { flags: [] }), /SIGNER_CHAINS is missing/)
-    const oneChain = { SIGNER_CHAINS: '1' }
-    await assert.rejects(startSigner(place, { more: oneChain, flags: [] }), /SIGNER_REVOCATIONS_SECONDS cannot be 0/)
-    await assert.rejects(
-      startSigner(place, { more: { ...oneChain, NODE_ENV: 'production' } }),
-      /contradicts --development/,
-    )
-    const inside = join(place.env.SIGNER_DIR!, 'kek')
-    const env = { ...place.env, SIGNER_KEK_FILE: inside }
-    await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
-    const hidden = { ...place.env, SIGNER_KEK_FILE: join(place.env.SIGNER_DIR!, '..kek') }
-    await assert.rejects(startSigner({ env: hidden }, production), /must not be inside SIGNER_DIR/)
+    const more = { SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '1' }
+    for (const NODE_ENV of ['development', 'production'])
+      await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags: [] }), /cannot be opened/)
+    assert.ok(!existsSync(place.env.SIGNER_KEK_FILE!))
   })
 
   test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
