@@ -6,7 +6,7 @@ import { readIdentities, readRecipient } from '../backup/age.ts'
 import { readSome } from '../config.ts'
 import { lockFolder } from '../folder-lock.ts'
 import { backupDatabase } from '../snapshot/backup.ts'
-import { drillBackup, type SnapshotDrill } from '../snapshot/drill.ts'
+import { countUnchecked, drillBackup, isWhole, type SnapshotDrill } from '../snapshot/drill.ts'
 import { BackupError, sayFault } from '../snapshot/fault.ts'
 import { assertTarget, collectFiles, readIdentityText } from '../snapshot/files.ts'
 import { restoreDatabase } from '../snapshot/restore.ts'
@@ -132,10 +132,8 @@ async function drill(file: string, { identity, in: within }: { identity: string[
   const { SIGNER_KEY: verifier } = readSome(process.env, ['SIGNER_KEY'])
   const found = await drillBackup({ file, identities, within, verifier })
   for (const line of linesOf(found)) console.log(line)
-  const isWhole = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
-  const unchecked = found.attested === null ? found.accounts : found.notAttested
-  // Who says whose addresses they must be wants to know it of all of them.
-  if (isWhole && (verifier === undefined || unchecked === 0))
+  const unchecked = countUnchecked(found)
+  if (isWhole(found, verifier))
     return console.log(
       unchecked === 0
         ? 'This backup brings back everything that it names.'
