@@ -97,13 +97,6 @@ async function trustKeys(): Promise<void> {
   assert.deepEqual([code, err], [0, ''])
 }
 
-test('production names every setting that is missing at once', { skip }, async () => {
-  const { ended, err } = start('main.ts', { NODE_ENV: 'production' })
-  assert.equal(await ended, 1)
-  for (const name of ['PUBLIC_ORIGIN', 'DATABASE_URL', 'SIGNER_SOCKET', 'AUTH_KEYS_FILE', 'PROVIDERS_FILE'])
-    assert.match(err(), new RegExp(`${name} is missing`))
-})
-
 test(
   'from empty files and an empty database to a registered application, by commands alone',
   { skip, timeout: 120_000 },
