@@ -5,7 +5,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { readConfig, type ConfigError } from '../src/config.ts'
 import { newKey } from '../src/oauth/keys.ts'
+import { readSettings } from '../src/signer/settings.ts'
 import { endAll, startProgram } from './programs.ts'
 
 /**
@@ -58,20 +60,17 @@ after(async () => {
 })
 
 type Case = [program: 'server' | 'signer', wrong: Record<string, string>, said: RegExp]
-const cases: () => Case[] = () => [
+
+/** What is wrong with the settings themselves: read here by what the programs read theirs with. */
+const unreadable: () => Case[] = () => [
   ['server', { PUBLIC_ORIGIN: '' }, /PUBLIC_ORIGIN is missing/],
   ['server', { PUBLIC_ORIGIN: 'http://wallet.example' }, /PUBLIC_ORIGIN must be https/],
   ['server', { PUBLIC_ORIGIN: 'https://wallet.example/app' }, /PUBLIC_ORIGIN must be an origin without a path/],
   ['server', { PUBLIC_ORIGIN: 'wallet.example' }, /PUBLIC_ORIGIN must be an http or https URL/],
   ['server', { DATABASE_URL: '' }, /DATABASE_URL is missing/],
-  ['server', {}, /the database at DATABASE_URL cannot be used/],
   ['server', { SIGNER_SOCKET: '' }, /SIGNER_SOCKET is missing/],
   ['server', { PROVIDERS_FILE: '' }, /PROVIDERS_FILE is missing/],
   ['server', { AUTH_KEYS_FILE: '' }, /AUTH_KEYS_FILE is missing/],
-  ['server', { AUTH_KEYS_FILE: inside('nothing.json') }, /AUTH_KEYS_FILE names no file/],
-  ['server', { AUTH_KEYS_FILE: inside('open-keys.json') }, /AUTH_KEYS_FILE is readable by every user/],
-  ['server', { AUTH_KEYS_FILE: inside('half-keys.json') }, /AUTH_KEYS_FILE holds no RS256 key/],
-  ['server', { AUTH_KEYS_FILE: inside('no-keys.json') }, /AUTH_KEYS_FILE does not hold JSON/],
   ['server', { TRUST_PROXY: 'on' }, /TRUST_PROXY must be the number of proxies/],
   ['server', { TRUST_PROXY: '' }, /TRUST_PROXY is missing/],
   ['server', { TRUST_PROXY: '0.0.0.0/0' }, /TRUST_PROXY must be the number of proxies/],
@@ -81,16 +80,35 @@ const cases: () => Case[] = () => [
   ['server', { RPC_URL: 'node.example/hunter2secret' }, /RPC_URL must be an http or https URL/],
   ['server', { OPS_LISTEN: '9464' }, /OPS_LISTEN must be an address and a port/],
   ['server', { REQUEST_LOG: 'on' }, /REQUEST_LOG cannot be on with this LOG_LEVEL/],
-  ['server', { SIGNER_DIR: inside('store') }, /can open SIGNER_DIR, which only the signer may/],
-  ['server', { SIGNER_KEK_FILE: inside('kek') }, /can open SIGNER_KEK_FILE, which only the signer may/],
-  ['server', { SIGNER_KEK_TOKEN_FILE: inside('kek') }, /can open SIGNER_KEK_TOKEN_FILE, which only the signer may/],
-  ['server', { SIGNER_KEK_CREDENTIALS_FILE: inside('kek') }, /can open SIGNER_KEK_CREDENTIALS_FILE, which only the/],
   [
     'server',
     { NODE_ENV: 'development' },
     /PUBLIC_ORIGIN must be on this machine[\s\S]*TRUST_PROXY[\s\S]*SIGNER_SOCKET/,
   ],
   ['server', { NODE_ENV: 'prod' }, /NODE_ENV must be one of/],
+  ['signer', { SIGNER_KEK_FILE: inside('store/kek') }, /SIGNER_KEK_FILE must not be inside SIGNER_DIR/],
+  ['signer', { SIGNER_REVOCATIONS_SECONDS: '0' }, /SIGNER_REVOCATIONS_SECONDS cannot be 0/],
+  ['signer', { SIGNER_SOCKET_MODE: '666' }, /SIGNER_SOCKET_MODE must be one of/],
+  ['signer', { SIGNER_ISSUER: '' }, /SIGNER_ISSUER is missing/],
+  ['signer', { SIGNER_AUDIENCE: 'https://wallet.example' }, /SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/],
+  ['signer', { SIGNER_CHAINS: '' }, /SIGNER_CHAINS is missing/],
+  ['signer', { SIGNER_CHAINS: '1;8453' }, /SIGNER_CHAINS must be chain ids/],
+  ['signer', { SIGNER_MAX_FEE: '1' }, /SIGNER_MAX_FEE is not a setting, but SIGNER_MAX_FEE_WEI is/],
+  ['server', { RATE_LIMIT: '5' }, /RATE_LIMIT is not a setting, but RATE_LIMITS is/],
+  ['server', { PUBLIC_ORIGIN: 'https://Wallet.example' }, /PUBLIC_ORIGIN must be an origin .* in lower case/],
+]
+
+/** What is found behind the settings, by a start. */
+const unusable: () => Case[] = () => [
+  ['server', {}, /the database at DATABASE_URL cannot be used/],
+  ['server', { AUTH_KEYS_FILE: inside('nothing.json') }, /AUTH_KEYS_FILE names no file/],
+  ['server', { AUTH_KEYS_FILE: inside('open-keys.json') }, /AUTH_KEYS_FILE is readable by every user/],
+  ['server', { AUTH_KEYS_FILE: inside('half-keys.json') }, /AUTH_KEYS_FILE holds no RS256 key/],
+  ['server', { AUTH_KEYS_FILE: inside('no-keys.json') }, /AUTH_KEYS_FILE does not hold JSON/],
+  ['server', { SIGNER_DIR: inside('store') }, /can open SIGNER_DIR, which only the signer may/],
+  ['server', { SIGNER_KEK_FILE: inside('kek') }, /can open SIGNER_KEK_FILE, which only the signer may/],
+  ['server', { SIGNER_KEK_TOKEN_FILE: inside('kek') }, /can open SIGNER_KEK_TOKEN_FILE, which only the signer may/],
+  ['server', { SIGNER_KEK_CREDENTIALS_FILE: inside('kek') }, /can open SIGNER_KEK_CREDENTIALS_FILE, which only the/],
   ['signer', { SIGNER_KEK_FILE: inside('not-mounted/kek') }, /master key \(KEK\) cannot be opened: SIGNER_KEK_FILE/],
   [
     'signer',
@@ -98,19 +116,9 @@ const cases: () => Case[] = () => [
     /readable by every user of this machine: chmod 600 SIGNER_KEK_FILE/,
   ],
   ['signer', { SIGNER_KEK_FILE: inside('short-kek') }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
-  ['signer', { SIGNER_KEK_FILE: inside('store/kek') }, /SIGNER_KEK_FILE must not be inside SIGNER_DIR/],
-  ['signer', { SIGNER_REVOCATIONS_SECONDS: '0' }, /SIGNER_REVOCATIONS_SECONDS cannot be 0/],
-  ['signer', { SIGNER_SOCKET_MODE: '666' }, /SIGNER_SOCKET_MODE must be one of/],
-  ['signer', { SIGNER_ISSUER: '' }, /SIGNER_ISSUER is missing/],
   ['signer', { SIGNER_KEK_FILE: folder }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
   ['signer', { SIGNER_DIR: inside('no-keys.json') }, /SIGNER_DIR must be a folder/],
-  ['signer', { SIGNER_AUDIENCE: 'https://wallet.example' }, /SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/],
   ['signer', {}, /trusts no key of an authorization server yet: chatelaine signer trust-key/],
-  ['signer', { SIGNER_CHAINS: '' }, /SIGNER_CHAINS is missing/],
-  ['signer', { SIGNER_CHAINS: '1;8453' }, /SIGNER_CHAINS must be chain ids/],
-  ['signer', { SIGNER_MAX_FEE: '1' }, /SIGNER_MAX_FEE is not a setting, but SIGNER_MAX_FEE_WEI is/],
-  ['server', { RATE_LIMIT: '5' }, /RATE_LIMIT is not a setting, but RATE_LIMITS is/],
-  ['server', { PUBLIC_ORIGIN: 'https://Wallet.example' }, /PUBLIC_ORIGIN must be an origin .* in lower case/],
   ['server', { AUTH_JWKS_FILE: inside('auth-keys.json') }, /AUTH_JWKS_FILE names a file that holds something other/],
   ['server', { AUTH_JWKS_FILE: '/proc/nothing.json' }, /AUTH_JWKS_FILE cannot be written/],
   ['server', { AUTH_KEYS_FILE: folder }, /AUTH_KEYS_FILE cannot be read/],
@@ -118,12 +126,45 @@ const cases: () => Case[] = () => [
   ['server', { SIGNER_SOCKET: `/run/${'s'.repeat(120)}` }, /SIGNER_SOCKET is longer than 107 bytes/],
 ]
 
+const goodOf = (program: Case[0]) => (program === 'server' ? server : signer)
+
+test('each mistake in the settings of production is refused by the name of its setting', () => {
+  for (const [program, mistake, said] of unreadable()) {
+    const read = () => {
+      const env = { ...goodOf(program), ...mistake }
+      return program === 'server' ? readConfig(env, 'server') : readSettings(env, { isDevelopment: false })
+    }
+    assert.throws(
+      read,
+      ({ message }: ConfigError) => said.test(message) && !message.includes('hunter2secret'),
+      String(said),
+    )
+  }
+})
+
+test('a program whose settings cannot be read ends with all that is wrong with them, and nothing else', async () => {
+  const wrong = { RATE_LIMITS: 'off', DATABASE_POOL: 'hunter2secret' }
+  const missing = ['PUBLIC_ORIGIN', 'DATABASE_URL', 'SIGNER_SOCKET', 'AUTH_KEYS_FILE', 'PROVIDERS_FILE', 'TRUST_PROXY']
+  const ofSigner = ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_ISSUER', 'SIGNER_AUDIENCE', 'SIGNER_KEK_FILE']
+  const [one, other] = [
+    startProgram('main.ts', { NODE_ENV: 'production', ...wrong }, folder),
+    startProgram('signer/main.ts', { SIGNER_MAX_FILLS: 'hunter2secret' }, folder),
+  ]
+  for (const [{ ended, err }, names] of [
+    [one, [...missing.map((name) => `${name} is missing`), 'RATE_LIMITS cannot be off', 'DATABASE_POOL must be ']],
+    [other, [...ofSigner.map((name) => `${name} is missing`), 'SIGNER_MAX_FILLS must be ']],
+  ] as const) {
+    assert.equal(await ended, 1)
+    for (const name of names) assert.ok(err().includes(name), `${name}: ${err()}`)
+    assert.doesNotMatch(err(), /hunter2secret|\n\s+at /)
+  }
+})
+
 /** Programs at once: each start costs a second of a processor. */
 const AT_ONCE = 4
 
-test('each of the mistakes that people make in production is refused by the name of its setting', async () => {
-  const waiting = cases()
-  assert.ok(waiting.length >= 25)
+test('each mistake behind the settings of production is refused at the start by the name of its setting', async () => {
+  const waiting = unusable()
   const wrong: string[] = []
   const work = async () => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {

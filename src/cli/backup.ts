@@ -6,7 +6,7 @@ import { readIdentities, readRecipient } from '../backup/age.ts'
 import { readSome, type Environment } from '../config.ts'
 import { lockFolder } from '../folder-lock.ts'
 import { backupDatabase } from '../snapshot/backup.ts'
-import { drillBackup, type SnapshotDrill } from '../snapshot/drill.ts'
+import { countUnchecked, drillBackup, isWhole, type SnapshotDrill } from '../snapshot/drill.ts'
 import { BackupError, sayFault } from '../snapshot/fault.ts'
 import { assertTarget, collectFiles, readIdentityText } from '../snapshot/files.ts'
 import { restoreDatabase } from '../snapshot/restore.ts'
@@ -110,10 +110,10 @@ export function addDrill(program: Command, shell: Shell): void {
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
     .option('--in <folder>', 'where the temporary folder is made, with room for the database', tmpdir())
     .action(async (file: string, given: { identity: string[]; in: string }) => {
-      const isWhole = await told('This backup was not tried to its end.', () =>
+      const comesBack = await told('This backup was not tried to its end.', () =>
         inPrivate(() => drill(shell, file, given)),
       )
-      if (!isWhole) throw new ExitCode(1)
+      if (!comesBack) throw new ExitCode(1)
     })
 }
 
@@ -132,13 +132,11 @@ async function drill(
   const stopListening = exitOnSignals()
   const found = await drillBackup({ file, identities, within, verifier }).finally(stopListening)
   for (const line of linesOf(found)) console.log(line)
-  const isWhole = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
-  const unchecked = found.attested === null ? found.accounts : found.notAttested
-  // Who says whose addresses they must be wants to know it of all of them.
-  if (!isWhole || (verifier !== undefined && unchecked > 0)) {
+  if (!isWhole(found, verifier)) {
     console.log('This backup does NOT bring back everything that an installation needs.')
     return false
   }
+  const unchecked = countUnchecked(found)
   console.log(
     unchecked === 0
       ? 'This backup brings back everything that it names.'

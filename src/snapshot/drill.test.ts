@@ -10,6 +10,7 @@ import { inside, snapshotStage } from '../../test/snapshot-stage.ts'
 import type { UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { CopySession } from '../store/copy.ts'
+import { inspect, isWhole, type SnapshotFindings } from './drill.ts'
 
 const USERS = ['X-1', 'X-2', 'X-3'] as UserId[]
 const WHOLE = /^This backup brings back everything that it names\.$/m
@@ -48,6 +49,11 @@ async function installation(t: TestContext) {
         select $1, account_id, 'demo', 1, address, '\\x', $2, '\\x', 1, 1, '', 'SUBMITTED', $3, 0, now() from accounts where user_id = 'X-2'`, [id, sequence, outer]) // prettier-ignore
     await session.query(`insert into carried values ('op_1', 'tx_1')`)
   })
+  /** What a drill of it finds, without the way through a file. */
+  const found = async (verifier?: string) => {
+    const all = await inside(source, (session) => inspect(session, verifier))
+    return { ...all, false: all.false.toSorted() }
+  }
   async function drill(verifier?: string) {
     const file = await stage.backup(source)
     const { code, out, err } = await command(verifier === undefined ? {} : { SIGNER_KEY: verifier }, ['drill', file, '--identity', identity, '--in', stage.folder]) // prettier-ignore
@@ -55,46 +61,25 @@ async function installation(t: TestContext) {
     assert.deepEqual(readdirSync(stage.folder).filter((name) => name.startsWith('chatelaine-drill-')), []) // prettier-ignore
     return { code, out }
   }
-  async function failing(pattern: RegExp, verifier?: string): Promise<void> {
-    const { code, out } = await drill(verifier)
-    assert.match(out, pattern)
-    assert.match(out, NOT_WHOLE)
-    assert.doesNotMatch(out, /everything that it names/)
-    assert.equal(code, 1, out)
-  }
-  return { key, source, change, addAccount, addKey, drill, failing }
+  return { key, source, change, addAccount, addKey, found, drill }
 }
 
-test('a drill ends with 0 where all is there, and with 1 where the only copy of a key is not', async (t) => {
-  const { key, source, change, addAccount, addKey, drill, failing } = await installation(t)
-  for (const verifier of [undefined, key]) {
-    const { code, out } = await drill(verifier)
-    assert.match(out, WHOLE)
-    assert.match(out, /^3 of 3 addresses are attested by the signer; 0 are not, 0 are false\.$/m)
-    assert.doesNotMatch(out, /copy of/)
-    assert.equal(code, 0)
-  }
-  await change(`delete from wrapped_keys where user_id = 'X-3'`)
-  await failing(/^no copy of its key {2}X-3\n[^]*^1 accounts have no copy of their key here: /m)
-  // The key of another address than the person was told opens nothing of theirs.
-  await inside(source, (session) => addKey(session, 'X-3' as UserId))
-  await change(`update wrapped_keys set address = '\\x01' where user_id = 'X-1'`)
-  await failing(/^no copy of its key {2}X-1\n[^]*^1 accounts have no copy/m)
-  await change(`update wrapped_keys w set address = a.address from accounts a where a.user_id = w.user_id`)
+/** What is found of three people with all that belongs to them. */
+const NOTHING_MISSES = { accounts: 3, attested: 3, false: [], notAttested: 0, withoutKey: [], dangling: [] }
 
-  // An address that the signer never signed: whose it is nothing says, and who asks by SIGNER_KEY is told no.
-  await inside(source, async (session) => {
-    await addAccount(session, 'X-late' as UserId, null)
-    await addKey(session, 'X-late' as UserId)
-  })
-  const late = await drill()
-  assert.match(late.out, /^This backup brings back everything that it names; nothing says that 1 of its addresses are the signer’s\.$/m) // prettier-ignore
-  assert.equal(late.code, 0)
-  await failing(/^3 of 4 addresses are attested by the signer; 1 are not, 0 are false\.$/m, key)
+test('a drill ends with 0 where all is there', async (t) => {
+  const { key, found, drill } = await installation(t)
+  assert.deepEqual(await found(), NOTHING_MISSES)
+  const { code, out } = await drill(key)
+  assert.match(out, WHOLE)
+  assert.match(out, /^3 of 3 addresses are attested by the signer; 0 are not, 0 are false\.$/m)
+  assert.doesNotMatch(out, /copy of/)
+  assert.equal(code, 0)
 })
 
-test('a drill ends with 1 where an address is false, of which the key is said to be here', async (t) => {
-  const { key, source, failing } = await installation(t)
+test('a drill ends with 1, and says what is wrong: a key without a copy, a false address, and rows that refer to nothing', async (t) => {
+  const { key, source, change, drill } = await installation(t)
+  await change(`delete from wrapped_keys where user_id = 'X-3'`)
   // Somebody who can write to the database says another address, signs it by an identity of their own, and puts that beside the head.
   const thief = attestingSigner(addressOf)
   const address = addressOf('X-other')
@@ -103,16 +88,62 @@ test('a drill ends with 1 where an address is false, of which the key is said to
     await query(`update wrapped_keys set address = $1 where user_id = 'X-2'`, [fromHex(address)])
     await query('update signing_log_head set key = $1', [await thief.identity()])
   })
-  await failing(/^not the signer’s address {2}X-2\n[^]*^2 of 3 addresses are attested by the signer; 0 are not, 1 are false\.$/m, key) // prettier-ignore
-})
-
-test('a drill ends with 1 where an identity, or what was signed for a sponsor, is without what it needs', async (t) => {
-  const { key, change, failing } = await installation(t)
   await change(
     `insert into identities (provider, subject, account_id, username) values ('X', 'nobody', '${randomUUID()}', 'nobody')`,
     `update operations set outer_id = 'tx_none' where id = 'op_1'`,
     `insert into carried values ('op_none', 'tx_1'), ('op_2', 'tx_none'), ('op_1', 'tx_gone')`,
   )
+  const { code, out } = await drill(key)
+  assert.match(out, /^not the signer’s address {2}X-2\nno copy of its key {2}X-3\n/)
+  assert.match(
+    out,
+    /^2 of 3 addresses are attested by the signer; 0 are not, 1 are false\.\n1 accounts have no copy of their key here: /m,
+  )
   const places = ['identities.account_id: 1', 'operations.outer_id: 1', 'carried.operation_id: 1', 'carried.transaction_id: 2'] // prettier-ignore
-  await failing(new RegExp(`^${places.map((place) => `${place} rows refer to nothing\n`).join('')}Backup`), key)
+  assert.match(out, new RegExp(`^${places.map((place) => `${place} rows refer to nothing\n`).join('')}Backup`, 'm'))
+  assert.match(out, NOT_WHOLE)
+  assert.doesNotMatch(out, /everything that it names/)
+  assert.equal(code, 1, out)
+})
+
+test('each of these alone is found, and an installation with it is not whole', async (t) => {
+  const { key, source, change, addKey, found } = await installation(t)
+  async function finds(what: Partial<SnapshotFindings>, verifier?: string): Promise<void> {
+    const all = await found(verifier)
+    assert.deepEqual(all, { ...NOTHING_MISSES, ...what })
+    assert.equal(isWhole(all, verifier), false)
+  }
+  await change(`delete from wrapped_keys where user_id = 'X-3'`)
+  await finds({ withoutKey: ['X-3'] })
+  // The key of another address than the person was told opens nothing of theirs.
+  await inside(source, (session) => addKey(session, 'X-3' as UserId))
+  await change(`update wrapped_keys set address = '\\x01' where user_id = 'X-1'`)
+  await finds({ withoutKey: ['X-1'] })
+  await change(`update wrapped_keys w set address = a.address from accounts a where a.user_id = w.user_id`)
+
+  await change(`insert into carried values ('op_none', 'tx_1')`)
+  await finds({ dangling: [{ place: 'carried.operation_id', rows: 1 }] })
+  await change(`delete from carried where operation_id = 'op_none'`)
+
+  // By the key that the operator knows, also where somebody put another one beside the head.
+  const thief = attestingSigner(addressOf)
+  await inside(source, async ({ query }) => query('update signing_log_head set key = $1', [await thief.identity()]))
+  await finds({ attested: 0, false: USERS })
+  assert.deepEqual(await found(key), NOTHING_MISSES)
+})
+
+test('an address that the signer never signed is nobody’s to vouch for: who asks by SIGNER_KEY is told no', async (t) => {
+  const { key, source, addAccount, addKey, found, drill } = await installation(t)
+  await inside(source, async (session) => {
+    await addAccount(session, 'X-late' as UserId, null)
+    await addKey(session, 'X-late' as UserId)
+  })
+  const late = await drill()
+  assert.match(late.out, /^This backup brings back everything that it names; nothing says that 1 of its addresses are the signer’s\.$/m) // prettier-ignore
+  assert.equal(late.code, 0)
+  for (const verifier of [undefined, key]) {
+    const all = await found(verifier)
+    assert.deepEqual(all, { ...NOTHING_MISSES, accounts: 4, notAttested: 1 })
+    assert.equal(isWhole(all, verifier), verifier === undefined)
+  }
 })

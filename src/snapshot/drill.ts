@@ -9,7 +9,8 @@ import { BackupError } from './fault.ts'
 import { restoreDatabase, type RestoredSnapshot } from './restore.ts'
 import { findDangling } from './tables.ts'
 
-export type SnapshotDrill = RestoredSnapshot & {
+/** What a database has that came out of a backup, and what it lacks. */
+export type SnapshotFindings = {
   accounts: number
   /** accounts whose address the signer's identity signed; null: nobody's key is known here */
   attested: number | null
@@ -20,8 +21,9 @@ export type SnapshotDrill = RestoredSnapshot & {
   /** users without a copy of the key of their address, which a signer that lost its disk would not get back from here */
   withoutKey: string[]
   dangling: { place: string; rows: number }[]
-  seconds: number
 }
+
+export type SnapshotDrill = RestoredSnapshot & SnapshotFindings & { seconds: number }
 
 /**
  * Restores a backup into an embedded database that is thrown away, and looks at it: what a restore after a disaster would find.
@@ -47,11 +49,9 @@ export async function drillBackup({
   process.once('exit', clear)
   try {
     const place = { dir: join(folder, 'db') }
-    const { seen, ...restored } = await restoreDatabase(place, { file, identities, folder: null }, async (session) => ({
-      ...(await lookAtAddresses(session, verifier)),
-      withoutKey: await findWithoutKey(session),
-      dangling: await findDangling(session),
-    }))
+    const { seen, ...restored } = await restoreDatabase(place, { file, identities, folder: null }, (session) =>
+      inspect(session, verifier),
+    )
     return { ...restored, ...seen, seconds: (performance.now() - began) / 1_000 }
   } finally {
     process.off('exit', clear)
@@ -59,13 +59,35 @@ export async function drillBackup({
   }
 }
 
+/**
+ * Inspects a database that came out of a backup.
+ * @param verifier  as of `drillBackup`
+ */
+export async function inspect(session: CopySession, verifier: string | undefined): Promise<SnapshotFindings> {
+  return {
+    ...(await lookAtAddresses(session, verifier)),
+    withoutKey: await findWithoutKey(session),
+    dangling: await findDangling(session),
+  }
+}
+
+/** Whether an installation has everything that it needs. Whoever says by which key addresses are attested wants it of all of them. */
+export function isWhole(found: SnapshotFindings, verifier: string | undefined): boolean {
+  const hasAll = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
+  return hasAll && (verifier === undefined || countUnchecked(found) === 0)
+}
+
+/** Addresses of which nothing says that they are the signer's. */
+export const countUnchecked = ({ accounts, attested, notAttested }: SnapshotFindings): number =>
+  attested === null ? accounts : notAttested
+
 const PAGE = 1_000
 type AddressRow = { account_id: string; user_id: string; address: Uint8Array; attestation: Uint8Array | null }
 
 async function lookAtAddresses(
   { query }: CopySession,
   verifier: string | undefined,
-): Promise<Pick<SnapshotDrill, 'accounts' | 'attested' | 'false' | 'notAttested'>> {
+): Promise<Pick<SnapshotFindings, 'accounts' | 'attested' | 'false' | 'notAttested'>> {
   const [kept] = await query<{ key: string | null }>('select key from signing_log_head')
   const identity = identityOf(verifier ?? kept?.key ?? null)
   let [accounts, attested, notAttested] = [0, 0, 0]
