@@ -37,12 +37,15 @@ export async function tryFile(
       env: { ...process.env, ...bench.env, ...env, TMPDIR: bench.tmp },
     },
   )
+  // A run that is stopped stops the test file too.
+  const stop = () => killGroup(child.pid!)
+  process.once('exit', stop)
   let outcome: Trial['outcome'] | null = null
   let failure: string | null = null
   let output = ''
   const end = (as: Trial['outcome']) => {
     outcome ??= as
-    killGroup(child.pid!)
+    stop()
   }
   const timer = setTimeout(() => end('timed out'), timeoutMs)
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -55,7 +58,8 @@ export async function tryFile(
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
   clearTimeout(timer)
   const ms = performance.now() - started
-  killGroup(child.pid!)
+  stop()
+  process.off('exit', stop)
   for (const name of readdirSync(bench.tmp)) {
     if (!name.startsWith(TEMPLATE)) rmSync(join(bench.tmp, name), { recursive: true, force: true })
   }
