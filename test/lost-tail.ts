@@ -32,10 +32,16 @@ export const rememberWithBlocks = (app: Pick<App, 'db'>): Promise<() => Promise<
   rememberTables(app, [...FOLLOWED, ...TABLES])
 
 async function rememberTables({ db: root }: Pick<App, 'db'>, tables: readonly string[]): Promise<() => Promise<void>> {
-  for (const table of tables) {
-    await sql`drop table if exists ${sql.table(`kept_${table}`)}`.execute(root)
-    await sql`create table ${sql.table(`kept_${table}`)} as table ${sql.table(table)}`.execute(root)
-  }
+  // All of one moment, as in any database that goes back: a block that the follower stores meanwhile is in every table or in none.
+  await root
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute(async (db) => {
+      for (const table of tables) {
+        await sql`drop table if exists ${sql.table(`kept_${table}`)}`.execute(db)
+        await sql`create table ${sql.table(`kept_${table}`)} as table ${sql.table(table)}`.execute(db)
+      }
+    })
   return () =>
     root.transaction().execute(async (db) => {
       // The follower's first statement locks its cursor, so that what it has begun is done before.

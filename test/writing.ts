@@ -24,6 +24,7 @@ import { followTransactions } from '../src/transactions/follow.ts'
 import { isAnswered } from '../src/transactions/key.ts'
 import { startKeeper, type Keeper } from '../src/transactions/keeper.ts'
 import { transactions } from '../src/transactions/routes.ts'
+import { toHex } from '../src/store/bytes.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { until } from './until.ts'
@@ -206,7 +207,12 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
 
   const followed = async () => {
     const { hash } = await rpc<{ hash: Hex }>('eth_getBlockByNumber', 'latest', false)
-    await until('the follower has the newest block', () => first.chain.head.current()?.hash === hash)
+    await until('the follower has stored the newest block', async () => {
+      if (first.chain.head.current()?.hash !== hash) return false
+      // A read of the app may have moved the head before the follower has stored anything of the block.
+      const cursor = await db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return cursor !== undefined && toHex(cursor.block_hash) === hash
+    })
   }
   await followed()
 

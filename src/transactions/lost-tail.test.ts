@@ -1,6 +1,13 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { age as ageIn, keep as keepIn, remember as rememberIn, replay as replayIn } from '../../test/lost-tail.ts'
+import { sql } from 'kysely'
+import {
+  age as ageIn,
+  keep as keepIn,
+  remember as rememberIn,
+  rememberWithBlocks,
+  replay as replayIn,
+} from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { RpcError } from '../chain/rpc/failures.ts'
@@ -29,6 +36,26 @@ const wipePool = () => world.rpc('anvil_dropAllTransactions')
 
 const replay = (replica = world.first) => replayIn(replica)
 const keep = () => keepIn(world)
+
+test('a database that goes back is of one moment, whatever is committed while it is remembered', async () => {
+  const writer = await world.writer('one-moment')
+  await world.add(world.first, writer, 1)
+  const remembering = rememberWithBlocks(world)
+  // The embedded database takes statements in turn: the commit is among those of a memory that takes table after table.
+  await sql`select 1`.execute(world.db)
+  await world.db.transaction().execute(async (db) => {
+    await sql`update cursors set updated_at = '2001-01-01'`.execute(db)
+    await sql`update transactions set updated_at = '2001-01-01' where account_id = ${writer.accountId}`.execute(db)
+  })
+  await (
+    await remembering
+  )()
+  const { updated_at } = await world.db.selectFrom('cursors').select('updated_at').executeTakeFirstOrThrow()
+  const [row] = await rowsOf(writer)
+  assert.equal(row!.updated_at.getFullYear() === 2001, updated_at.getFullYear() === 2001)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+})
 
 test('a key whose write the database has lost answers the hash that was told, and nothing is sent twice', async () => {
   const writer = await world.writer('told-once')

@@ -29,7 +29,8 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
 
 /**
  * Whether the account signed an authorization that no block has: what it sends itself would wait behind that for good, so its next write is
- * carried, and that with it. Asks the node only where there is one.
+ * carried, and that with it. Above the account's next nonce, too: a reorganisation has returned a write below it. Asks the node only where there
+ * is one.
  * @throws sponsor_empty  where the network has no space any more in which it could be
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
@@ -46,7 +47,7 @@ export async function owesDelegation({ db }: App, chain: Chain, account: Hex): P
   )
   if (signed.length === 0) return false
   const next = await delegationNonce(chain, account)
-  if (!signed.some(({ nonce }) => nonce === next)) return false
+  if (next === null || !signed.some(({ nonce }) => nonce! >= next)) return false
   if (chain.gasSpace === undefined || chain.gasSpace === null) throw spaceless(chain)
   return true
 }
@@ -56,11 +57,17 @@ const spaceless = ({ name }: Chain): AppError =>
   new AppError('sponsor_empty', `This account signed a delegation that is in no block: a sponsor has to carry its next write, and the network has no space for sponsors any more. The operator can set it again: chatelaine network set ${name} --gas-space.`, { retryAfter: 3_600 }) // prettier-ignore
 
 /**
- * An account delegates by its next nonce: none that a write of its own has, which is not mined yet.
+ * An account delegates by its next nonce: none that a write of its own has, which is not mined yet. Where the ledger has the authorization for that
+ * nonce already, it is the other way round: what the account sent itself waits for the delegation, after a reorganisation undid it.
  * @param next  by which it would delegate
- * @throws conflict, database_unavailable
+ * @throws conflict, signer_unavailable, database_unavailable
  */
-export async function refuseBehindOwn({ db }: App, { chainId }: Chain, account: Hex, next: number): Promise<void> {
+export async function refuseBehindOwn(
+  { db, signer }: App,
+  { chainId }: Chain,
+  account: Hex,
+  next: number,
+): Promise<void> {
   const own = await retrying(() =>
     db
       .selectFrom('transactions')
@@ -72,7 +79,9 @@ export async function refuseBehindOwn({ db }: App, { chainId }: Chain, account: 
       .limit(1)
       .executeTakeFirst(),
   )
-  if (own !== undefined)
+  if (own === undefined) return
+  const { authorization } = await signer.recall({ chainId, from: account, nonce: next })
+  if (authorization === undefined)
     throw new AppError('conflict', 'A write that the account sends itself is not mined yet; sponsors carry its next ones once it is. Retry.', { retryAfter: 5 }) // prettier-ignore
 }
 

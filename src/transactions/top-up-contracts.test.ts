@@ -230,6 +230,75 @@ test('beside one that nothing carries, what is carried for the account and deleg
   await world.db.deleteFrom('operations').where('id', 'in', [beside.id, anothers.id]).execute()
 })
 
+/** The newest blocks leave the chain with all that is in them; as many and one more take their place. */
+async function reorganise(depth: number): Promise<void> {
+  await world.rpc('anvil_reorg', depth, [])
+  await world.mine()
+}
+
+/** Until it is called, no node takes the first transaction of an account: whatever a reorganisation gives back is mined before it. */
+async function withholdFirst({ accountId }: Writer): Promise<() => void> {
+  const { raw } = await world.db.selectFrom('transactions as t').innerJoin('attempts as a', 'a.hash', 't.hash').select('a.raw').where('t.account_id', '=', accountId).where('t.nonce', '=', 0).executeTakeFirstOrThrow() // prettier-ignore
+  const bytes = `0x${Buffer.from(raw!).toString('hex')}`
+  world.first.misbehave((method, params, next) =>
+    method === 'eth_sendRawTransaction' && params[0] === bytes ? Promise.reject(new Error('the node is away')) : next(),
+  )
+  return () => world.first.misbehave(null)
+}
+
+test('an account sends nothing itself above an authorization that a reorganisation put before its earlier write', async () => {
+  const writer = await withCoins(await world.poor('reorganised-below'))
+  const { answer: below } = await call(writer)
+  await world.mine()
+  // Signed for the nonce after that, and mined before it: the chain passes the authorization over.
+  const { answer: carried } = await add(writer)
+  const release = await withholdFirst(writer)
+  await reorganise(1)
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, below.id), await stateOf(writer, carried.id)], ['SUBMITTED', 'FAILED'])
+  await assert.rejects(
+    underDeadline(performance.now() + 6_000, () => call(writer, 'above')),
+    refusedWith('conflict'),
+  )
+  release()
+  await keep(world)
+  await world.mine()
+  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer, 'above'))))
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, below.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
+  assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [2, world.delegated])
+})
+
+for (const [what, next] of [
+  ['sends itself', (writer: Writer) => call(writer)],
+  ['has carried', (writer: Writer) => add(writer)],
+] as const)
+  test(`what waits above an authorization that a reorganisation undid is mined after the next write that its account ${what}`, async () => {
+    const writer = await withCoins(await world.poor(`reorganised-${what.slice(0, 3)}`))
+    await call(writer)
+    await world.mine()
+    const { answer: carried } = await add(writer)
+    await world.mine()
+    const { answer: above } = await taken(call(writer))
+    assert.equal(Number(above.tx.nonce), 2)
+    const release = await withholdFirst(writer)
+    await reorganise(2)
+    await keep(world)
+    await world.mine()
+    assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, above.id)], ['FAILED', 'SUBMITTED'])
+    release()
+    await keep(world)
+    await world.mine()
+    await taken(mining(underDeadline(performance.now() + 15_000, () => next(writer))))
+    await world.mine()
+    assert.equal(await codeOf(writer), world.delegated)
+    // This node lets what came before its nonce was next wait for a transaction of the nonce below, which an authorization had.
+    await world.rpc('anvil_dropAllTransactions')
+    await keep(world)
+    await world.mine()
+    assert.equal(await stateOf(writer, above.id), 'MINED')
+  })
+
 test('what brings an authorization is paid for as the write that needs it is: by a budget that names its contract, and by no other', async () => {
   world.first.chain.topUpContracts = new Set()
   const [writer, other] = [
