@@ -11,9 +11,12 @@ export function openBatch({ root, weights }) {
   const record = (name, from) => appendFileSync(weights, `${name} ${(cpuSeconds() - from).toFixed(2)}\n`)
   const opened = cpuSeconds()
   let isFirst = true
+  // One after the other: a file that is imported beside another can find its tests in the other's suite.
+  let imported = Promise.resolve()
   return (file) =>
     describe(file, async () => {
-      await import(pathToFileURL(join(root, file)).href)
+      imported = imported.then(() => import(pathToFileURL(join(root, file)).href))
+      await imported
       let from
       before(() => {
         // All files are imported before the first test.
