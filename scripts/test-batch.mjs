@@ -1,4 +1,5 @@
 /** Runs test files one after the other in this process and records the CPU seconds of each. */
+import { AsyncResource } from 'node:async_hooks'
 import { appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe } from 'node:test'
@@ -15,7 +16,9 @@ export function openBatch({ root, weights }) {
   let imported = Promise.resolve()
   return (file) =>
     describe(file, async () => {
-      imported = imported.then(() => import(pathToFileURL(join(root, file)).href))
+      // node:test knows the suite of a test by the asynchronous context that the test is named in.
+      const suite = new AsyncResource('suite')
+      imported = imported.then(() => suite.runInAsyncScope(() => import(pathToFileURL(join(root, file)).href)))
       await imported
       let from
       before(() => {
