@@ -16,10 +16,6 @@ export function openBatch({ root, weights }) {
   let imported = Promise.resolve()
   return (file) =>
     describe(file, async () => {
-      // node:test knows the suite of a test by the asynchronous context that the test is named in.
-      const suite = new AsyncResource('suite')
-      imported = imported.then(() => suite.runInAsyncScope(() => import(pathToFileURL(join(root, file)).href)))
-      await imported
       let from
       before(() => {
         // All files are imported before the first test.
@@ -27,7 +23,11 @@ export function openBatch({ root, weights }) {
         isFirst = false
         from = cpuSeconds()
       })
-      after(() => record(file, from))
+      // node:test knows the suite of a test by the asynchronous context that the test is named in.
+      const suite = new AsyncResource('suite')
+      imported = imported.then(() => suite.runInAsyncScope(() => import(pathToFileURL(join(root, file)).href)))
+      await imported
+      suite.runInAsyncScope(() => after(() => record(file, from)))
     })
 }
 
