@@ -388,7 +388,7 @@ async function readRows(): Promise<Record<string, string[]>> {
 const apart = [
   'abi/item.ts',
   'http/dpop.ts',
-  'http/listener.ts',
+  'http/ending.ts',
   'http/refused-connections.ts',
   'http/turns.ts',
   'oauth/unit-of-work.ts',
