@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { launchAnvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
-import { emptyPostgres, testCluster } from '../test/database.ts'
+import { emptyPostgres, migratedFolder, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
-import { endAll, startProgram, type RunningProgram } from './programs.ts'
+import { endAll, keepCompiled, startProgram, type RunningProgram } from './programs.ts'
 import { freePort } from './start.ts'
 
 /**
@@ -80,7 +80,7 @@ test(
     await mkdir(bin)
     await writeFile(join(bin, 'chatelaine'), `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning '${join(root, 'src/cli/main.ts')}' "$@"\n`, { mode: 0o755 }) // prettier-ignore
     const run = async (commands: string): Promise<string> => {
-      const env = { PATH: `${bin}:${process.env.PATH}`, NODE: chain.rpcUrl }
+      const env = { PATH: `${bin}:${process.env.PATH}`, NODE: chain.rpcUrl, ...keepCompiled() }
       const { stdout } = await promisify(execFile)('bash', ['-ec', commands], { env, cwd: folder })
       return stdout
     }
@@ -141,6 +141,8 @@ test(
 
     // An installation, and people who use it.
     await machine()
+    // Migrating it is not what is shown here.
+    if (testCluster === null) await migratedFolder(join(inside('data'), 'db'))
     await mkdir(inside('secrets'), { mode: 0o700 })
     await run(
       `(set -a; . ./signer.env; chatelaine signer create-key); (set -a; . ./server.env; chatelaine auth-keys create)\n${trust!}`,

@@ -9,6 +9,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/until.ts'
+import { keepCompiled } from './programs.ts'
 import { freePort, installation } from './start.ts'
 import { walk } from './walk.ts'
 
@@ -92,6 +93,7 @@ test('the guide to token exchange works as it stands: commands, identity provide
   const { DATABASE_URL } = installed.here.env
   const env = {
     PATH: `${folder}:${process.env.PATH}`,
+    ...keepCompiled(),
     DATA_DIR: dataDir,
     ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }),
   }
@@ -130,6 +132,7 @@ test('the guide on sending to people works as it stands', async (t) => {
     env: {
       ...{
         PATH: `${folder}:${process.env.PATH}`,
+        ...keepCompiled(),
         HOME: folder,
         DATA_DIR: dataDir,
         PORT: String(installed.program.port),

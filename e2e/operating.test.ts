@@ -11,7 +11,7 @@ import { emptyPostgres, testCluster } from '../test/database.ts'
 import type { RpcServer } from '../test/rpc-server.ts'
 import { openSilentNode } from '../test/silent-node.ts'
 import { until } from '../test/until.ts'
-import { endAll, startProgram } from './programs.ts'
+import { endAll, keepCompiled, startProgram } from './programs.ts'
 import { freePort } from './start.ts'
 
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : false
@@ -56,7 +56,7 @@ test(
       [...guide.matchAll(new RegExp(`<!-- ${mark} -->\\n\`\`\`sh\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!)
     const examples = blocks('run')
     assert.ok(examples.length >= 8)
-    const env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}` }
+    const env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, ...keepCompiled() }
     const { stdout } = await promisify(execFile)(
       'sh',
       ['-eu', '-c', `${examples.map(replace).join('\n')}\necho "$TOKEN" > token`],

@@ -5,6 +5,7 @@ import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
+<<<<<<< HEAD
 type SettingKind =
   | 'text'
   | 'integer'
@@ -18,6 +19,11 @@ type SettingKind =
   | 'listen'
   | 'chains'
 export type Environment = Record<string, string | undefined>
+=======
+// prettier-ignore
+type SettingKind = 'text' | 'integer' | 'decimal' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
+type Environment = Record<string, string | undefined>
+>>>>>>> ending
 type Setting = {
   kind: SettingKind
   unit?: string
@@ -369,14 +375,10 @@ function shapesOf(config: Config): string[] {
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
   const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
-  if (CHAIN_PORT !== undefined && PORT !== 0 && CHAIN_PORT === PORT)
-    problems.push('CHAIN_PORT must be another port than PORT')
-  if (
-    OPS_LISTEN !== undefined &&
-    PORT !== 0 &&
-    OPS_LISTEN.port === PORT &&
-    [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host)
-  )
+  // A PORT that could not be read is nobody's, and 0 is any.
+  const isPort = (port: number | undefined) => port !== undefined && port !== 0 && port === PORT
+  if (isPort(CHAIN_PORT)) problems.push('CHAIN_PORT must be another port than PORT')
+  if (isPort(OPS_LISTEN?.port) && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN!.host))
     problems.push('OPS_LISTEN must have another port than PORT')
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')

@@ -1,3 +1,4 @@
+// tier: all, because it restores whole installations
 import assert from 'node:assert/strict'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// tier: all, because it backs up beside 200 writers
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because it restores whole installations
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readdirSync, writeFileSync } from 'node:fs'

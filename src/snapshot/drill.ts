@@ -71,7 +71,7 @@ export async function inspect(session: CopySession, verifier: string | undefined
   }
 }
 
-/** Whether an installation has everything that it needs. Whoever says by which key addresses are attested wants it of all of them. */
+/** Whether an installation has everything that it needs. An operator who says by which key addresses are attested wants it of all of them. */
 export function isWhole(found: SnapshotFindings, verifier: string | undefined): boolean {
   const hasAll = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
   return hasAll && (verifier === undefined || countUnchecked(found) === 0)

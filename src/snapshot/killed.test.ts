@@ -1,3 +1,4 @@
+// tier: all, because it kills backups and restores
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// tier: all, because it plays random schedules
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
