@@ -5,7 +5,6 @@ import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
-<<<<<<< HEAD
 type SettingKind =
   | 'text'
   | 'integer'
@@ -19,11 +18,6 @@ type SettingKind =
   | 'listen'
   | 'chains'
 export type Environment = Record<string, string | undefined>
-=======
-// prettier-ignore
-type SettingKind = 'text' | 'integer' | 'decimal' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
-type Environment = Record<string, string | undefined>
->>>>>>> ending
 type Setting = {
   kind: SettingKind
   unit?: string
