@@ -64,7 +64,8 @@ export async function tryFile(
     if (!name.startsWith(TEMPLATE)) rmSync(join(bench.tmp, name), { recursive: true, force: true })
   }
   outcome ??= code === 0 ? 'passed' : 'failed'
-  if (outcome !== 'passed') await bench.tidy()
+  // A starved machine may not reach its database: the next call removes the rest.
+  if (outcome !== 'passed') await bench.tidy().catch(() => {})
   return { outcome, ms, failure: outcome === 'failed' ? (failure ?? `ended with ${code}`) : null }
 }
 
