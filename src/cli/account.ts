@@ -212,7 +212,7 @@ async function change(user: string, given: JsonOption, action: 'freeze' | 'unfre
   const done = await withDatabaseOrServer(
     (db) => {
       const acts = operatorActs({ db, readRowKeys }, commandActor())
-      return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
+      return action === 'freeze' ? acts.freeze(user, endInDatabase(db, systemClock)) : acts.unfreeze(user)
     },
     (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
@@ -221,7 +221,7 @@ async function change(user: string, given: JsonOption, action: 'freeze' | 'unfre
 
 async function endSignIns(user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
-    (db) => operatorActs({ db, readRowKeys }, commandActor()).signOut(user, endInDatabase(db)),
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).signOut(user, endInDatabase(db, systemClock)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
   )
   print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore

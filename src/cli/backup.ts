@@ -13,6 +13,7 @@ import { restoreDatabase } from '../snapshot/restore.ts'
 import { makeFolder } from '../store/folder.ts'
 import type { DatabasePlace } from '../store/copy.ts'
 import { readInstallationSettings, type InstallationSettings } from './database.ts'
+import { systemClock } from '../clock.ts'
 
 const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
 const collect = (one: string, before: string[] = []): string[] => [...before, one]
@@ -53,7 +54,7 @@ async function backup({
   const files = hasFiles ? collectFiles(process.env, settings.dataDir) : []
   process.umask(0o077)
   const record = await holding(settings, () =>
-    backupDatabase(place, { to, recipients, files, program: version, now: Date.now }),
+    backupDatabase(place, { to, recipients, files, program: version, now: systemClock.wall }),
   )
   const rows = Object.values(record.rows).reduce((sum, one) => sum + one, 0)
   console.log(`${to}: ${record.bytes} bytes, ${record.rows.accounts} accounts, ${rows} rows, as of ${record.at}.`)

@@ -27,6 +27,7 @@ import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
+import { systemClock } from '../clock.ts'
 
 type NetworkOptions = JsonOption &
   NetworkFactsOptions & {
@@ -270,7 +271,12 @@ async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace, delegate }:
       )
   }
   try {
-    const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
+    const { rpc, identity } = await connect(rpcUrls, {
+      clock: systemClock,
+      wantedChainId: chainId,
+      onCall: () => {},
+      onNode: onNode,
+    })
     const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, delegate, rpc }) : null
     rpc.close()
     if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
