@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import { join } from 'node:path'
 import { audienceOf, issuerOf, type App } from './app.ts'
 import { isOpenToAll } from './applications/nodes-file.ts'
@@ -22,7 +21,7 @@ import { recallHead } from './signing-log/keep.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { openTelemetry } from './telemetry.ts'
-import { systemClock } from './clock.ts'
+import { every, systemClock } from './clock.ts'
 
 /** Between two looks at which networks there are. */
 const NETWORKS_MS = 30_000
@@ -47,7 +46,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       identityKeys: identityKeysOf(keys.identities),
       rowKeys: rowKeysOf(keys),
       chains: new Map(),
-      networks: await openNames(db, opened),
+      networks: await openNames({ clock: systemClock, db }, opened),
       state: opened('state', openState(), (state) => state.clear()),
     }
     await recallHead(app)
@@ -66,7 +65,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
     )
     opened('drain', null, async () => {
       isDraining = true
-      await setTimeout(config.DRAIN_SECONDS * 1_000)
+      await app.clock.sleep(config.DRAIN_SECONDS * 1_000)
     })
     telemetry.log.info('listening', { port: PORT, issuer: issuerOf(origin), audience: audienceOf(origin) })
     return { close: opened.close }
@@ -77,7 +76,10 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
 }
 
 /** What networks are called, kept up to date. */
-async function openNames(db: RootDb, opened: Opened): Promise<ReadonlyMap<number, { name: string }>> {
+async function openNames(
+  { clock, db }: Pick<App, 'clock' | 'db'>,
+  opened: Opened,
+): Promise<ReadonlyMap<number, { name: string }>> {
   const names = new Map<number, { name: string }>()
   const read = async () => {
     const networks = await listNetworks(db)
@@ -85,7 +87,7 @@ async function openNames(db: RootDb, opened: Opened): Promise<ReadonlyMap<number
   }
   await read()
   // What could not be read now is read the next time.
-  opened('networks', setInterval(() => void read().catch(() => {}), NETWORKS_MS).unref(), clearInterval)
+  opened('networks', every(clock, NETWORKS_MS, read), (rounds) => rounds.stop())
   return names
 }
 

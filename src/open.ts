@@ -1,7 +1,6 @@
 import { rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
 import {
   openNetwork,
@@ -85,7 +84,9 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const published =
       keys === null ? await readPublicKeys(jwksFile) : { ...publicKeys(keys), identities: keys.identities }
     const link =
-      authSocket === undefined ? null : opened('authorization server', connectAuth(authSocket), (to) => to.close())
+      authSocket === undefined
+        ? null
+        : opened('authorization server', connectAuth(authSocket, clock), (to) => to.close())
 
     let databaseWasAway = () => {}
     let longestWaitMs = 0
@@ -195,7 +196,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     // Not ready immediately, so that a balancer stops sending before the door closes.
     opened('drain', null, async () => {
       isDraining = true
-      await setTimeout(config.DRAIN_SECONDS * 1_000)
+      await clock.sleep(config.DRAIN_SECONDS * 1_000)
     })
     telemetry.log.info('listening', { port, networks: [...chains.keys()].join(' ') })
 

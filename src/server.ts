@@ -114,7 +114,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
           : { origin: false },
   )
   refuseBehindCors()
-  authenticated(server, app, { isAnswered: (scope) => isAnswered(app.db, scope) })
+  authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
   health(server, app, { isDraining, lowSponsors: (chainId) => lowSponsors(app, chainId) })
   pageAssets(server, openBrand(app.config))
 

@@ -30,6 +30,7 @@ import { testDatabase } from './database.ts'
 import { until } from './until.ts'
 import { openState } from '../src/state.ts'
 import { systemClock } from '../src/clock.ts'
+import { runningClock, type TestClock } from './kit/clock.ts'
 
 /** What a test makes of a JSON-RPC call; `next` is the real node. */
 export type Fault = (method: string, params: unknown[], next: () => Promise<unknown>) => Promise<unknown>
@@ -50,6 +51,8 @@ export type Writer = Caller & { name: string }
 
 export type Writing = {
   first: Replica
+  /** of all replicas; nodes and signer have the system's */
+  clock: TestClock
   replica(settings?: Record<string, string>): Promise<Replica>
   db: App['db']
   signer: Running
@@ -101,6 +104,7 @@ type Parts = {
 }
 
 async function assemble({ db, place, node, signer, settings, closers }: Parts): Promise<Writing> {
+  const clock = runningClock()
   const jwks = JSON.parse(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8'))
 
   async function replica(more: Record<string, string> = {}): Promise<Replica> {
@@ -134,6 +138,8 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         onCall: () => {},
       },
     })
+    // A node takes its time, whatever time it is here.
+    chain.clock = clock
     let fault: Fault | null = null
     const calls: Replica['calls'] = []
     const real = chain.rpc
@@ -161,11 +167,11 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       identityKeys: noIdentityKeys,
       rowKeys: null,
       state: openState(),
-      clock: systemClock,
+      clock,
     }
     const server = openListener(app)
     openGate(server, app).refuseBehindCors()
-    authenticated(server, app, { isAnswered: (scope) => isAnswered(db, scope) })
+    authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
     contractWrites(server, app)
     transactions(server, app)
     await server.ready()
@@ -218,6 +224,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
 
   return {
     first,
+    clock,
     replica,
     db,
     signer,

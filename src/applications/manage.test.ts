@@ -16,6 +16,7 @@ import {
 import { bindNetwork, listNetworks, removeNetwork, templatesAt } from './networks.ts'
 import { findApplication, isSecretRight } from './registry.ts'
 import { openState } from '../state.ts'
+import { systemClock } from '../clock.ts'
 
 let here: TestDatabase & ReturnType<typeof guarded>
 before(async () => {
@@ -113,7 +114,7 @@ test('every reason against a registration is named at once, with its place, and 
 test('a client id is given once', async () => {
   await createApplication(here, { ...shop, clientId: 'once' })
   await assert.rejects(createApplication(here, { ...shop, clientId: 'once', name: 'Thief' }), refusal('already_exists'))
-  assert.equal((await findApplication({ ...here, state: openState() }, 'once'))?.name, 'Shop')
+  assert.equal((await findApplication({ ...here, state: openState(), clock: systemClock }, 'once'))?.name, 'Shop')
 })
 
 test('of the secrets of a confidential application the two newest are valid, and only hashes are kept', async () => {
@@ -122,7 +123,7 @@ test('of the secrets of a confidential application the two newest are valid, and
   const { secret: third, application } = await rotateSecret(here, 'server')
   assert.equal(application.liveSecrets, 2)
   const live = async () => {
-    const found = (await findApplication({ ...here, state: openState() }, 'server'))!
+    const found = (await findApplication({ ...here, state: openState(), clock: systemClock }, 'server'))!
     return [first!, second, third].map((secret) => isSecretRight(found, secret))
   }
   assert.deepEqual(await live(), [false, true, true])
@@ -135,7 +136,7 @@ test('of the secrets of a confidential application the two newest are valid, and
 test('rotations at the same moment leave two secrets that were really handed out', async () => {
   await createApplication(here, { ...shop, clientId: 'race', kind: 'confidential' })
   const made = await Promise.all(Array.from({ length: 6 }, () => rotateSecret(here, 'race')))
-  const found = (await findApplication({ ...here, state: openState() }, 'race'))!
+  const found = (await findApplication({ ...here, state: openState(), clock: systemClock }, 'race'))!
   assert.equal(made.filter(({ secret }) => isSecretRight(found, secret)).length, 2)
 })
 
@@ -158,7 +159,10 @@ test('a change touches what it names; a suspension survives it', async () => {
     ['Shop', ['wallet:read', 'contracts:write'], null],
   )
   assert.notEqual(changed.suspendedAt, null)
-  assert.equal((await findApplication({ ...here, state: openState() }, 'changing'))?.isSuspended, true)
+  assert.equal(
+    (await findApplication({ ...here, state: openState(), clock: systemClock }, 'changing'))?.isSuspended,
+    true,
+  )
   await assert.rejects(
     updateApplication(here, 'changing', {
       redirectUris: ['http://a.example/', 'https://b.example/#x'],
@@ -193,7 +197,8 @@ test('quotas and a weight are given, replaced as a whole and taken away; what th
 
 test('what sponsors may send for an application is given, replaced as a whole and taken away; whoever writes for it reads the same wei', async () => {
   const coin = { perUser: '1000000000000000000', perApplication: `${2n ** 256n - 1n}` }
-  const read = async () => (await findApplication({ ...here, state: openState() }, 'sponsored'))?.sponsor
+  const read = async () =>
+    (await findApplication({ ...here, state: openState(), clock: systemClock }, 'sponsored'))?.sponsor
   const made = await createApplication(here, { ...shop, clientId: 'sponsored', sponsor: coin })
   assert.deepEqual(made.application.sponsor, { ...coin, contracts: null })
   assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n, contracts: null })
@@ -236,7 +241,10 @@ test('suspended twice it keeps its first time; resumed it is as before', async (
   const first = await suspendApplication(here, 'paused')
   assert.deepEqual(await suspendApplication(here, 'paused'), first)
   assert.equal((await resumeApplication(here, 'paused')).suspendedAt, null)
-  assert.equal((await findApplication({ ...here, state: openState() }, 'paused'))?.isSuspended, false)
+  assert.equal(
+    (await findApplication({ ...here, state: openState(), clock: systemClock }, 'paused'))?.isSuspended,
+    false,
+  )
   for (const act of [suspendApplication, resumeApplication])
     for (const nobody of ['nobody', 'a\0b', 'x'.repeat(300)])
       await assert.rejects(act(here, nobody), refusal('not_found'))

@@ -8,7 +8,7 @@ import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
 import { isOpenToAll, readNodes } from './nodes-file.ts'
-import type { Clock } from '../clock.ts'
+import { every, type Clock } from '../clock.ts'
 
 /** A network to serve. Without a chain id, the one its node says. */
 export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
@@ -178,7 +178,7 @@ export async function openNetworks(
         closeChain(chain)
         if (refused.get(network)?.why !== why)
           place.telemetry.log.error('network_cannot_sponsor', { network: network.name, reason: why })
-        refused.set(network, { why, until: performance.now() + lookAgainEveryMs })
+        refused.set(network, { why, until: place.clock.ticks() + lookAgainEveryMs })
         waiting.add(network)
         return null
       }
@@ -200,16 +200,11 @@ export async function openNetworks(
   }
 
   return (onOpened) => {
-    let trying: Promise<void> = Promise.resolve()
-    let isBusy = false
     let isStopped = false
-    const timer = setInterval(() => {
-      if (isBusy || waiting.size === 0) return
-      isBusy = true
-      const due = [...waiting].filter((network) => (refused.get(network)?.until ?? 0) <= performance.now())
-      trying = Promise.all(due.map(tryAgain)).then(() => void (isBusy = false))
-    }, retryEveryMs)
-    timer.unref()
+    const rounds = every(place.clock, retryEveryMs, async () => {
+      const due = [...waiting].filter((network) => (refused.get(network)?.until ?? 0) <= place.clock.ticks())
+      await Promise.all(due.map(tryAgain))
+    })
 
     async function tryAgain(network: NetworkToOpen): Promise<void> {
       try {
@@ -224,9 +219,8 @@ export async function openNetworks(
     }
 
     return async () => {
-      clearInterval(timer)
       isStopped = true
-      await trying
+      await rounds.stop()
     }
   }
 }

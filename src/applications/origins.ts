@@ -7,7 +7,7 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const known = slot(
   'origins of all applications',
-  (_app: Pick<App, 'db' | 'state'>): { origins: string[]; readAt: number } => ({
+  (_app: Pick<App, 'clock' | 'db' | 'state'>): { origins: string[]; readAt: number } => ({
     origins: [],
     readAt: Number.NEGATIVE_INFINITY,
   }),
@@ -17,15 +17,15 @@ const known = slot(
  * Whether pages of an origin may call the API. No cookie opens the API, so the origins of all applications count as
  * one list; what a page may do is decided by the token it holds.
  */
-export async function allowsOrigin(app: Pick<App, 'db' | 'state'>, origin: string): Promise<boolean> {
+export async function allowsOrigin(app: Pick<App, 'clock' | 'db' | 'state'>, origin: string): Promise<boolean> {
   const list = known.of(app)
-  if (Date.now() - list.readAt >= CACHE_MS) {
+  if (app.clock.wall() - list.readAt >= CACHE_MS) {
     const rows = await retrying(() =>
       app.db.selectFrom('applications').select('allowed_origins').where('suspended_at', 'is', null).execute(),
     )
     Object.assign(list, {
       origins: [...new Set(rows.flatMap((row) => textsIn(row.allowed_origins)))],
-      readAt: Date.now(),
+      readAt: app.clock.wall(),
     })
   }
   return isOriginAllowed({ allowedOrigins: list.origins }, origin)

@@ -6,6 +6,7 @@ import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'
 import { findApplication, isOriginAllowed, isPostLogoutAllowed, noteUser, saveApplication } from './registry.ts'
 import { openState } from '../state.ts'
+import { systemClock } from '../clock.ts'
 
 const shop: Application = {
   clientId: 'shop',
@@ -26,21 +27,21 @@ test('what is saved is found again, and changed by saving it again', async (t) =
   const own = { db, ...guarded() }
   t.after(close)
   await saveApplication(own, shop)
-  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
+  assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
     needsPkce: true,
     needsDpop: false,
     issuers: [],
   })
   await saveApplication(own, { ...shop, name: 'Other', isSuspended: true })
-  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
+  assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
     ...{ name: 'Other', needsPkce: true, needsDpop: false, isSuspended: true, issuers: [] },
   })
   await saveApplication(own, { ...shop, needsDpop: true })
-  assert.equal((await findApplication({ ...own, state: openState() }, 'shop'))!.needsDpop, true)
+  assert.equal((await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'))!.needsDpop, true)
   for (const unknown of ['nobody', 'shop\0', 'x'.repeat(300), ''])
-    assert.equal(await findApplication({ ...own, state: openState() }, unknown), null)
+    assert.equal(await findApplication({ ...own, state: openState(), clock: systemClock }, unknown), null)
   const user = { clientId: 'shop', accountId: '00000000-0000-8000-8000-000000000000' }
   await noteUser(db, user)
   await noteUser(db, user)
@@ -66,7 +67,7 @@ test('an application that cannot be used safely is not saved, and every reason i
     return true
   })
   await assert.rejects(saveApplication(own, { ...shop, redirectUris: [] }), /redirect/)
-  assert.deepEqual(await findApplication({ ...own, state: openState() }, 'shop'), {
+  assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
     needsPkce: true,
     needsDpop: false,

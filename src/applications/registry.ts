@@ -7,6 +7,7 @@
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { RowReader } from '../http/authentic-row.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -23,7 +24,7 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
 /** What is read here, this process remembers for a moment. */
-type RegistryContext = Pick<App, 'db' | 'state' | 'rowKeys' | 'telemetry'>
+type RegistryContext = Pick<App, 'clock' | 'db' | 'state' | 'rowKeys' | 'telemetry'>
 type Cached = { application: Application | null; readAt: number }
 const caches = slot('applications', (_app: Pick<App, 'state'>) => new Map<string, Cached>())
 
@@ -33,10 +34,10 @@ export async function findApplication(app: RegistryContext, clientId: string): P
   if (clientId.length > 255 || clientId.includes('\0')) return null
   const cache = caches.of(app)
   const cached = cache.get(clientId)
-  if (cached !== undefined && Date.now() - cached.readAt < CACHE_MS) return cached.application
+  if (cached !== undefined && app.clock.wall() - cached.readAt < CACHE_MS) return cached.application
   const application = await readApplication(app, clientId)
   if (cache.size >= MAX_CACHED) cache.clear()
-  cache.set(clientId, { application, readAt: Date.now() })
+  cache.set(clientId, { application, readAt: app.clock.wall() })
   return application
 }
 
@@ -64,7 +65,7 @@ export async function saveApplication(
     logo_uri: application.logoUri,
     needs_pkce: application.needsPkce ?? true,
     needs_dpop: application.needsDpop ?? false,
-    suspended_at: application.isSuspended ? new Date() : null,
+    suspended_at: application.isSuspended ? sql<Date>`now()` : null,
     sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
     sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
     sponsor_contracts: application.sponsor?.contracts ? JSON.stringify(application.sponsor.contracts) : null,

@@ -1,6 +1,7 @@
 import { Agent, request as ask, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { AuthLink } from '../app.ts'
 import { AppError, isErrorCode } from '../errors.ts'
+import { type Clock } from '../clock.ts'
 
 /** milliseconds that one question may take */
 const PATIENCE_MS = 10_000
@@ -10,7 +11,7 @@ const FORMS_MS = 60_000
 type Forms = Map<string, RegExp | null>
 
 /** The authorization server's program, over its Unix socket. Nothing is asked before it is needed. */
-export function connectAuth(socketPath: string): AuthLink & { agent: Agent; close(): void } {
+export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { agent: Agent; close(): void } {
   const agent = new Agent({ keepAlive: true })
   // Connections on which strangers' requests go are never those of our own questions.
   const passing = new Agent({ keepAlive: true })
@@ -29,10 +30,10 @@ export function connectAuth(socketPath: string): AuthLink & { agent: Agent; clos
     },
     makeAccount: (of) => question('POST', '/internal/auth/accounts', of) as ReturnType<AuthLink['makeAccount']>,
     async subjectForm(provider) {
-      if (forms === null || performance.now() - forms.readAt > FORMS_MS) {
+      if (forms === null || ticks() - forms.readAt > FORMS_MS) {
         const told = (await question('GET', '/internal/auth/forms')) as Record<string, string | null>
         const known = Object.entries(told).map(([name, form]) => [name, form === null ? null : new RegExp(form, 'u')])
-        forms = { known: new Map(known as [string, RegExp | null][]), readAt: performance.now() }
+        forms = { known: new Map(known as [string, RegExp | null][]), readAt: ticks() }
       }
       return forms.known.get(provider)
     },

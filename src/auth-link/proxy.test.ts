@@ -14,6 +14,7 @@ import { fakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/until.ts'
 import { connectAuth, pack, unpack } from './connect.ts'
 import { passToAuth } from './proxy.ts'
+import { systemClock } from '../clock.ts'
 
 type Passed = { method: string; url: string; headers: IncomingHttpHeaders; body: string }
 
@@ -138,7 +139,7 @@ test('a body that is too large, a program that hangs, breaks off or is away: eac
     got.filter(({ body }) => body.length === 65_537),
     [],
   )
-  const link = connectAuth(socketPath)
+  const link = connectAuth(socketPath, systemClock)
   await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), { code: 'auth_unavailable' })
   await assert.rejects(async () => link.subjectForm('DEV'), { code: 'auth_unavailable' })
   assert.equal(await link.isThere(), false)
@@ -166,7 +167,7 @@ test('what browsers open is at the host of the pages, with all that came with it
 
 test('a refusal of the other program arrives as it was told, with what it says of the account', async (t) => {
   const { socketPath, refuse } = await stand(t)
-  const link = connectAuth(socketPath)
+  const link = connectAuth(socketPath, systemClock)
   t.after(() => link.close())
   const funds = { needed: '7', available: '3' }
   refuse({ code: 'insufficient_funds', detail: 'It needs 7 wei and has 3.', funds, revert: { reason: 'none' } })

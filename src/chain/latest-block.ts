@@ -97,12 +97,12 @@ function start(chain: Chain): Promise<Block> {
 async function askTwice(chain: Chain): Promise<Block> {
   const first = askNode(chain)
   const { promise: late, resolve } = Promise.withResolvers<'late'>()
-  const timer = setTimeout(() => resolve('late'), LATE_MS)
+  const timer = chain.clock.after(LATE_MS, () => resolve('late'))
   try {
     const block = await Promise.race([first, late])
     if (block !== 'late') return block
   } finally {
-    clearTimeout(timer)
+    timer.cancel()
   }
   return Promise.any([first, askNode(chain)]).catch(() => first)
 }

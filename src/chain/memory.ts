@@ -16,7 +16,7 @@ export type Memory = {
   lacksTip: boolean
   /** `code.ts` */
   code: KnownCode
-  /** `lost.ts`: since when the node's newest block is below ours, performance.now() */
+  /** `lost.ts`: since when the node's newest block is below ours, in ticks */
   belowSince: number | null
 }
 

@@ -43,7 +43,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
   const { explorer, faucet, isDevelopment, clock, onCall, onNode = () => {} } = settings
   const head = openHead(clock)
   const intervalMs = () => (isDevelopment === true || faucet !== null ? null : head.pace.intervalMs())
-  const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode, intervalMs })
+  const { rpc, identity, newHeads } = await connect(rpcUrls, { clock, wantedChainId, onCall, onNode, intervalMs })
   const { chainId, genesisHash } = identity
   return {
     chain: {

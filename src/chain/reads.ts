@@ -54,7 +54,7 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
         throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
       if (!isLag(error) || attempt === TRIES) throw error
       // Lag is short: the node is given a moment, then asked at what is newest by then.
-      await new Promise((resolve) => setTimeout(resolve, 25 * attempt))
+      await chain.clock.sleep(25 * attempt)
     }
   }
 }

@@ -219,7 +219,7 @@ async function change(shell: Shell, user: string, given: JsonOption, action: 'fr
     shell.env,
     (db) => {
       const acts = actsOf(shell.env, db)
-      return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
+      return action === 'freeze' ? acts.freeze(user, endInDatabase(db, systemClock)) : acts.unfreeze(user)
     },
     (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
@@ -229,7 +229,7 @@ async function change(shell: Shell, user: string, given: JsonOption, action: 'fr
 async function endSignIns(shell: Shell, user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
     shell.env,
-    (db) => actsOf(shell.env, db).signOut(user, endInDatabase(db)),
+    (db) => actsOf(shell.env, db).signOut(user, endInDatabase(db, systemClock)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
   )
   print(shell, given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore

@@ -13,6 +13,7 @@ import { CAUSES } from '../history/sum-causes.ts'
 import type { Hex } from '../ids.ts'
 import type { Installation } from './installation.ts'
 import { ExitCode, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -48,15 +49,15 @@ export async function compareSums(
         ? theseAccounts(app.db, account.map(readAddress), to)
         : everyAccount(app.db, to)
   let lines = 0
-  let toldAt = Date.now()
+  let toldAt = systemClock.wall()
   const counts = await auditSums(app, chain, {
     ...{ targets, rpc, since },
     onDifference: (difference) => {
       if (++lines <= MAX_LINES) console.log(json ? jsonOf(difference) : lineOf(difference))
     },
     onProgress: (progress) => {
-      if (Date.now() - toldAt < 5_000) return
-      toldAt = Date.now()
+      if (systemClock.wall() - toldAt < 5_000) return
+      toldAt = systemClock.wall()
       console.error(textOf(progress))
     },
   })

@@ -5,6 +5,7 @@ import { compareSums, type SumOptions } from './audit-sums.ts'
 import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -66,7 +67,7 @@ async function compareBlocks(
 ): Promise<void> {
   if (from === undefined || to === undefined) throw new Error('Give the blocks to compare: --from and --to.')
   let lines = 0
-  let toldAt = Date.now()
+  let toldAt = systemClock.wall()
   const result = await audit(app, chain, {
     from,
     to,
@@ -76,8 +77,8 @@ async function compareBlocks(
       if (++lines <= MAX_LINES) console.log(lineOf(difference))
     },
     onProgress: ({ nextBlock, transfers, differences }) => {
-      if (Date.now() - toldAt < 5_000) return
-      toldAt = Date.now()
+      if (systemClock.wall() - toldAt < 5_000) return
+      toldAt = systemClock.wall()
       app.telemetry.log.info('audit', { chainId: chain.chainId, block: nextBlock - 1, transfers, differences })
       console.error(`block ${nextBlock - 1} of ${to}, ${transfers} transfers, ${differences} differences`)
     },

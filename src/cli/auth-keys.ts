@@ -14,6 +14,7 @@ import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-
 import { readInstallationSettings, withDatabase } from './database.ts'
 import { keyFiles } from './key-files.ts'
 import { inShell, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
 export function authKeys(shell: Shell): Command {
@@ -92,7 +93,7 @@ async function prepare({ env, console }: Shell): Promise<void> {
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
     // Later than all there are, also where a clock was set back: `drop` goes by it.
-    const iat = Math.max(Date.now() / 1_000, ...keys.map((key) => madeAt(key) + 1))
+    const iat = Math.max(systemClock.wall() / 1_000, ...keys.map((key) => madeAt(key) + 1))
     const authenticating = rows === undefined ? {} : { rows: [...rows, newRowKey()] }
     return { keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }], ...proving, ...authenticating }
   })

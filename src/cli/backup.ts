@@ -14,6 +14,7 @@ import { makeFolder } from '../store/folder.ts'
 import type { DatabasePlace } from '../store/copy.ts'
 import { readInstallationSettings, type InstallationSettings } from './database.ts'
 import { ExitCode, exitOnSignals, inPrivate, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
 const collect = (one: string, before: string[] = []): string[] => [...before, one]
@@ -45,7 +46,7 @@ async function backup(
   assertTarget(to, { inside: 'dir' in place ? settings.dataDir : null, kekFiles: kekFiles(env, settings) })
   const files = hasFiles ? collectFiles(env, settings.dataDir) : []
   const record = await holding(settings, () =>
-    inPrivate(() => backupDatabase(place, { to, recipients, files, program: version, now: Date.now })),
+    inPrivate(() => backupDatabase(place, { to, recipients, files, program: version, now: systemClock.wall })),
   )
   const rows = Object.values(record.rows).reduce((sum, one) => sum + one, 0)
   console.log(`${to}: ${record.bytes} bytes, ${record.rows.accounts} accounts, ${rows} rows, as of ${record.at}.`)

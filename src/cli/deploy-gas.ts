@@ -1,5 +1,4 @@
 import { readFile, stat } from 'node:fs/promises'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { checksumAddress, readAddress } from '../abi/address.ts'
 import { addressOf, deployGas, DeployRefusal } from '../gas/deploy.ts'
@@ -9,6 +8,7 @@ import { whoElseReads } from '../secret-file.ts'
 import { withInstallation } from './installation.ts'
 import { facts, print, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 type DeployOptions = JsonOption & {
   keyFile: string
@@ -50,7 +50,7 @@ async function run(shell: Shell, name: string, given: DeployOptions): Promise<vo
         `The contracts are not audited, and ${name} is no development network: give --accept-unaudited if that is what you want.`,
       )
     const ask = <T>(method: string, params: unknown[]): Promise<T> => rpc.call<T>(method, params, { alone: true })
-    const asked = { chainId, key, name: delegate, sponsors, ask, pause: () => wait(PAUSE_MS) }
+    const asked = { chainId, key, name: delegate, sponsors, ask, pause: () => systemClock.sleep(PAUSE_MS) }
     const deployed = await deployGas(asked).catch((error: unknown) => {
       // What is said to an operator is an error of no kind of its own (main.ts).
       throw error instanceof DeployRefusal ? new Error(error.message, { cause: error }) : error

@@ -16,7 +16,7 @@ import { systemClock } from '../clock.ts'
 import { logTo, type Shell } from './shell.ts'
 
 /** What a command needs of the program: database, log and one network, without server, signer and follower. */
-export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
+export type Installation = { app: Pick<App, 'clock' | 'db' | 'telemetry'>; chain: Chain }
 
 /** The option of commands that work on one network. */
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
@@ -37,7 +37,7 @@ export async function withInstallation(
     const { context, networks } = await describeNetworks(shell, db)
     const chain = await openKnownNetwork(context, choose(networks, name))
     try {
-      await work({ app: { db, telemetry: context.telemetry }, chain })
+      await work({ app: { clock: systemClock, db, telemetry: context.telemetry }, chain })
     } finally {
       chain.rpc.close()
     }

@@ -29,6 +29,7 @@ import { print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
 import { inShell, type Shell } from './shell.ts'
+import { systemClock } from '../clock.ts'
 
 type NetworkOptions = JsonOption &
   NetworkFactsOptions & {
@@ -277,7 +278,7 @@ async function askNodes(
       )
   }
   try {
-    const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
+    const { rpc, identity } = await connect(rpcUrls, { clock: systemClock, wantedChainId: chainId, onCall: () => {}, onNode: onNode })
     const why = await (
       gas === 'sponsor' ? explainSponsoring({ chainId, gasSpace, delegate, rpc }) : Promise.resolve(null)
     ).finally(() => rpc.close())

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { closeChain } from '../chain/open.ts'
 import type { Signer } from '../signer/client.ts'
@@ -69,10 +68,10 @@ async function withdraw(shell: Shell, name: string, given: WithdrawOptions): Pro
     (db) => actsOf(shell.env, db).withdraw(name, asked),
     (ask) => ask<Withdrawal>('POST', `/sponsors/${encodeURIComponent(name)}/withdrawals`, asked),
   )
-  const end = performance.now() + PATIENCE_MS
+  const end = systemClock.ticks() + PATIENCE_MS
   let now = first
-  while (now.state === 'ASKED' && performance.now() < end) {
-    await pause(LOOK_MS)
+  while (now.state === 'ASKED' && systemClock.ticks() < end) {
+    await systemClock.sleep(LOOK_MS)
     const listed = await withDatabaseOrServer(shell.env, listWithdrawals, (ask) =>
       ask<Withdrawal[]>('GET', '/withdrawals'),
     )

@@ -5,6 +5,7 @@ import { type Anvil, endStaleAnvil, launchAnvil } from './anvil.ts'
 import { ChainStartError } from './anvil-binary.ts'
 import { mineBlocks } from './miner.ts'
 import { saveState, settleState, stateFiles, statesToTry } from './state.ts'
+import { systemClock } from '../clock.ts'
 
 export type AnvilChain = {
   rpcUrl: string
@@ -69,12 +70,12 @@ function saver(dir: string, rpcUrl: string): (moved: boolean) => Promise<void> {
   let isSaved = false
   let nextAtMs = 0
   return async (moved) => {
-    const startedMs = Date.now()
+    const startedMs = systemClock.wall()
     if (moved) isSaved = false
     if (isSaved || startedMs < nextAtMs) return
     await saveState(dir, rpcUrl)
     isSaved = true
-    const endedMs = Date.now()
+    const endedMs = systemClock.wall()
     nextAtMs = endedMs + Math.max(SAVE_EVERY_MS, 50 * (endedMs - startedMs))
   }
 }
@@ -129,4 +130,4 @@ async function portsToTry(dir: string, wanted: number | undefined): Promise<numb
 
 const readNumber = async (path: string): Promise<number | null> =>
   Number(await readFile(path, 'utf8').catch(() => '')) || null
-const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
+const nowSeconds = (): number => Math.floor(systemClock.wall() / 1_000)

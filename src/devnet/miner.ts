@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { rpc } from './rpc.ts'
+import { systemClock } from '../clock.ts'
 
 type MinedHead = { number: number; hash: string; transactions: number }
 type Situation = { number: number; ageMs: number; pending: number; settledAt: number }
@@ -37,21 +37,21 @@ export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError
     const [seen, pool] = await Promise.all([readHead(rpcUrl), rpc<{ pending: string }>(rpcUrl, 'txpool_status')])
     // A head that is not ours was mined on demand, and what it holds must become final too.
     if (seen.transactions > 0 || seen.hash !== known?.hash) settledAt = Math.max(settledAt, seen.number + settleBlocks)
-    const ageMs = Date.now() - knownSinceMs
+    const ageMs = systemClock.wall() - knownSinceMs
     if (isDue({ number: seen.number, ageMs, pending: Number(pool.pending), settledAt })) await rpc(rpcUrl, 'evm_mine')
     const head = await readHead(rpcUrl)
     if (head.transactions > 0) settledAt = head.number + settleBlocks
     const moved = head.hash !== known?.hash
-    if (moved) knownSinceMs = Date.now()
+    if (moved) knownSinceMs = systemClock.wall()
     known = head
     await onTick(moved)
   }
   const loop = async () => {
     while (!over.signal.aborted) {
-      const started = Date.now()
+      const started = systemClock.wall()
       await tick().catch((error: unknown) => over.signal.aborted || onError(error))
-      const restMs = Math.max(0, blockSeconds * 1_000 - (Date.now() - started))
-      await wait(restMs, undefined, { signal: over.signal }).catch(() => {})
+      const restMs = Math.max(0, blockSeconds * 1_000 - (systemClock.wall() - started))
+      await systemClock.sleep(restMs, over.signal).catch(() => {})
     }
   }
   const done = loop()

@@ -7,6 +7,7 @@ import { sendPage, textsOf } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { avatar } from './avatar.ts'
 import { developmentName } from './username.ts'
+import { systemClock } from '../clock.ts'
 
 const PATH = '/devnet/idp'
 
@@ -287,7 +288,7 @@ function memory(): (kind: string) => Adapter {
     consume: async (id) => {
       const record = records.get(`${kind}:${id}`)
       if (record === undefined || record.consumed !== undefined) throw new errors.InvalidGrant('it was already used')
-      record.consumed = Math.floor(Date.now() / 1_000)
+      record.consumed = Math.floor(systemClock.wall() / 1_000)
     },
     destroy: async (id) => void records.delete(`${kind}:${id}`),
     revokeByGrantId: async (grantId) => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from '../log.ts'
+import { systemClock } from '../clock.ts'
 
 export type SignerProcess = { socket: string; stop(): Promise<void> }
 
@@ -54,7 +55,7 @@ export async function startSigner(settings: SignerSettings): Promise<SignerProce
         return
       } catch (error) {
         settings.log.error('signer_restart_failed', {}, error)
-        await new Promise((resolve) => setTimeout(resolve, waitMs))
+        await systemClock.sleep(waitMs)
       }
     }
   }
@@ -124,18 +125,18 @@ function launch(
   )
   child.stdin!.on('error', () => {})
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+    const timer = systemClock.after(READY_MS, () => {
       child.kill('SIGKILL')
       reject(new Error('the signer did not start in time'))
-    }, READY_MS)
+    })
     child.once('error', reject)
     child.once('exit', (code) => {
-      clearTimeout(timer)
+      timer.cancel()
       reject(new Error(`the signer exited at its start, with code ${code}`))
     })
     child.stdout!.on('data', (chunk: Buffer) => {
       if (!chunk.toString().includes('ready')) return
-      clearTimeout(timer)
+      timer.cancel()
       resolve(child)
     })
   })

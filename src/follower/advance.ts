@@ -126,7 +126,7 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
   for (let rest = blocks; rest.length > 0 && !follower.stopping.aborted;) {
     const group = takeGroup(rest)
     rest = rest.slice(group.length)
-    const from = performance.now()
+    const from = app.clock.ticks()
     // Others may tell of these blocks before we know that they are stored.
     chain.head.setFollowed(0)
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
@@ -160,7 +160,7 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
   }
   const ancestor = found ?? BEFORE_GENESIS
   app.telemetry.log.warn('chain_reorganized', { chainId: chain.chainId, from: held.number, to: ancestor.number })
-  const from = performance.now()
+  const from = app.clock.ticks()
   chain.head.setFollowed(0)
   follower.held = await retractBlocks(app, chain, listeners, { held, ancestor })
   follower.renewedAt = from

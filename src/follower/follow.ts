@@ -33,6 +33,7 @@ import { openCursors, takeLeaseAndHistory } from './history-cursor.ts'
 import { showLag } from './lag.ts'
 import { startTrail } from './trail.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
+import { type Timer } from '../clock.ts'
 
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
@@ -135,8 +136,8 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
 }
 
 /** For how long no other process can follow, milliseconds: a database that hangs must not keep us believing that. */
-function aloneMs({ held, renewedAt }: Follower): number {
-  return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - performance.now()
+function aloneMs({ app, held, renewedAt }: Follower): number {
+  return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - app.clock.ticks()
 }
 
 /** What a node without eth_getBlockReceipts costs a bill may tell too late: the log does, and `/readyz` and `network show`. */
@@ -182,7 +183,7 @@ async function step(follower: Follower): Promise<boolean> {
   }
   if (follower.held === null && follower.epoch !== null) {
     const { epoch, owner } = follower
-    const from = performance.now()
+    const from = app.clock.ticks()
     follower.held = await renewLease(app.db, chain.chainId, { epoch, owner })
     follower.renewedAt = from
     if (follower.held === null) follower.epoch = null
@@ -201,8 +202,8 @@ async function step(follower: Follower): Promise<boolean> {
   }
   // In this order: whose node does not answer does not keep the lease. And what is no number is no reason to wait.
   const latest = patience(follower) > 0 ? null : await look(follower)
-  if (performance.now() - follower.renewedAt >= RENEW_EVERY_MS) {
-    const from = performance.now()
+  if (app.clock.ticks() - follower.renewedAt >= RENEW_EVERY_MS) {
+    const from = app.clock.ticks()
     follower.held = await renewLease(app.db, chain.chainId, follower.held)
     if (follower.held === null) throw new Fenced()
     follower.renewedAt = from
@@ -214,7 +215,7 @@ async function step(follower: Follower): Promise<boolean> {
 
 async function look(follower: Follower): Promise<Block> {
   // Before: what is announced while the answer is in flight may not be in it, and is looked for once more.
-  follower.lookedAt = performance.now()
+  follower.lookedAt = follower.app.clock.ticks()
   const { wasHinted } = follower
   follower.wasHinted = false
   const latest = await askLatest(follower)
@@ -225,7 +226,7 @@ async function look(follower: Follower): Promise<Block> {
 
 async function lead(follower: Follower): Promise<void> {
   const { app, chain, owner } = follower
-  const from = performance.now()
+  const from = app.clock.ticks()
   follower.held = await takeLeaseAndHistory(app.db, chain.chainId, owner)
   if (follower.held === null) return
   follower.epoch = follower.held.epoch
@@ -251,14 +252,14 @@ async function watch(
   follower: Follower,
   cursor: { halted: string | null; block: Block | null; indexedTo: number | null },
 ): Promise<void> {
-  const { chain } = follower
-  const askedMs = performance.now() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
+  const { app, chain } = follower
+  const askedMs = app.clock.ticks() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
     // The node of the process that follows may be better than ours: its word is enough.
     const block = await observeLatest(follower, cursor.block).catch((error: unknown) =>
       follower.stopping.aborted ? Promise.reject(error) : null,
     )
-    follower.observed = { block, at: performance.now() }
+    follower.observed = { block, at: app.clock.ticks() }
   }
   const observed = follower.observed?.block ?? null
   if (cursor.block !== null) showLag(follower, { transactions: cursor.block.number })
@@ -285,7 +286,7 @@ async function observeLatest(follower: Follower, ours: Block | null): Promise<Bl
 function patience(follower: Follower): number {
   const { app, chain, held, lookedAt } = follower
   const every = app.config.FOLLOW_INTERVAL_MS
-  const sinceLookMs = performance.now() - lookedAt
+  const sinceLookMs = app.clock.ticks() - lookedAt
   const newest = chain.head.current()
   // A read may know of more than what is followed.
   const isBehind = held !== null && newest !== null && newest.number > held.number
@@ -330,17 +331,18 @@ function afterLook({
 /** Ends early when someone knows of something new, or with the program. */
 async function pause(ms: number, follower: Follower): Promise<void> {
   const { stopping } = follower
+  const { after } = follower.app.clock
   if (stopping.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const wake = () => resolve()
-  const timer = setTimeout(wake, ms)
+  const timer = after(ms, wake)
   stopping.addEventListener('abort', wake, { once: true })
-  let hint: NodeJS.Timeout | undefined
-  follower.wake = () => (hint ??= setTimeout(wake, MIN_PAUSE_MS))
+  let hint: Timer | undefined
+  follower.wake = () => (hint ??= after(MIN_PAUSE_MS, wake))
   await promise
   follower.wake = () => {}
-  clearTimeout(hint)
-  clearTimeout(timer)
+  hint?.cancel()
+  timer.cancel()
   stopping.removeEventListener('abort', wake)
 }
 

@@ -63,9 +63,9 @@ export function startTrail(follower: Follower, listener: Trailing): Trail {
       if (hasRoom(run)) return
       const { promise, resolve } = Promise.withResolvers<void>()
       run.queue.push(resolve)
-      const timer = setTimeout(resolve, MAX_WAIT_MS)
+      const timer = run.follower.app.clock.after(MAX_WAIT_MS, resolve)
       await promise
-      clearTimeout(timer)
+      timer.cancel()
     },
     done: runTrail(run),
   }
@@ -283,12 +283,12 @@ async function pause(ms: number, run: Run): Promise<void> {
   if (stopping.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const wake = () => resolve()
-  const timer = setTimeout(wake, ms)
+  const timer = run.follower.app.clock.after(ms, wake)
   stopping.addEventListener('abort', wake, { once: true })
   // What fails is not tried at the pace of blocks.
   if (run.failures === 0) run.wake = wake
   await promise
   run.wake = () => {}
-  clearTimeout(timer)
+  timer.cancel()
   stopping.removeEventListener('abort', wake)
 }

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
@@ -12,6 +11,7 @@ import { lockFinalized, readFinalized } from './backfill.ts'
 import { insertTransfers } from './columns.ts'
 import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
 import { findTransfers, rowsOf, type FoundTransfer, type TransferRow } from './rows.ts'
+import { type Clock } from '../clock.ts'
 
 /** blocks compared at once */
 const WINDOW = 16
@@ -39,7 +39,7 @@ type AuditJob = {
  * @throws Error when the range is not final here; RpcError | RpcUnavailable | InvalidResponse from the node
  */
 export async function audit(
-  app: Pick<App, 'db'>,
+  app: Pick<App, 'clock' | 'db'>,
   chain: Chain,
   { from, to, rpc, repairs, onDifference, onProgress }: AuditJob,
 ): Promise<{ blocks: number; transfers: number; differences: number }> {
@@ -50,7 +50,7 @@ export async function audit(
   let differences = 0
   for (let start = from; start <= to; start += WINDOW) {
     const end = Math.min(to, start + WINDOW - 1)
-    const found = await patiently(() => fetchFound(rpc, { start, end, source }))
+    const found = await patiently(app.clock, () => fetchFound(rpc, { start, end, source }))
     const work = (db: Db) => compare(db, chain, { found, start, end, repairs })
     // Without repairs nothing is written, so nothing is held either.
     const result = repairs ? await app.db.transaction().execute(work) : await work(app.db)
@@ -77,13 +77,13 @@ async function fetchFound(
   return blocks.flatMap(findTransfers)
 }
 
-async function patiently<T>(ask: () => Promise<T>): Promise<T> {
+async function patiently<T>({ sleep }: Clock, ask: () => Promise<T>): Promise<T> {
   for (let failures = 0; ; failures++) {
     try {
       return await ask()
     } catch (error) {
       if (failures === PATIENCE) throw error
-      await pause(50 * 2 ** failures)
+      await sleep(50 * 2 ** failures)
     }
   }
 }

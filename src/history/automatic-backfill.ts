@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
@@ -14,6 +13,7 @@ import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
 import { readFirstBlock, storeWishes } from './backfill-wishes.ts'
 import { pacedRpc } from './paced-rpc.ts'
+import { every, type Clock } from '../clock.ts'
 
 /** Between two looks for accounts, where nothing waits; a third of a lease, in which it is renewed. */
 const LOOK_MS = 60_000
@@ -31,7 +31,7 @@ const MAX_BEHIND = 32
 const MAX_POOL_WAIT_MS = 20
 const MAX_TOLD = 200
 
-type Backfilling = Pick<App, 'db' | 'telemetry' | 'config' | 'poolWaitMs'>
+type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'config' | 'poolWaitMs'>
 
 /**
  * Gives accounts their past on a network by itself, a group at a time, in one process at a time: those that were there before the network, that
@@ -45,13 +45,13 @@ export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = L
   const run = async () => {
     let waitMs = firstLookMs
     for (let failures = 0; ;) {
-      await pause(waitMs, undefined, { signal }).catch(() => {})
+      await app.clock.sleep(waitMs, signal).catch(() => {})
       if (signal.aborted) return
-      const since = performance.now()
+      const since = app.clock.ticks()
       try {
         await storeWishes(app.db, chain)
         const became = await fillNext(app, chain, { owner, stopping: signal })
-        waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (performance.now() - since) / MAX_LOOKING)
+        waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
         failures = 0
       } catch (error) {
         // A database that was away is no reason to leave a node alone.
@@ -89,12 +89,12 @@ export async function fillNext(
     return 'elsewhere'
   }
   const lost = new AbortController()
-  const renewing = setInterval(() => {
+  const renewing = every(app.clock, RENEW_MS, () =>
     renewWork(db, chainId, held).then(
-      (isOurs) => isOurs || lost.abort(),
+      (isOurs) => void (isOurs || lost.abort()),
       (error: unknown) => telemetry.log.debug('backfill_lease_not_renewed', { chainId }, error),
-    )
-  }, RENEW_MS)
+    ),
+  )
   try {
     // One that was begun with another first block waits for what an operator may have abandoned, such as blocks that no node has.
     const begun = held.work?.fromBlock === fromBlock ? held.work : null
@@ -107,7 +107,7 @@ export async function fillNext(
     await blockWork(db, chainId, held, reasonOf(error)).catch(() => {})
     throw error
   } finally {
-    clearInterval(renewing)
+    await renewing.stop()
     await releaseWork(db, chainId, held).catch(() => {})
   }
 }
@@ -147,8 +147,8 @@ async function fill(
     return 'filled'
   }
   const callsPerSecond = config.BACKFILL_CALLS_PER_SECOND
-  const pace = openPace()
-  const paced = { ...chain, rpc: pacedRpc(chain.rpc, { callsPerSecond, stopping }) }
+  const pace = openPace(app.clock)
+  const paced = { ...chain, rpc: pacedRpc(chain.rpc, { clock: app.clock, callsPerSecond, stopping }) }
   const nextBlock = await fillGroup(app, paced, {
     ...{ group, fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
     report: (progress) => {
@@ -163,7 +163,7 @@ async function fill(
         if (reason !== told) await blockWork(db, chainId, held, reason)
         told = reason
         if (reason === null) return
-        await pause(BUSY_MS, undefined, { signal: stopping })
+        await app.clock.sleep(BUSY_MS, stopping)
       }
     },
     within: (tx, nextBlock) => advanceWork(tx, chainId, held, { nextBlock, blocksPerSecond: pace.at(nextBlock) }),
@@ -178,12 +178,12 @@ async function fill(
 }
 
 /** Blocks a second since the first range of a group began here, with everything that it waited for. */
-function openPace() {
+function openPace({ ticks }: Clock) {
   let from: { block: number; at: number } | null = null
   return {
-    begin: (block: number) => void (from ??= { block, at: performance.now() }),
+    begin: (block: number) => void (from ??= { block, at: ticks() }),
     at: (block: number): number | null => {
-      const seconds = from === null ? 0 : (performance.now() - from.at) / 1_000
+      const seconds = from === null ? 0 : (ticks() - from.at) / 1_000
       return from === null || seconds === 0 ? null : (block - from.block) / seconds
     },
   }

@@ -9,6 +9,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { backfill, type BackfillProgress } from './backfill.ts'
+import { systemClock } from '../clock.ts'
 
 const [STRANGER, TOKEN] = [addressOf(0x57), addressOf(0x70)]
 const idOf = (number: number) => `00000000-0000-8000-8000-${String(number).padStart(12, '0')}`
@@ -28,11 +29,11 @@ function chainOfCoins(blocks: number): ScriptedChain {
 suite('a backfill', () => {
   let database: TestDatabase
   let db: Db
-  let app: Pick<App, 'db' | 'telemetry'>
+  let app: Pick<App, 'clock' | 'db' | 'telemetry'>
   before(async () => {
     database = await testDatabase()
     db = database.db
-    app = { db: database.db, telemetry: openTelemetry('test', 'silent') }
+    app = { clock: systemClock, db: database.db, telemetry: openTelemetry('test', 'silent') }
   })
   beforeEach(async () => {
     for (const table of ['accounts', 'cursors', 'history_cursors', 'transfers', 'tokens', 'backfills'] as const)

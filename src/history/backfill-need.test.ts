@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { suite, test, type TestContext } from 'node:test'
+import { suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { ALICE, backfillStage, BOB, CAROL, CHAIN, idOf } from '../../test/backfill-stage.ts'
@@ -7,6 +7,7 @@ import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
 import { nextByNeed, selectByNeed } from './backfill-need.ts'
 import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { noteCoverage } from './coverage.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 const ERIN = addressOf(0xe1)
 
@@ -55,13 +56,6 @@ suite('whose past is looked up next', () => {
     wishForPast(chain, idOf(address))
     await storeWishes(app.db, chain)
   }
-  /** A clock that passes only when it is told to. */
-  const clockOf = (t: TestContext) => {
-    let now = 0
-    t.mock.method(performance, 'now', () => now)
-    return { passes: (ms: number) => void (now += ms) }
-  }
-
   test('those that more applications of the network act for come first, and nobody’s by age last', async (t) => {
     t.after(forget)
     await add(...people)
@@ -164,39 +158,41 @@ suite('whose past is looked up next', () => {
     assert.deepEqual(await next(), { accountIds: [CAROL, ERIN].map(idOf), counted: { waiting: 2, covered: 2 } })
   })
 
-  test('an order is gone by for ten minutes and not longer, and not where another first block is looked up', async (t) => {
-    const clock = clockOf(t)
+  test('an order is gone by for ten minutes and not longer, and not where another first block is looked up', async () => {
     const { chain } = await followedChain()
+    const clock = stoppedClock()
+    chain.clock = clock
     await add(...people)
     const next = (fromBlock: number) => nextByNeed(app.db, chain, { fromBlock, atMost: 1 })
     const all = { waiting: 4, covered: 0 }
     assert.deepEqual((await next(0)).counted, all)
-    clock.passes(600_000)
+    await clock.advance(600_000)
     assert.deepEqual(await next(0), { accountIds: [idOf(BOB)], counted: null })
-    clock.passes(1)
+    await clock.advance(1)
     assert.deepEqual(await next(0), { accountIds: [idOf(ALICE)], counted: all })
     assert.deepEqual(await next(3), { accountIds: [idOf(ALICE)], counted: all })
     assert.deepEqual(await next(3), { accountIds: [idOf(BOB)], counted: null })
   })
 
-  test('a look that took long is not repeated before a hundred times as long', async (t) => {
-    const clock = clockOf(t)
+  test('a look that took long is not repeated before a hundred times as long', async () => {
     const { chain } = await followedChain()
+    const clock = stoppedClock()
+    chain.clock = clock
     await add(...people)
     let isSlow = true
     const slow = app.db.withPlugin({
       transformQuery: ({ node }) => node,
       transformResult: async ({ result }) => {
-        if (isSlow && 'asked' in (result.rows[0] ?? {})) clock.passes(20_000)
+        if (isSlow && 'asked' in (result.rows[0] ?? {})) await clock.advance(20_000)
         return result
       },
     })
     const next = () => nextByNeed(slow, chain, { fromBlock: 0, atMost: 1 })
     assert.notEqual((await next()).counted, null)
     isSlow = false
-    clock.passes(2_000_000)
+    await clock.advance(2_000_000)
     assert.equal((await next()).counted, null)
-    clock.passes(1)
+    await clock.advance(1)
     assert.notEqual((await next()).counted, null)
   })
 

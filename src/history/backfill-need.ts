@@ -4,6 +4,7 @@ import { SPONSOR_PROVIDER } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
 import { isUncovered, keepUncovered } from './coverage.ts'
+import { type Clock } from '../clock.ts'
 
 /** Days for which someone counts as seen lately. */
 const LATELY_DAYS = 30
@@ -162,8 +163,11 @@ export async function nextByNeed(
   let counted: BackfillCount | null = null
   for (;;) {
     const { plan } = kept
-    if (counted === null && (plan === null || isOver(plan, { fromBlock, hasSome: group.size > 0 }))) {
-      const { count, ...made } = await look(db, { chainId, fromBlock, planned })
+    if (
+      counted === null &&
+      (plan === null || isOver(plan, { now: chain.clock.ticks(), fromBlock, hasSome: group.size > 0 }))
+    ) {
+      const { count, ...made } = await look(db, chain.clock, { chainId, fromBlock, planned })
       kept.plan = made
       counted = count
       continue
@@ -176,9 +180,12 @@ export async function nextByNeed(
 }
 
 /** A group of few costs a node as much as a full one: where more wait than were put into order, or nobody is in it yet, it looks again. */
-const isOver = (plan: BackfillPlan, { fromBlock, hasSome }: { fromBlock: number; hasSome: boolean }): boolean =>
+const isOver = (
+  plan: BackfillPlan,
+  { now, fromBlock, hasSome }: { now: number; fromBlock: number; hasSome: boolean },
+): boolean =>
   plan.fromBlock !== fromBlock ||
-  performance.now() > plan.until ||
+  now > plan.until ||
   (plan.taken === plan.accountIds.length && (plan.isCut || !hasSome))
 
 /** Index: backfill_wishes_latest. */
@@ -198,16 +205,17 @@ async function readAsked(
 
 async function look(
   db: Db,
+  { ticks }: Clock,
   { chainId, fromBlock, planned }: { chainId: number; fromBlock: number; planned: number },
 ): Promise<BackfillPlan & { count: BackfillCount }> {
-  const since = performance.now()
+  const since = ticks()
   const { accountIds, waiting } = await selectByNeed(db, { chainId, fromBlock, atMost: planned })
   const { all } = await db
     .selectFrom('accounts')
     .select(({ fn }) => fn.countAll<string | number>().as('all'))
     .where('user_id', 'not like', `${SPONSOR_PROVIDER}-%`)
     .executeTakeFirstOrThrow()
-  const now = performance.now()
+  const now = ticks()
   const until = now + Math.max(PLAN_MS, (now - since) / MAX_LOOKING)
   // Accounts that came between the two counts are covered, or counted at the next look.
   const made = { fromBlock, accountIds, taken: 0, isCut: accountIds.length < waiting, until }

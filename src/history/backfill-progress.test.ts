@@ -9,6 +9,7 @@ import { addressOf } from '../../test/scripted-chain.ts'
 import { fillNext } from './automatic-backfill.ts'
 import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { noteCoverage } from './coverage.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 suite('what operators are told of the past that is filled', () => {
   const { app, add, followedChain, bindStored, fill } = backfillStage()
@@ -129,16 +130,11 @@ suite('what operators are told of the past that is filled', () => {
     script.faults.mostBlocks = 5
     const stopping = new AbortController()
     let now = 0
-    const real = performance.now
-    performance.now = () => (now += 1e15)
-    try {
-      script.onAsk = (method, params) => {
-        if (method === 'eth_getLogs' && Number((params[0] as { fromBlock: string }).fromBlock) > 0) stopping.abort()
-      }
-      assert.equal(await fill(script, { stopping: stopping.signal }), 'stopped')
-    } finally {
-      performance.now = real
+    const context = { ...app, clock: { ...stoppedClock(), ticks: () => (now += 1e15) } }
+    script.onAsk = (method, params) => {
+      if (method === 'eth_getLogs' && Number((params[0] as { fromBlock: string }).fromBlock) > 0) stopping.abort()
     }
+    assert.equal(await fill(script, { context, stopping: stopping.signal }), 'stopped')
     const { blocksPerSecond, doneAt, waitsFor } = (await told())!
     assert.ok(blocksPerSecond !== null && blocksPerSecond < 1e-9)
     assert.deepEqual([doneAt, waitsFor], [null, null])

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { syncBuiltinESMExports } from 'node:module'
-import { afterEach, beforeEach, suite, test, type TestContext } from 'node:test'
+import { afterEach, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -10,6 +9,7 @@ import { until } from '../../test/until.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { takeWork } from './backfill-work.ts'
+import { runningClock, stoppedClock, type TestClock } from '../../test/kit/clock.ts'
 
 suite('the worker of a backfill', () => {
   const { app, add, followedChain, fill, blocksOf, work, leaseEnds } = backfillStage()
@@ -18,8 +18,8 @@ suite('the worker of a backfill', () => {
   // What a failed test left running ends with it.
   afterEach(() => stopping.abort())
 
-  test('keeps its lease for as long as it works, from a third of it on', async (t) => {
-    t.mock.timers.enable({ apis: ['setInterval'] })
+  test('keeps its lease for as long as it works, from a third of it on', async () => {
+    const clock = runningClock()
     const script = await followedChain()
     await add(ALICE)
     const isHeld = async () => (await work())!.lease_until! > new Date(Date.now() + 20_000)
@@ -28,25 +28,27 @@ suite('the worker of a backfill', () => {
       if (method !== 'eth_getLogs' || renewals > 0) return
       for (renewals = 1; renewals <= 3; renewals++) {
         await leaseEnds()
-        t.mock.timers.tick(10_000)
+        await clock.advance(10_000)
         await until('it is renewed', isHeld, 2_000)
       }
     }
-    assert.deepEqual([await fill(script), renewals], ['filled', 4])
+    assert.deepEqual([await fill(script, { context: { ...app, clock } }), renewals], ['filled', 4])
   })
 
-  test('stops by itself when another process has taken over while it waited', async (t) => {
-    t.mock.timers.enable({ apis: ['setInterval'] })
+  test('stops by itself when another process has taken over while it waited', async () => {
+    const clock = runningClock()
     const script = await followedChain()
     await add(ALICE)
     const { head } = script.chain
     const busy = { ...script.chain, head: { ...head, node: { ...head.node, newest: () => 1_000 } } }
     let became: unknown = null
-    const running = fillNext(app, busy, { owner: 'one', stopping: stopping.signal }).then((end) => (became = end))
+    const running = fillNext({ ...app, clock }, busy, { owner: 'one', stopping: stopping.signal }).then(
+      (end) => (became = end),
+    )
     await until('it waits', async () => (await work())?.blocked_by)
     await leaseEnds()
     assert.notEqual(await takeWork(app.db, CHAIN, 'two'), null)
-    t.mock.timers.tick(10_000)
+    await clock.advance(10_000)
     await until('it stops', () => became, 5_000)
     await running
     assert.deepEqual([became, await blocksOf(ALICE), (await work())!.lease_owner], ['stopped', [], 'two'])
@@ -83,56 +85,43 @@ suite('the worker of a backfill', () => {
 })
 
 /** A worker whose looks end as they are told to, and a clock that stands still. */
-function looking(t: TestContext, look: (number: number, clock: { passes: (ms: number) => void }) => void) {
-  t.mock.timers.enable({ apis: ['setTimeout'] })
-  syncBuiltinESMExports()
-  t.after(() => {
-    t.mock.timers.reset()
-    syncBuiltinESMExports()
-  })
-  let now = 0
-  t.mock.method(performance, 'now', () => now)
+function looking(look: (number: number, clock: TestClock) => Promise<void> | void) {
+  const clock = stoppedClock()
   let looks = 0
   const waits: unknown[] = []
   // No row is there: another process holds the lease.
   const db: object = new Proxy(() => db, {
     get: (_, name) => {
-      if (name === 'execute') return async () => look(++looks, { passes: (ms) => void (now += ms) })
+      if (name === 'execute') return async () => look(++looks, clock)
       return name === 'executeTakeFirst' ? async () => undefined : () => db
     },
   })
   const warn = (event: string, { waitMs }: { waitMs: number }) =>
     void waits.push(event === 'backfill_blocked' && waitMs)
   const telemetry = { log: { warn }, backfillLeft: { set: () => {} } }
-  const worker = startBackfilling({ db, config: { BACKFILL: 'on' }, telemetry } as never, scriptedChain().chain, 0)
-  const settled = () => new Promise((resolve) => setImmediate(resolve))
-  return {
-    waits,
-    looks: () => looks,
-    worker,
-    later: async (ms: number) => {
-      await settled()
-      t.mock.timers.tick(ms)
-      await settled()
-    },
-  }
+  const worker = startBackfilling(
+    { clock, db, config: { BACKFILL: 'on' }, telemetry } as never,
+    scriptedChain().chain,
+    0,
+  )
+  return { waits, looks: () => looks, worker, later: clock.advance }
 }
 
-test('a node that fails is left alone for longer each time, up to an hour, and a database that was away for a minute', async (t) => {
+test('a node that fails is left alone for longer each time, up to an hour, and a database that was away for a minute', async () => {
   const database = new AppError('database_unavailable', 'The database is away.')
-  const { waits, worker, later } = looking(t, (number) => {
+  const { waits, worker, later } = looking((number) => {
     if (number === 10) return
     throw number === 9 ? database : new Error('away')
   })
   await later(0)
-  for (let number = 2; number <= 11; number++) await later(3_600_000)
+  for (let number = 2; number <= 11; number++) await later(waits.at(-1) as number)
   const minutes = (waits as number[]).map((ms) => ms / 60_000)
   assert.deepEqual(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 1, 1])
   await worker.stop()
 })
 
-test('a look that took long is not repeated before a hundred times as long', async (t) => {
-  const { looks, worker, later } = looking(t, (_, clock) => clock.passes(2_000))
+test('a look that took long is not repeated before a hundred times as long', async () => {
+  const { looks, worker, later } = looking((_, clock) => clock.advance(2_000))
   await later(0)
   await later(199_999)
   assert.equal(looks(), 1)

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -22,7 +21,7 @@ export const GROUP = 1_000
 const FIRST_RANGE = 1_000
 const MAX_RANGE = 10_000
 
-type BackfillContext = Pick<App, 'db' | 'telemetry'>
+type BackfillContext = Pick<App, 'clock' | 'db' | 'telemetry'>
 export type AccountGroup = { accountIds: string[]; addresses: Hex[]; members: Buffer }
 
 /** Progress of a backfill: blocks below `nextBlock` are done for this group of accounts. */
@@ -137,7 +136,7 @@ export async function fillGroup(app: BackfillContext, chain: Chain, order: FillO
     const last = Math.min(target, await readFinalized(app.db, chain))
     if (next > last) {
       if (waitMs === 0) break
-      await pause(waitMs, undefined, { signal: stopping }).catch(() => {})
+      await app.clock.sleep(waitMs, stopping).catch(() => {})
       continue
     }
     const to = Math.min(last, next + range - 1)
@@ -157,7 +156,7 @@ export async function fillGroup(app: BackfillContext, chain: Chain, order: FillO
       }
       if (++failures > order.patience) throw error
       app.telemetry.log.warn('backfill_retrying', { chainId: chain.chainId, block: next, failures }, error)
-      await pause(50 * 2 ** failures, undefined, { signal: stopping }).catch(() => {})
+      await app.clock.sleep(50 * 2 ** failures, stopping).catch(() => {})
     }
   }
   return next

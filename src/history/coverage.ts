@@ -8,7 +8,7 @@ import type { Db } from '../store/db.ts'
 const MARK_EVERY_SECONDS = 300
 export const STORED_WITHIN_SECONDS = 300
 
-/** when this process noted a mark last, by the clock of `performance` */
+/** when this process noted a mark last, in ticks */
 const marked = slot('when the history of a network was noted last', (_chain: Chain) => ({
   at: Number.NEGATIVE_INFINITY,
 }))
@@ -19,14 +19,14 @@ const marked = slot('when the history of a network was noted last', (_chain: Cha
  */
 export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {
   const last = marked.of(chain)
-  if (performance.now() - last.at < MARK_EVERY_SECONDS * 1_000) return
+  if (chain.clock.ticks() - last.at < MARK_EVERY_SECONDS * 1_000) return
   // The transaction's time: accounts are looked for later than that.
   await db
     .insertInto('history_marks')
     .values({ chain_id: chain.chainId, at: sql<Date>`now()`, block_number: nextBlock - 1 })
     .onConflict((on) => on.doNothing())
     .execute()
-  last.at = performance.now()
+  last.at = chain.clock.ticks()
 }
 
 /** What is above a block that was reorganised is looked at anew, later than anything that was noted. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { syncBuiltinESMExports } from 'node:module'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { openExpensiveCalls } from '../chain/rpc/expensive-calls.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import { pacedRpc } from './paced-rpc.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 /** A node that notes how many requests it has at once, and answers the third with a failure. */
 function node() {
@@ -21,42 +21,17 @@ function node() {
 }
 const CALL = { method: 'eth_chainId', params: [] }
 
-/** A clock that stands still until it is put forward, for whoever pauses and whoever measures. */
-function clock(t: TestContext) {
-  t.mock.timers.enable({ apis: ['setTimeout'] })
-  syncBuiltinESMExports()
-  t.after(() => {
-    t.mock.timers.reset()
-    syncBuiltinESMExports()
-  })
-  let now = 0
-  t.mock.method(performance, 'now', () => now)
-  const settled = async () => {
-    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
-  }
-  return {
-    /** the node takes so long */
-    takes: (ms: number) => void (now += ms),
-    passes: async (ms: number) => {
-      await settled()
-      now += ms
-      t.mock.timers.tick(ms)
-      await settled()
-    },
-  }
-}
-
-test('asks one request at a time, no more calls a second than it may, and a failure is no end', async (t) => {
-  const { passes } = clock(t)
+test('asks one request at a time, no more calls a second than it may, and a failure is no end', async () => {
+  const clock = stoppedClock()
   const { rpc, seen } = node()
-  const paced = pacedRpc(rpc, { callsPerSecond: 200, stopping: new AbortController().signal })
+  const paced = pacedRpc(rpc, { clock, callsPerSecond: 200, stopping: new AbortController().signal })
   const all = Promise.allSettled([
     paced.batch([CALL, CALL, CALL, CALL]),
     paced.call('eth_chainId', []),
     paced.call('eth_chainId', []),
     paced.call('eth_chainId', []),
   ])
-  await passes(0)
+  await clock.advance(0)
   // Four calls of 200 a second are 20 ms; one is 5.
   for (const [ms, requests] of [
     [19, 1],
@@ -66,7 +41,7 @@ test('asks one request at a time, no more calls a second than it may, and a fail
     [4, 3],
     [1, 4],
   ] as const) {
-    await passes(ms)
+    await clock.advance(ms)
     assert.deepEqual(seen, { atOnce: 0, most: 1, requests })
   }
   assert.deepEqual(
@@ -75,18 +50,25 @@ test('asks one request at a time, no more calls a second than it may, and a fail
   )
 })
 
-test('rests as long as the node took to answer', async (t) => {
-  const { passes, takes } = clock(t)
+test('rests as long as the node took to answer', async () => {
+  const clock = stoppedClock()
   const { rpc, seen } = node()
-  const slow = { ...rpc, batch: async (calls: (typeof CALL)[]) => (takes(700), rpc.batch(calls)) }
-  const paced = pacedRpc(slow, { callsPerSecond: 200, stopping: new AbortController().signal })
+  const slow = {
+    ...rpc,
+    batch: async (calls: (typeof CALL)[]) => {
+      const answer = rpc.batch(calls)
+      await clock.advance(700)
+      return answer
+    },
+  }
+  const paced = pacedRpc(slow, { clock, callsPerSecond: 200, stopping: new AbortController().signal })
   const both = [paced.batch([CALL]), paced.batch([CALL])]
-  await passes(0)
+  await both[0]
   for (const [ms, requests] of [
     [699, 1],
     [1, 2],
   ] as const) {
-    await passes(ms)
+    await clock.advance(ms)
     assert.equal(seen.requests, requests)
   }
   await Promise.all(both)
@@ -95,7 +77,7 @@ test('rests as long as the node took to answer', async (t) => {
 test('asks nothing any more once it is stopped, also while it waits for its turn', async () => {
   const { rpc, seen } = node()
   const stopping = new AbortController()
-  const paced = pacedRpc(rpc, { callsPerSecond: 0.001, stopping: stopping.signal })
+  const paced = pacedRpc(rpc, { clock: stoppedClock(), callsPerSecond: 0.001, stopping: stopping.signal })
   await paced.call('eth_chainId', [])
   const waiting = [paced.call('eth_chainId', []), paced.batch([CALL])]
   stopping.abort()

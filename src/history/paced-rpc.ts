@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Rpc } from '../chain/rpc/rpc.ts'
+import { type Clock } from '../clock.ts'
 
 /**
  * The same nodes, for work that can wait: no more than `callsPerSecond`, one request at a time, and a rest as long as the node took to answer,
@@ -8,20 +8,20 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
  */
 export function pacedRpc(
   rpc: Rpc,
-  { callsPerSecond, stopping }: { callsPerSecond: number; stopping: AbortSignal },
+  { clock, callsPerSecond, stopping }: { clock: Clock; callsPerSecond: number; stopping: AbortSignal },
 ): Rpc {
   let last: Promise<unknown> = Promise.resolve()
   let freeAt = 0
   const inTurn = <T>(calls: number, ask: () => Promise<T>): Promise<T> => {
     const turn = last.then(async () => {
-      const waitMs = freeAt - performance.now()
-      if (waitMs > 0) await pause(waitMs, undefined, { signal: stopping })
+      const waitMs = freeAt - clock.ticks()
+      if (waitMs > 0) await clock.sleep(waitMs, stopping)
       stopping.throwIfAborted()
-      const since = performance.now()
+      const since = clock.ticks()
       try {
         return await ask()
       } finally {
-        const now = performance.now()
+        const now = clock.ticks()
         freeAt = Math.max(since + (calls * 1_000) / callsPerSecond, now + (now - since))
       }
     })

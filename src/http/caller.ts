@@ -62,7 +62,7 @@ export function authenticated(
 
   server.decorateRequest('caller', null as never)
   server.decorateRequest('reader', null as never)
-  const quotas = openQuotas({ db: app.db, now: () => performance.now(), onUsed: reportTo(app.telemetry) })
+  const quotas = openQuotas({ db: app.db, now: () => app.clock.ticks(), onUsed: reportTo(app.telemetry) })
   // One that cannot be given back stays used.
   server.addHook('onClose', () => quotas.close().catch(() => {}))
   const count = async (counts: Quota['counts'], clientId: string, many = 1): Promise<QuotaCharge | null> => {

@@ -11,6 +11,7 @@ import { problemOf } from './problems.ts'
 import { openRefusedConnections } from './refused-connections.ts'
 import { requestIdOf } from './request-id.ts'
 import { openTurns } from './turns.ts'
+import { type Clock } from '../clock.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -78,10 +79,10 @@ const TELL_MS = 10_000
  * @returns  to be called behind CORS: pages of other origins see no refusal without its headers
  */
 export function openGate(server: FastifyInstance, app: App): { refuseBehindCors: () => void } {
-  const admission = openAdmission({ most: app.config.MAX_IN_FLIGHT, now: () => performance.now() })
+  const admission = openAdmission({ most: app.config.MAX_IN_FLIGHT, now: () => app.clock.ticks() })
   const receiving = new Set<FastifyRequest>()
   const refusals = openRefusals(app, admission)
-  const knownKeys = openKnownKeys(() => performance.now())
+  const knownKeys = openKnownKeys(() => app.clock.ticks())
   let aside = 0
 
   server.decorateRequest('place', null)
@@ -91,7 +92,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     if (this.place !== null) {
       aside++
       this.place.isAside = true
-      this.place.ticket.leave(performance.now() - this.place.since)
+      this.place.ticket.leave(app.clock.ticks() - this.place.since)
     }
     return true
   })
@@ -126,7 +127,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
       const place = {
-        ...{ ticket, more: null, kind, isRepeat, whose, since: performance.now(), receivingSince: 0 },
+        ...{ ticket, more: null, kind, isRepeat, whose, since: app.clock.ticks(), receivingSince: 0 },
         ...{ isParked: false, hasBegun: false, isAside: false },
       }
       request.place = place
@@ -141,7 +142,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
   // Not before: what the door waits for until then is our own database.
   server.addHook('preParsing', (request, _reply, _payload, done) => {
     if (request.place !== null && hasBody(request)) {
-      request.place.receivingSince = performance.now()
+      request.place.receivingSince = app.clock.ticks()
       receiving.add(request)
     }
     done()
@@ -155,7 +156,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     if (place?.isParked !== true) return done()
     const ticket = admission.enter(place.kind, place.whose)
     if (ticket === null) return void refusals.send(request, reply)
-    Object.assign(place, { ticket, isParked: false, since: performance.now() })
+    Object.assign(place, { ticket, isParked: false, since: app.clock.ticks() })
     done()
   })
   // Also of a request whose client has left: what it began continues, and keeps its place until then.
@@ -172,14 +173,14 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     if (place.isAside) aside--
     place.more?.leave()
     // What is refused is quick, and says nothing of how busy we are.
-    place.ticket.leave(statusCode < 300 ? performance.now() - place.since : undefined)
+    place.ticket.leave(statusCode < 300 ? app.clock.ticks() - place.since : undefined)
   }
 
   const loop = openLoopDelay({
     everyMs: LOOK_MS,
     onLook: (loopDelayMs) => {
       admission.adapt({ loopDelayMs, poolWaitMs: app.poolWaitMs?.() ?? 0 })
-      parkSlow(receiving)
+      parkSlow(receiving, app.clock.ticks() - SLOW_BODY_MS)
       refusals.tell()
       report(app, admission, loopDelayMs)
     },
@@ -235,7 +236,7 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
     return !admission.hasRoom(kind, whose) && !(kind === 'write' && knownKeys.has(askingOf(request, whose)))
   }
   const http = server.server
-  const connections = openRefusedConnections((head) =>
+  const connections = openRefusedConnections(app.clock, (head) =>
     // While we close, connections are to end.
     http.listening && isRefused(head) ? refusals.textFor(head) : null,
   )
@@ -310,8 +311,7 @@ const isRead = (request: FastifyRequest): boolean =>
   !/^(GET|HEAD)$/.test(request.method) && (hasBody(request) || request.headers['content-type'] !== undefined)
 
 /** A body that comes byte by byte holds nobody's place: when it is there, its request asks again. */
-function parkSlow(receiving: Set<FastifyRequest>): void {
-  const before = performance.now() - SLOW_BODY_MS
+function parkSlow(receiving: Set<FastifyRequest>, before: number): void {
   for (const request of receiving) {
     // In the order in which they came.
     if (request.place!.receivingSince > before) return
@@ -357,7 +357,7 @@ function openRefusals(app: App, admission: Admission) {
       const { fields, body } = refuse(headers)
       let head = 'HTTP/1.1 503 Service Unavailable\r\n'
       for (let at = 0; at < fields.length; at += 2) head += `${fields[at]}: ${fields[at + 1]}\r\n`
-      return `${head}Date: ${date()}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_MS / 1_000}\r\n\r\n${body}`
+      return `${head}Date: ${date(app.clock)}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_MS / 1_000}\r\n\r\n${body}`
     },
     send(request: FastifyRequest, reply: FastifyReply): FastifyReply {
       request.refusal = 'overloaded'
@@ -369,7 +369,7 @@ function openRefusals(app: App, admission: Admission) {
         .send(`${before}${request.id}${after}`)
     },
     tell(): void {
-      const now = performance.now()
+      const now = app.clock.ticks()
       if (count === 0 || now - toldAt < TELL_MS) return
       const { all, reads, writes } = admission.state()
       app.telemetry.log.warn('overloaded', {
@@ -384,8 +384,8 @@ function openRefusals(app: App, admission: Admission) {
 
 let told = { second: 0, text: '' }
 /** Now, as in a header; written once a second. */
-function date(): string {
-  const second = Math.floor(Date.now() / 1_000)
+function date({ wall }: Clock): string {
+  const second = Math.floor(wall() / 1_000)
   if (second !== told.second) told = { second, text: new Date(second * 1_000).toUTCString() }
   return told.text
 }

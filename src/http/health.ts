@@ -5,6 +5,7 @@ import { WrongChain } from '../chain/rpc/failures.ts'
 import type { Listen } from '../config.ts'
 import type { PolicyHealth } from '../signer/wire.ts'
 import { boundConnections, listenAt } from './listener.ts'
+import { type Clock } from '../clock.ts'
 
 /** Milliseconds without news of a network after which it does not count as healthy. */
 const HEAD_STALE_MS = 15_000
@@ -91,8 +92,8 @@ function looker(app: App, lowSponsors: LowSponsors): () => Promise<Health> {
   let last: Promise<Health>
   const stalls: Stalls = new Map()
   return () => {
-    if (performance.now() - at > LOOK_MS) {
-      at = performance.now()
+    if (app.clock.ticks() - at > LOOK_MS) {
+      at = app.clock.ticks()
       last = lookAt(app, stalls, lowSponsors)
     }
     return last
@@ -108,7 +109,7 @@ async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promi
   const [own, others] = await Promise.all([
     Promise.all([checkDatabase(app), checkSigner(app, signer)]),
     Promise.all([
-      ...(app.auth === null ? [] : [checkAuth(app.auth)]),
+      ...(app.auth === null ? [] : [checkAuth(app.clock, app.auth)]),
       ...[...app.chains.keys()].map((chainId) =>
         checkChain(app, chainId, { stalls, signer, low: lowSponsors(chainId) }),
       ),
@@ -117,22 +118,22 @@ async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promi
   return { own, others }
 }
 
-async function checkDatabase({ db }: App): Promise<Check> {
-  return settle('database', async () => {
+async function checkDatabase({ clock, db }: App): Promise<Check> {
+  return settle(clock, 'database', async () => {
     await sql`select 1`.execute(db)
   })
 }
 
 /** The program that signs people in, where that is another one: tokens that are out are good without it. */
-const checkAuth = (auth: NonNullable<App['auth']>): Promise<Check> =>
-  settle('authorization server', async () => {
+const checkAuth = (clock: Clock, auth: NonNullable<App['auth']>): Promise<Check> =>
+  settle(clock, 'authorization server', async () => {
     if (!(await auth.isThere())) throw new NotReady('no answer at AUTH_SOCKET')
   })
 
 type SignerHealth = ReturnType<App['signer']['health']>
 
-async function checkSigner({ tokenKeys, config, telemetry }: App, signer: SignerHealth): Promise<Check> {
-  return settle('signer', async () => {
+async function checkSigner({ clock, tokenKeys, config, telemetry }: App, signer: SignerHealth): Promise<Check> {
+  return settle(clock, 'signer', async () => {
     const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey, policy } = await signer
     const shown = { policy: showPolicy(policy, telemetry) }
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
@@ -171,12 +172,12 @@ type Stalls = Map<string, { at: number; since: number }>
  * what this process has heard anyway: a question of how we are asks no node.
  */
 async function checkChain(
-  { chains, db }: App,
+  { chains, clock, db }: App,
   chainId: number,
   { stalls, signer, low }: { stalls: Stalls; signer: SignerHealth; low: readonly string[] },
 ): Promise<Check> {
   const chain = chains.get(chainId)!
-  return settle(`chain ${chain.name}`, async () => {
+  return settle(clock, `chain ${chain.name}`, async () => {
     const cursor = await db
       .selectFrom('cursors')
       .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
@@ -200,12 +201,12 @@ async function checkChain(
     if (head.current() === null || newest === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
     const { block_number: followed, read_from: readFrom } = cursor
-    if (isStalled(stalls, `${chainId} transactions`, { at: followed, newest }))
+    if (isStalled(clock, stalls, `${chainId} transactions`, { at: followed, newest }))
       throw new NotReady(`the follower is stuck at block ${followed}, ${newest - followed} behind the node`)
     const indexed = cursor.indexed ?? -1
     // A process that leads then has no history to move, and is told as that.
     const toIndex = cursor.by_older ? indexed : followed
-    if (isStalled(stalls, `${chainId} history`, { at: indexed, newest: toIndex }))
+    if (isStalled(clock, stalls, `${chainId} history`, { at: indexed, newest: toIndex }))
       throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
     // A node that announces its blocks is not asked again until one is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
@@ -234,11 +235,16 @@ const isFollowedByOlder = sql<boolean>`coalesce(cursors.lease_until > now(), fal
   and cursors.lease_owner is distinct from history.lease_owner`
 
 /** Whether a cursor has not moved for long, though there was something to read all the time. */
-function isStalled(stalls: Stalls, which: string, { at, newest }: { at: number; newest: number }): boolean {
+function isStalled(
+  { ticks }: Clock,
+  stalls: Stalls,
+  which: string,
+  { at, newest }: { at: number; newest: number },
+): boolean {
   const known = stalls.get(which)
   if (newest <= at) stalls.delete(which)
-  else if (known?.at !== at) stalls.set(which, { at, since: performance.now() })
-  else return performance.now() - known.since > HEAD_STALE_MS
+  else if (known?.at !== at) stalls.set(which, { at, since: ticks() })
+  else return ticks() - known.since > HEAD_STALE_MS
   return false
 }
 
@@ -254,9 +260,9 @@ class NotReady extends Error {
 }
 
 /** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
-async function settle(name: string, check: () => Promise<void | More>): Promise<Check> {
+async function settle({ after }: Clock, name: string, check: () => Promise<void | More>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error('late')), 3_000)
+  const timer = after(3_000, () => reject(new Error('late')))
   try {
     const more = await Promise.race([check(), late])
     return { name, ok: true, ...more }
@@ -265,6 +271,6 @@ async function settle(name: string, check: () => Promise<void | More>): Promise<
     const more = error instanceof NotReady ? error.more : {}
     return { name, ok: false, ...more, detail: isOurs ? error.message : 'unexpected response' }
   } finally {
-    clearTimeout(timer)
+    timer.cancel()
   }
 }

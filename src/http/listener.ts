@@ -114,12 +114,12 @@ export async function listenAt(server: FastifyInstance, { host, port }: { host: 
 const TELL_MS = 10_000
 
 /** Closes what connects beyond a number: each connection costs memory before it has asked anything. */
-export function boundConnections({ server }: FastifyInstance, { telemetry }: App, most: number): void {
+export function boundConnections({ server }: FastifyInstance, { clock, telemetry }: App, most: number): void {
   server.maxConnections = most
   let [closed, toldAt] = [0, Number.NEGATIVE_INFINITY]
   server.on('drop', () => {
     closed++
-    const now = performance.now()
+    const now = clock.ticks()
     if (now - toldAt < TELL_MS) return
     telemetry.log.warn('connections_full', { most, closed })
     ;[closed, toldAt] = [0, now]
@@ -288,7 +288,7 @@ function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknow
   const isHead = Buffer.isBuffer(error.rawPacket) && error.rawPacket.toString('latin1', 0, 5) === 'HEAD '
   const body = JSON.stringify(problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId() }))
   // Our side alone does not end it: one that never ends its own would stay.
-  setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  app.clock.after(LINGER_MS, () => socket.destroy()).unref()
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,
   )

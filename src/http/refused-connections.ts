@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { readHead, type RawHead } from './raw-head.ts'
+import { type Clock, type Timer } from '../clock.ts'
 
 /** milliseconds in which the body of a refused request is to be over, as of any other */
 const BODY_MS = 15_000
@@ -21,7 +22,7 @@ type RefusedConnection = {
   toParser: number
   /** bytes of a body whose request was refused here, and what ends the connection when they do not come */
   toDrop: number
-  dropTimer: NodeJS.Timeout | undefined
+  dropTimer: Timer | undefined
   /** what the parser is to tell of while it reads one chunk, and what it told */
   expected: RawHead | null
   told: 'nothing' | 'expected' | 'otherwise'
@@ -35,7 +36,10 @@ type RefusedConnection = {
  * goes to the parser, which alone has the connection until it refuses again.
  * @param refuse  the bytes of a refusal as ASCII, or null when the request may come in
  */
-export function openRefusedConnections(refuse: (head: RawHead) => string | null): {
+export function openRefusedConnections(
+  { after }: Clock,
+  refuse: (head: RawHead) => string | null,
+): {
   /** to be called for each request that the parser tells of, before it is handled */
   note(request: IncomingMessage, response: ServerResponse): void
   /** Follows a connection on which the parser's request was refused, once that answer has left. */
@@ -72,7 +76,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
       if (connection.isOwed) sendAll()
       take(socket, connection, chunk, give)
     })
-    socket.once('close', () => clearTimeout(connection.dropTimer))
+    socket.once('close', () => connection.dropTimer?.cancel())
     // Before Node ends what the client has ended: it still reads.
     socket.prependListener('end', () => {
       if (connection.isOwed) sendAll()
@@ -84,7 +88,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
     if (of.toDrop > 0) {
       const dropped = Math.min(of.toDrop, chunk.length)
       of.toDrop -= dropped
-      if (of.toDrop === 0) clearTimeout(of.dropTimer)
+      if (of.toDrop === 0) of.dropTimer?.cancel()
       if (dropped === chunk.length) return
       chunk = chunk.subarray(dropped)
     }
@@ -106,7 +110,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
       if (ready.push({ socket, of, refusal }) === 1) setImmediate(sendAll)
       else if (ready.length === MAX_TOGETHER) sendAll()
       of.toDrop = missing
-      if (missing > 0) of.dropTimer = setTimeout(() => socket.destroy(), BODY_MS).unref()
+      if (missing > 0) of.dropTimer = after(BODY_MS, () => socket.destroy()).unref()
       return
     }
     Object.assign(of, { toParser: missing, expected: head, told: 'nothing' })

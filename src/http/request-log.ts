@@ -14,7 +14,7 @@ declare module 'fastify' {
  * in production JSON of the route alone, because paths name people. Never a query, a header or a body: they hold codes
  * and tokens.
  */
-export function logRequests(server: FastifyInstance, { config, telemetry: { log } }: App): void {
+export function logRequests(server: FastifyInstance, { clock, config, telemetry: { log } }: App): void {
   const { REQUEST_LOG, NODE_ENV } = config
   const isOn = REQUEST_LOG === 'on' || (REQUEST_LOG === 'auto' && NODE_ENV === 'development')
   if (!isOn) return
@@ -24,7 +24,7 @@ export function logRequests(server: FastifyInstance, { config, telemetry: { log 
     const ms = Math.round(reply.elapsedTime)
     if (NODE_ENV === 'development')
       process.stderr.write(
-        `${new Date().toTimeString().slice(0, 8)} ${method} ${pathOf(request)} ${reply.statusCode} ${ms} ms${code === undefined ? '' : ` ${code}`} ${id}\n`,
+        `${new Date(clock.wall()).toTimeString().slice(0, 8)} ${method} ${pathOf(request)} ${reply.statusCode} ${ms} ms${code === undefined ? '' : ` ${code}`} ${id}\n`,
       )
     else
       log.info('request', {

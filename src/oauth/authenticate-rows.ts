@@ -6,6 +6,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { isMacRight, keyOfMac, macOf, type MacedRow, type RowContent, type RowKeys } from '../store/row-mac.ts'
 import { consentContent } from './consents.ts'
 import { guardedBy, recordContent } from './record-macs.ts'
+import { type Timer } from '../clock.ts'
 
 type RowsContext = { db: Db; rowKeys: RowKeys }
 
@@ -196,7 +197,7 @@ const wrote = async (statement: Promise<{ numAffectedRows?: bigint }>): Promise<
 /** At the start of the authorization server: MACs by the newest key, and word of applications that nobody believes. */
 export function startRenewingMacs(app: App): { stop(): Promise<void> } {
   const { log } = app.telemetry
-  let timer: NodeJS.Timeout | undefined
+  let timer: Timer | undefined
   let [hasFailed, isOver] = [false, false]
   const look = async () => {
     const { db, rowKeys, config } = app
@@ -214,15 +215,15 @@ export function startRenewingMacs(app: App): { stop(): Promise<void> } {
     look().catch((error: unknown) => {
       if (!hasFailed) log.warn('rows_not_read', {}, error)
       hasFailed = true
-      timer = setTimeout(() => (running = run()), AGAIN_MS)
+      timer = app.clock.after(AGAIN_MS, () => (running = run()))
     })
   let running = run()
   return {
     stop: async () => {
       isOver = true
-      clearTimeout(timer)
+      timer?.cancel()
       await running
-      clearTimeout(timer)
+      timer?.cancel()
     },
   }
 }

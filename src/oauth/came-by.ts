@@ -1,6 +1,7 @@
 import { userIdOf, type UserId } from '../ids.ts'
 import { leadsTo, type User } from '../users/find.ts'
 import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
+import { type Clock } from '../clock.ts'
 
 /**
  * By which identity someone came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
@@ -11,9 +12,9 @@ export type CameBy = { identity: UserId; at: number }
 /** As the library keeps it: its `amr` goes from the session into codes and refresh tokens, and nowhere else. */
 export const amrOf = ({ identity, at }: CameBy): string[] => [identity, String(at)]
 
-export const cameByNow = ({ provider, subject }: { provider: string; subject: string }): CameBy => ({
+export const cameByNow = ({ wall }: Clock, { provider, subject }: { provider: string; subject: string }): CameBy => ({
   identity: userIdOf(provider, subject),
-  at: Math.floor(Date.now() / 1_000),
+  at: Math.floor(wall() / 1_000),
 })
 
 /** Null where it was not noted yet: what is older than this. */

@@ -38,11 +38,11 @@ export async function readConsentForKey(
  * someone else wrote into the row before is not kept.
  */
 export async function addConsent(
-  app: ConsentReader & Pick<App, 'rowKeys'>,
+  app: ConsentReader & Pick<App, 'clock' | 'rowKeys'>,
   { permissions, key, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined },
 ): Promise<void> {
   const { accountId, clientId } = whose
-  const at = new Date().toISOString()
+  const at = new Date(app.clock.wall()).toISOString()
   await retrying(() =>
     inTransaction(app.db, async (db) => {
       // The second of two waits here, or at the lock below, for what the first one has allowed.
@@ -59,7 +59,7 @@ export async function addConsent(
         .set({
           permissions: JSON.stringify(next.permissions),
           keys: JSON.stringify(next.keys),
-          updated_at: new Date(),
+          updated_at: new Date(app.clock.wall()),
           mac: macOf(app.rowKeys, consentContent(whose, next)),
         })
         .where('account_id', '=', accountId)

@@ -187,7 +187,7 @@ test('an application', async () => {
   const ask = async () => {
     at.forget(clientId)
     await listApplications(world.app.db)
-    assert.equal(await allowsOrigin({ db: world.app.db, state: openState() }, 'null'), false)
+    assert.equal(await allowsOrigin({ ...world.app, state: openState() }, 'null'), false)
     return Promise.all([
       visit(authorizationUrl(world.origin, { client_id: clientId, scope: 'openid' }).url, browser),
       post('/oauth/token', { grant_type: 'client_credentials', scope: 'users:read' }, { authorization: basic }),

@@ -119,7 +119,12 @@ export function loginPages(
       const { userId } = await signIn(app, profile)
       await dropOtherSession(app, interaction, userId)
       app.telemetry.log.info('signed_in', { provider: chosen.name })
-      const login = { accountId: userId, remember: true, ts: signedInAt(app, authTime), amr: amrOf(cameByNow(profile)) }
+      const login = {
+        accountId: userId,
+        remember: true,
+        ts: signedInAt(app, authTime),
+        amr: amrOf(cameByNow(app.clock, profile)),
+      }
       // Who signed in has chosen an account, too, where that was asked for.
       return reply.redirect(await finish(interaction, { login, select_account: {} }), 303)
     },

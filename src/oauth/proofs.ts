@@ -17,8 +17,8 @@ export function keepProofsOnce(provider: Provider, app: App): void {
 
 type Unique = (clientId: string, jti: string, until: number) => Promise<boolean>
 
-const isFirstUse = ({ db }: App, clientId: string, jti: string): Promise<boolean> =>
-  spendOnce(db, { kind: 'Proof', parts: [clientId, jti], until: Date.now() / 1_000 + 2 * PROOF_SECONDS })
+const isFirstUse = ({ clock, db }: App, clientId: string, jti: string): Promise<boolean> =>
+  spendOnce(db, { kind: 'Proof', parts: [clientId, jti], until: clock.wall() / 1_000 + 2 * PROOF_SECONDS })
 
 /**
  * The key of the proof that came with a request to the token endpoint, for a grant of ours; null where none came.

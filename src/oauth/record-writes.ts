@@ -7,6 +7,7 @@ import { macOf } from '../store/row-mac.ts'
 import { recordContent, type RecordContent } from './record-macs.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from '../sha256.ts'
+import { type Clock } from '../clock.ts'
 
 /** A row of `oauth_records`; times in ISO 8601, the hash of the id in hexadecimal. */
 export type NewRecord = RecordContent & { expires_at: string | null; access_until: string | null; mac: string | null }
@@ -131,7 +132,7 @@ export async function redeem(
         update oauth_records set
           expires_at = greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz),
           payload = jsonb_set(payload, '{exp}', to_jsonb(greatest(floor((payload->>'exp')::numeric)::bigint, ${exp}::bigint))),
-          access_until = greatest(coalesce(access_until, expires_at), ${inSeconds(config.ACCESS_TOKEN_SECONDS)}::timestamptz)
+          access_until = greatest(coalesce(access_until, expires_at), ${inSeconds(app.clock, config.ACCESS_TOKEN_SECONDS)}::timestamptz)
         where kind = 'Grant' and id_hash = ${sha256(grantId)} and exists (select from used)
         returning kind
       ), followed as (
@@ -190,4 +191,4 @@ export const consumedFor = (graceSeconds: number, table: 'oauth_records' | 'reco
     : sql<boolean>`(${at} is not null and ${at} <= now() - make_interval(secs => ${graceSeconds}))`
 }
 
-export const inSeconds = (seconds: number): Date => new Date(Date.now() + seconds * 1_000)
+export const inSeconds = ({ wall }: Clock, seconds: number): Date => new Date(wall() + seconds * 1_000)

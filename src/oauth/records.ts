@@ -119,7 +119,7 @@ async function follow(
 }
 
 function recordOf(
-  { config, rowKeys }: Pick<App, 'config' | 'rowKeys'>,
+  { clock, config, rowKeys }: Pick<App, 'clock' | 'config' | 'rowKeys'>,
   { kind, id }: RecordKey,
   payload: AdapterPayload,
   expiresIn: number | undefined,
@@ -141,8 +141,9 @@ function recordOf(
   }
   return {
     ...record,
-    expires_at: expiresIn === undefined ? null : inSeconds(expiresIn).toISOString(),
-    access_until: kind === 'Grant' ? inSeconds(config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS).toISOString() : null,
+    expires_at: expiresIn === undefined ? null : inSeconds(clock, expiresIn).toISOString(),
+    access_until:
+      kind === 'Grant' ? inSeconds(clock, config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS).toISOString() : null,
     mac: macOf(rowKeys, recordContent(record, null)),
   }
 }

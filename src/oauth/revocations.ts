@@ -7,6 +7,7 @@ import { frozenEntry, MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type Revo
 import { retrying } from '../store/db.ts'
 import type { PrivateKeys } from './keys.ts'
 import { slot } from '../state.ts'
+import { every, type Timer } from '../clock.ts'
 
 /** The signer refuses tokens when its list is older than 60 s; other processes' revocations wait for the next one. */
 const PUBLISH_EVERY_MS = 5_000
@@ -41,27 +42,23 @@ export const publishNow = async (app: App): Promise<void> => publishers.of(app).
  * knows everything that the earlier one knew.
  */
 export function startRevocations(app: App, keys: PrivateKeys): Publisher {
-  let running: Promise<void> | null = null
   let next: Promise<void> | null = null
   let hasFailed = false
   let startedAt = -Infinity
-  let soon: NodeJS.Timeout | undefined
-  const timer = setInterval(() => void publish().catch(() => {}), PUBLISH_EVERY_MS)
-  timer.unref()
+  let soon: Timer | undefined
+  const rounds = every(app.clock, PUBLISH_EVERY_MS, publishAndTell)
   const publisher: Publisher = {
     publish,
     soon() {
-      soon ??= setTimeout(
-        () => {
-          soon = undefined
-          void publish().catch(() => {})
-        },
-        Math.max(0, startedAt + PUBLISH_AGAIN_MS - Date.now()),
-      ).unref()
+      const { after, ticks } = app.clock
+      soon ??= after(Math.max(0, startedAt + PUBLISH_AGAIN_MS - ticks()), () => {
+        soon = undefined
+        void publish().catch(() => {})
+      }).unref()
     },
     stop() {
-      clearInterval(timer)
-      clearTimeout(soon)
+      void rounds.stop()
+      soon?.cancel()
       publishers.of(app).publisher = null
     },
   }
@@ -70,30 +67,28 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
 
   /** One at a time: asked for during one, another follows, for the one under way may have read too early. */
   function publish(): Promise<void> {
-    if (running === null) return start()
+    const running = rounds.current()
+    if (running === null) return rounds.round()
     next ??= running
       .catch(() => {})
       .then(() => {
         next = null
-        return start()
+        return rounds.round()
       })
     return next
   }
 
-  function start(): Promise<void> {
-    startedAt = Date.now()
-    running ??= publishOnce(app, keys)
-      .then(
-        () => void (hasFailed = false),
-        (error: unknown) => {
-          // Once per outage: a signer that is away says so elsewhere, too.
-          if (!hasFailed) app.telemetry.log.warn('revocations_not_published', { reason: reasonOf(error) }, error)
-          hasFailed = true
-          throw error
-        },
-      )
-      .finally(() => (running = null))
-    return running
+  async function publishAndTell(): Promise<void> {
+    startedAt = app.clock.ticks()
+    try {
+      await publishOnce(app, keys)
+      hasFailed = false
+    } catch (error) {
+      // Once per outage: a signer that is away says so elsewhere, too.
+      if (!hasFailed) app.telemetry.log.warn('revocations_not_published', { reason: reasonOf(error) }, error)
+      hasFailed = true
+      throw error
+    }
   }
 }
 

@@ -21,6 +21,7 @@ import { newIdentityKey } from './identity-keys.ts'
 import { newKey } from './keys.ts'
 import { derivedRowKeys, newRowKey, rowKeysOf } from './row-keys.ts'
 import { endInDatabase, signOut } from './sign-out.ts'
+import { systemClock } from '../clock.ts'
 
 const madeKeys = () => ({
   keys: [newKey('ES256'), newKey('RS256')],
@@ -188,7 +189,7 @@ test('a record that says nothing any more counts as absent, and keeps no operato
   assert.ok(signIns.Grant! >= 1 && signIns.RefreshToken! >= 1)
   await at.run(`update oauth_records set payload = 'null' where kind in ('Session', 'Grant')`)
   assert.equal((await browser.go('/account')).status, 200)
-  const { browsers, applications } = await signOut(db, endInDatabase(db), at.victimId as UserId)
+  const { browsers, applications } = await signOut(db, endInDatabase(db, systemClock), at.victimId as UserId)
   assert.ok(browsers >= 1 && applications >= 1)
 })
 

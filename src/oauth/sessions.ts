@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
@@ -46,7 +47,7 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
       .select(['uid', 'payload', 'created_at'])
       .where('user_id', '=', userId)
       .where('kind', '=', 'Session')
-      .where('expires_at', '>', new Date())
+      .where('expires_at', '>', sql<Date>`now()`)
       .orderBy('created_at', 'desc')
       .limit(50)
       .execute(),

@@ -9,22 +9,17 @@ import type { UserId } from '../ids.ts'
 import { endGrant, revokeGrant } from './revoke.ts'
 import { endSessions } from './sessions.ts'
 import type { SignedOut } from './wire.ts'
+import { type Clock } from '../clock.ts'
 
 type SignedInAccount = { accountId: string; userId: UserId }
 /** How an end of a grant is made known: to this process and the signer, or in the database alone. */
-type End = (grantId: string) => Promise<void>
+export type End = { clock: Clock; end: (grantId: string) => Promise<void> }
 
 /** In a server, which tells its own doors and the signer immediately. */
-export const endIn =
-  (app: App): End =>
-  (grantId) =>
-    revokeGrant(app, grantId)
+export const endIn = (app: App): End => ({ clock: app.clock, end: (grantId) => revokeGrant(app, grantId) })
 
 /** In a command: the servers and the signer learn of it within seconds. */
-export const endInDatabase =
-  (db: RootDb): End =>
-  (grantId) =>
-    endGrant(db, grantId)
+export const endInDatabase = (db: RootDb, clock: Clock): End => ({ clock, end: (grantId) => endGrant(db, grantId) })
 
 /**
  * Signs someone out everywhere: every browser, and every application with all its tokens. What they allowed stays
@@ -35,7 +30,7 @@ export const endInDatabase =
 export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
   const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
-  await noteSignedOut(db, user.accountId)
+  await noteSignedOut({ clock: end.clock, db }, user.accountId)
   return { userId: user.userId, ...(await endAll(db, end, user)) }
 }
 
@@ -53,7 +48,7 @@ export async function freezeAndSignOut(
 
 async function endAll(
   db: RootDb,
-  end: End,
+  { end }: End,
   { userId }: Pick<SignedInAccount, 'userId'>,
 ): Promise<Omit<SignedOut, 'userId'>> {
   const browsers = await endSessions(db, { userId, except: null })
@@ -97,7 +92,7 @@ export async function grantsOf(
       .select(['client_id', 'grant_id', 'payload'])
       .where('user_id', '=', userId)
       .where('kind', '=', 'Grant')
-      .where('expires_at', '>', new Date())
+      .where('expires_at', '>', sql<Date>`now()`)
       .execute(),
   )
   return rows.map(({ grant_id, client_id, payload }) => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
@@ -121,9 +122,14 @@ async function append(db: Db, said: Omit<Written, 'seq' | 'at'>): Promise<Writte
     .values(start)
     .onConflict((on) => on.doNothing())
     .execute()
-  const head = await db.selectFrom('operator_head').selectAll().forUpdate().executeTakeFirstOrThrow()
+  const { at, ...head } = await db
+    .selectFrom('operator_head')
+    .selectAll()
+    .select(sql<Date>`clock_timestamp()`.as('at'))
+    .forUpdate()
+    .executeTakeFirstOrThrow()
   // Milliseconds, as they are read back.
-  const row = { ...said, seq: head.seq + 1, at: new Date() } as Written
+  const row = { ...said, seq: head.seq + 1, at } as Written
   const record = recordOf(head.record, row)
   await db
     .insertInto('operator_actions')

@@ -18,7 +18,7 @@ import type { NetworkChanges } from '../applications/wire.ts'
 import type { AddressProver } from '../http/proven-address.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
-import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
+import { freezeAndSignOut, signOut, type End } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import type { RowKeys } from '../store/row-mac.ts'
@@ -74,7 +74,7 @@ export function operatorActs(
       onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft)),
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
-    freeze: (userId: UserId, end: (grantId: string) => Promise<void>): Promise<FreezeState> =>
+    freeze: (userId: UserId, end: End): Promise<FreezeState> =>
       freezeAndSignOut(root, end, userId, () =>
         recorded(root, by, ofUser('freeze', userId), (db) => freezeAccount(db, userId)),
       ),
@@ -108,7 +108,7 @@ export function operatorActs(
         (db) => askToWithdraw(db, sponsor, asked),
       ),
     /** Written before it begins: it is many steps, and half of them done is done by someone. */
-    signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
+    signOut: async (userId: UserId, end: End): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
       return signOut(root, end, userId)
     },

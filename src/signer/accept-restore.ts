@@ -18,6 +18,7 @@ import { openSigningLog } from './signing-log.ts'
 import { openStore, openStoreForReading } from './store.ts'
 import { verifyLedger } from './verify.ts'
 import { openWitness, readWitness, type LedgerHead } from './witness.ts'
+import { systemClock } from '../clock.ts'
 
 /** A store as it lies in its folder, and its witness beside it. */
 export type InspectedStore = {
@@ -116,7 +117,11 @@ export async function acceptRestore(
 ): Promise<AcceptedRestore> {
   const store = openStore(folder)
   try {
-    const { deks, ledger, heads } = await openSigningLog(store.db, await openKekOf(store.db, settings), Date.now)
+    const { deks, ledger, heads } = await openSigningLog(
+      store.db,
+      await openKekOf(store.db, settings),
+      systemClock.wall,
+    )
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
@@ -124,9 +129,9 @@ export async function acceptRestore(
     store.db.exec('BEGIN IMMEDIATE')
     if (head !== null && !heads.show(head)) throw new StartError('The head of --head was not signed by this signer.')
     const freeze = store.db.prepare(`INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, 'admin', ?)`)
-    for (const subject of frozen) freeze.run(subject, Date.now())
+    for (const subject of frozen) freeze.run(subject, systemClock.wall())
     ledger.append({
-      at: Date.now(),
+      at: systemClock.wall(),
       kind: 'restore',
       userId: '',
       address: Buffer.alloc(0),
@@ -153,7 +158,7 @@ function cancelRequests(records: ExportRecords, ledger: Ledger): number {
     const { address, request } = records.newest(userId)!
     const evidence = JSON.stringify({ request })
     const rule = 'export-cancelled-by-restore'
-    ledger.append({ at: Date.now(), kind: 'export-cancel', userId, address, rule, tokenId: null, evidence })
+    ledger.append({ at: systemClock.wall(), kind: 'export-cancel', userId, address, rule, tokenId: null, evidence })
   }
   return users.length
 }

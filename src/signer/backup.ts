@@ -14,6 +14,7 @@ import { sayFault } from './backup-fault.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 import { DATABASE_FILE, openStoreForReading } from './store.ts'
 import { headFault } from './verify.ts'
+import { systemClock } from '../clock.ts'
 
 /** The copy that is sealed, while it is: in the store's own folder, where nobody else may look. */
 const DRAFT = 'backup-draft'
@@ -172,7 +173,7 @@ async function main(): Promise<void> {
   process.umask(0o077)
   const keks = readKekSettings(settings)
   const record = await backupStore({
-    ...{ folder, to: values.to, recipients: values.recipient.map(readRecipient), now: Date.now },
+    ...{ folder, to: values.to, recipients: values.recipient.map(readRecipient), now: systemClock.wall },
     kekFiles: [keks?.kek, keks?.kekNext].flatMap((kek) => (kek?.provider === 'file' ? [kek.file] : [])),
   })
   const { accounts, records, bytes, at } = record

@@ -1,5 +1,6 @@
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { Refusal } from './refusal.ts'
+import { systemClock } from '../clock.ts'
 
 /** Runs work that is not signing, on the thread that signs. @throws overloaded  when too much waits already */
 export type RunBeside = <T>(piece: () => T) => Promise<T>
@@ -13,7 +14,7 @@ const REST = 3
  * One piece at a time, and after each a pause of three times as long as it took: however many are asked for, a signature waits
  * for one piece at most, and three quarters of the time are left to signatures.
  */
-export function openBeside(maxWaiting = MAX_WAITING): RunBeside {
+export function openBeside(maxWaiting = MAX_WAITING, clock = systemClock): RunBeside {
   let waiting = 0
   let last: Promise<unknown> = Promise.resolve()
 
@@ -24,14 +25,14 @@ export function openBeside(maxWaiting = MAX_WAITING): RunBeside {
     const done = last.then(async () => {
       // What signs runs in turns of its own.
       await setImmediate()
-      const began = performance.now()
+      const began = clock.ticks()
       try {
         return piece()
       } finally {
-        tookMs = performance.now() - began
+        tookMs = clock.ticks() - began
       }
     })
-    const rest = () => setTimeout(Math.ceil(tookMs * REST))
+    const rest = () => clock.sleep(Math.ceil(tookMs * REST))
     last = done.then(rest, rest)
     try {
       return await done

@@ -3,6 +3,7 @@ import { AppError, isErrorCode } from '../errors.ts'
 import { isSignedByPinned } from './pinned.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
 import { type AnswerFrame, type Verb, type Verbs } from './wire.ts'
+import { systemClock, type Timer } from '../clock.ts'
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
 export type Signer = {
@@ -61,7 +62,7 @@ export class SignerRefused extends Error {
 /** What we keep for a signer that hangs; above it calls fail immediately instead of after their time. */
 const MAX_UNSENT_BYTES = 16_777_216
 
-type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
+type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: Timer }
 
 type Options = {
   path: string
@@ -151,14 +152,14 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
       if (isClosed) throw unavailable('The connection to the signer was closed.')
       const id = (lastId += 1)
       // After that nobody waits for the answer, and what nobody waits for is not to be signed.
-      const expiresAt = Date.now() + timeoutMs
+      const expiresAt = systemClock.wall() + timeoutMs
       const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
       if (socket.writableLength > MAX_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
-      const timer = setTimeout(() => {
+      const timer = systemClock.after(timeoutMs, () => {
         waiting.delete(id)
         reject(unavailable('The signer did not answer in time.'))
-      }, timeoutMs)
+      })
       waiting.set(id, { resolve: resolve as PendingAnswer['resolve'], reject, timer })
       // What is asked in one turn of the event loop leaves in one system call.
       if (socket.writableCorked === 0) {
@@ -204,7 +205,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     if (connection === lost) connection = null
     lost.socket.destroy()
     for (const { reject, timer } of lost.waiting.values()) {
-      clearTimeout(timer)
+      timer.cancel()
       reject(error)
     }
     lost.waiting.clear()
@@ -219,7 +220,7 @@ function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   // It came after its time-out; the ledger has it.
   if (call === undefined) return
   waiting.delete(frame.id)
-  clearTimeout(call.timer)
+  call.timer.cancel()
   if ('error' in frame) call.reject(toError(frame.error))
   else call.resolve(frame.answer)
 }

@@ -4,6 +4,7 @@ import { canonical } from './canonical.ts'
 import { KekUnavailable, type Kek } from './kek/provider.ts'
 import { macKeyOf, openMacs, type Macs } from './macs.ts'
 import { StartError } from './refusal.ts'
+import { systemClock } from '../clock.ts'
 
 /** The data keys, one per epoch, unwrapped; user keys are wrapped with them, and MACs derived from them. */
 export type Deks = {
@@ -160,7 +161,7 @@ export function openDeks({
     of: (epoch) => opened.get(epoch),
     prepare,
     prepareSoon() {
-      if (preparing !== null || performance.now() - failedAt < RETRY_MS) return
+      if (preparing !== null || systemClock.ticks() - failedAt < RETRY_MS) return
       // Why it failed is said by `masterKey`.
       prepare().catch(() => {})
     },
@@ -248,7 +249,7 @@ export function openDeks({
       if (by === kek) fault = null
       return value
     } catch (error) {
-      failedAt = performance.now()
+      failedAt = systemClock.ticks()
       if (by === kek) fault = error instanceof StartError ? error.message : 'The master key (KEK) failed.'
       throw error
     }

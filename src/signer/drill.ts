@@ -12,6 +12,7 @@ import { openKekOf, type KekSettings } from './open-kek.ts'
 import { Refusal } from './refusal.ts'
 import { readIdentityFile, restoreStore, type RestoredStore } from './restore.ts'
 import { openStore } from './store.ts'
+import { systemClock } from '../clock.ts'
 
 export type Drill = RestoredStore & {
   /** accounts whose key opened and gave their address */
@@ -35,14 +36,14 @@ export async function drill(given: {
   folder: string
   settings: KekSettings
 }): Promise<Drill> {
-  const began = performance.now()
+  const began = systemClock.ticks()
   const restored = await restoreStore(given)
-  const restoredAt = performance.now()
+  const restoredAt = systemClock.ticks()
   const store = openStore(given.folder)
   try {
     const unwrapped = await unwrapDeks(store.db, await openKekOf(store.db, given.settings))
-    const deks = openDeks({ db: store.db, unwrapped, now: Date.now })
-    const keys = openKeys({ db: store.db, deks, now: Date.now })
+    const deks = openDeks({ db: store.db, unwrapped, now: systemClock.wall })
+    const keys = openKeys({ db: store.db, deks, now: systemClock.wall })
     let derived = 0
     const damaged: string[] = []
     for (let after = 0; ;) {
@@ -59,7 +60,7 @@ export async function drill(given: {
         }
       }
     }
-    const [restoreMs, deriveMs] = [restoredAt - began, performance.now() - restoredAt]
+    const [restoreMs, deriveMs] = [restoredAt - began, systemClock.ticks() - restoredAt]
     return { ...restored, derived, damaged, restoreMs, deriveMs }
   } finally {
     store.close()

@@ -12,6 +12,7 @@ import { recordOf, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore } from './store.ts'
+import { systemClock } from '../clock.ts'
 
 /** More than a start looks at of the ledger's end. */
 const LATER = 1_001
@@ -36,7 +37,7 @@ async function world(t: TestContext) {
   db.exec('COMMIT')
   const group = openGroup({ db, committed() {}, fatal: (error) => assert.fail(String(error)) })
   const common = { db, group, macs: deks.macs, folder, isDevelopment: true, log: openLog('signer', 'silent') }
-  return { db, macs: deks.macs, open: () => openPolicyInForce({ ...common, file: undefined }) }
+  return { db, macs: deks.macs, open: () => openPolicyInForce({ clock: systemClock, ...common, file: undefined }) }
 }
 
 test('a record far back says which policy decided last, and one that was edited is not believed', async (t) => {

@@ -4,6 +4,7 @@ import type { Logger } from '../log.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readTokenKeys } from './anchor.ts'
 import { Refusal } from './refusal.ts'
+import { systemClock } from '../clock.ts'
 
 /** How often the key file is looked at, and how often an unknown key may make us look again. */
 const LOOK_EVERY_MS = 1_000
@@ -34,7 +35,7 @@ export function openKeyFile(
   file: string,
   log: Logger,
   now: () => number,
-  ticks: () => number = () => performance.now(),
+  ticks: () => number = systemClock.ticks,
 ): KeyFile {
   let set: JWTVerifyGetKey | null = null
   let seen = { stamp: '', text: '' }
@@ -44,7 +45,7 @@ export function openKeyFile(
   return {
     current,
     fingerprints() {
-      current()
+      reload({ evenIfUnchanged: false })
       return known
     },
     async verify(jws, expected) {

@@ -55,6 +55,7 @@ import { openUnattendedFees } from './unattended.ts'
 import { openWithdrawals } from './withdrawals.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
+import { systemClock, type Clock } from '../clock.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -123,13 +124,14 @@ async function openSigner(settings: SignerConfig, log: Logger): Promise<RunningS
 
 async function openOn(store: Store, settings: SignerConfig, log: Logger): Promise<RunningSigner> {
   const { db, witnessPath } = store
-  const now = Date.now
+  const clock = systemClock
+  const now = clock.wall
   const { deks, ledger, heads, identity } = await openSigningLog(db, await openMasterKey(store, settings), now)
   checkWitness(db, ledger.head(), readWitness(witnessPath))
   const keys = openKeys({ db, deks, now })
   const { jwksFile, issuer, audience, limits, maxTokenSeconds, revocationsSeconds: maxAgeSeconds } = settings
   if (!settings.isDevelopment) assertAnchored(settings.folder)
-  const tokenKeys = openKeyFile(settings.isDevelopment ? jwksFile! : anchorOf(settings.folder), log, now)
+  const tokenKeys = openKeyFile(settings.isDevelopment ? jwksFile! : anchorOf(settings.folder), log, now, clock.ticks)
   const unattended = openUnattendedFees({
     maxWei: limits.maxUnattendedFeeWei,
     earlier: ledger.unattendedSince(now() - HOUR_MS),
@@ -158,7 +160,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const rotation = openRotation({ db, keys, group, log, nextKek: nextKekOf(settings) })
   const freezes = openFreezes({ db, group, log, now, onFreeze: (subject) => exports.frozen(subject) })
   const { policyFile, folder, isDevelopment } = settings
-  const policy = openPolicyInForce({ db, macs: deks.macs, group, file: policyFile, folder, isDevelopment, log })
+  const policy = openPolicyInForce({ clock, db, macs: deks.macs, group, file: policyFile, folder, isDevelopment, log })
   const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log, freezes })
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
   const allFreezes = withPolicyFreezes(freezes, policy)
@@ -178,7 +180,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
     assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
-  const masterKey = openMasterKeyState(deks)
+  const masterKey = openMasterKeyState(deks, clock)
   const beside = openBeside()
   const handlers: Handlers = {
     greeting: (request) => {
@@ -218,6 +220,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     heldElsewhere: exports.told,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
+    // What the files say now, as it is asked for: they are looked at each second anyway.
     health: async () => ({
       ok: true,
       accounts: keys.count(),
@@ -226,7 +229,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       identity: verifierKeyOf(identity),
       chains: limits.chains === null ? null : [...limits.chains],
       tokenKeys: tokenKeys.fingerprints(),
-      policy: policy.health(),
+      policy: await policy.look().then(policy.health),
       maxTokenSeconds,
       masterKey: masterKey(),
       operations: operationsHealth(ledger, limits, now),
@@ -290,11 +293,11 @@ const damaged = (reason: string): Refusal =>
 const PROBE_MS = 60_000
 
 /** What health says of the master key. Asked for it, the signer looks again now and then, and answers with what it knew. */
-function openMasterKeyState(deks: Deks): () => ReturnType<Deks['masterKey']> {
-  let lookedAt = performance.now()
+function openMasterKeyState(deks: Deks, { ticks }: Clock): () => ReturnType<Deks['masterKey']> {
+  let lookedAt = ticks()
   return () => {
-    if (performance.now() - lookedAt > PROBE_MS) {
-      lookedAt = performance.now()
+    if (ticks() - lookedAt > PROBE_MS) {
+      lookedAt = ticks()
       void deks.probe()
     }
     return deks.masterKey()

@@ -11,6 +11,7 @@ import { PolicyInvalid } from './policy/json.ts'
 import { policyTrustOf, readPolicyTrust } from './policy-trust.ts'
 import { Refusal, StartError } from './refusal.ts'
 import type { PolicyHealth } from './wire.ts'
+import { every, type Clock } from '../clock.ts'
 
 /** The policy that decides: what the file says, or said when it last could be used. */
 export type PolicyInForce = {
@@ -36,6 +37,7 @@ const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
  * @throws LedgerDamaged  when the record that says by which is not as this signer wrote it
  */
 export function openPolicyInForce({
+  clock,
   db,
   macs,
   group,
@@ -44,6 +46,7 @@ export function openPolicyInForce({
   isDevelopment,
   log,
 }: {
+  clock: Clock
   db: DatabaseSync
   macs: Macs
   group: RunGrouped
@@ -55,11 +58,10 @@ export function openPolicyInForce({
   const put = db.prepare('INSERT OR REPLACE INTO policy (only_row, document) VALUES (1, ?)')
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   let inForce = kept === undefined ? null : readKept(kept.document)
-  let since = Date.now()
+  let since = clock.wall()
   let state: NonNullable<PolicyHealth>['state'] = 'kept'
   let seen = ''
   let told = ''
-  let looking: Promise<void> | null = null
 
   if (file !== undefined) {
     const offer = readNow()
@@ -70,7 +72,7 @@ export function openPolicyInForce({
   const fault = policyFault(db, inForce, { most: LOOKED_AT, macs })
   if (fault !== null) throw new StartError(`${fault} Put the newest signed policy at SIGNER_POLICY_FILE.`)
   // Timers follow a monotonic clock: one that is set back delays no freeze.
-  const timer = file === undefined ? null : setInterval(() => void look(), LOOK_EVERY_MS).unref()
+  const rounds = file === undefined ? null : every(clock, LOOK_EVERY_MS, lookOnce)
 
   return {
     current: () => inForce,
@@ -79,14 +81,8 @@ export function openPolicyInForce({
         ...{ version: inForce.document.version, hash: inForce.hash, state },
         ...{ rules: inForce.document.rules.length, since, problem: told === '' ? null : told },
       },
-    look,
-    close: () => void (timer === null || clearInterval(timer)),
-  }
-
-  function look(): Promise<void> {
-    if (file === undefined) return Promise.resolve()
-    looking ??= lookOnce().finally(() => (looking = null))
-    return looking
+    look: () => rounds?.round() ?? Promise.resolve(),
+    close: () => void rounds?.stop(),
   }
 
   async function lookOnce(): Promise<void> {
@@ -120,7 +116,7 @@ export function openPolicyInForce({
     put.run(offer.text)
     const before = inForce?.document.version ?? null
     inForce = offer
-    since = Date.now()
+    since = clock.wall()
     ;[state, told] = ['file', '']
     log.warn('policy_changed', { version: offer.document.version, before, hash: offer.hash })
   }

@@ -25,6 +25,7 @@ import {
   type WrappedKey,
 } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
+import { systemClock } from '../clock.ts'
 
 export type RestoredKeys = {
   restored: number
@@ -64,8 +65,8 @@ export async function restoreKeys(
   }: { other?: () => Promise<Kek | null>; expected?: ReturnType<typeof readVerifierKey> } = {},
 ): Promise<RestoredKeys> {
   const { db } = store
-  const { deks, ledger, heads, identity } = await openSigningLog(db, kek, Date.now)
-  const keys = openKeys({ db, deks, now: Date.now })
+  const { deks, ledger, heads, identity } = await openSigningLog(db, kek, systemClock.wall)
+  const keys = openKeys({ db, deks, now: systemClock.wall })
   const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
   const done: RestoredKeys = {
     restored: 0,
@@ -156,7 +157,7 @@ export async function restoreKeys(
     const believed = expected === null ? [identity] : [identity, expected]
     const by = kept === null ? undefined : believed.find((one) => isStatedElsewhere(one, account, kept))
     if (kept === null || by === undefined) return void (done.unmarked += 1)
-    ledger.append(recordElsewhere(by.origin, account, { ...kept, now: Date.now() }))
+    ledger.append(recordElsewhere(by.origin, account, { ...kept, now: systemClock.wall() }))
     done.marked += 1
   }
 
@@ -183,7 +184,7 @@ function isAttestedBy(
 class Mismatch extends Error {}
 
 const record = (ledger: Ledger, { userId, address }: KeptAccount): void =>
-  ledger.append({ at: Date.now(), kind: 'account', userId, address, rule: 'restored-key' })
+  ledger.append({ at: systemClock.wall(), kind: 'account', userId, address, rule: 'restored-key' })
 
 function recordedAddress({ db }: Store, userId: string): Buffer | null {
   const row = db.prepare(`SELECT address FROM ledger WHERE kind = 'account' AND user_id = ?`).get(userId)

@@ -7,6 +7,7 @@ import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
 import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
+import { systemClock } from '../clock.ts'
 
 /**
  * What is forbidden although its token is good: revoked grants, suspended applications, frozen users. The server brings
@@ -41,7 +42,7 @@ export function openRevocations({
   maxAgeSeconds,
   log,
   freezes,
-  now = Date.now,
+  now = systemClock.wall,
 }: {
   keys: KeyFile
   issuer: string

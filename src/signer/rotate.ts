@@ -1,6 +1,6 @@
-import { setTimeout } from 'node:timers/promises'
 import { askOperator } from './ask-operator.ts'
 import type { RotationState } from './rotation.ts'
+import { systemClock } from '../clock.ts'
 
 const LOOK_MS = 1_000
 
@@ -12,7 +12,7 @@ async function main(verb: string): Promise<void> {
   let state = await askOperator<RotationState>({ verb, request: {} })
   for (; state.left > 0; state = await askOperator<RotationState>({ verb: 'rotation', request: {} })) {
     process.stdout.write(`${state.accounts - state.left} of ${state.accounts} keys\n`)
-    await setTimeout(LOOK_MS)
+    await systemClock.sleep(LOOK_MS)
   }
   const { accounts, damaged, dataKeys, providers, isUnchanged } = state
   if (isUnchanged === true)

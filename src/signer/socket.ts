@@ -6,6 +6,7 @@ import type { Logger } from '../log.ts'
 import { Refusal, StartError } from './refusal.ts'
 import { encodeFrame, frameReader, MAX_FRAME_BYTES } from './frames.ts'
 import { type AnswerFrame, type Verb } from './wire.ts'
+import { systemClock } from '../clock.ts'
 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
@@ -242,7 +243,8 @@ async function answer(
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
     // It stood in the socket for too long: the server has answered its client, and may have begun otherwise.
-    if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It reached the signer too late.')
+    if (expiresAt !== null && systemClock.wall() > expiresAt)
+      throw new Refusal('overloaded', 'It reached the signer too late.')
     return { id, answer: await handlers[verb]!(request) }
   } catch (error) {
     if (error instanceof Refusal) {

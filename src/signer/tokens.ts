@@ -7,6 +7,7 @@ import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
 import { assertPerson } from './sponsor.ts'
 import { revoked } from './wire.ts'
+import { systemClock } from '../clock.ts'
 
 export type TokenVerifier = {
   /**
@@ -28,7 +29,7 @@ export function openTokens({
   issuer,
   audience,
   maxSeconds,
-  now = Date.now,
+  now = systemClock.wall,
 }: {
   keys: KeyFile
   revocations: Revocations

@@ -2,6 +2,7 @@ import { closeSync, constants, fdatasync, fdatasyncSync, openSync, readSync, wri
 import { hash } from 'node:crypto'
 import { dirname } from 'node:path'
 import { syncFolder } from './kek/file.ts'
+import { systemClock, type Timer } from '../clock.ts'
 
 /** Where the ledger ended: how many records, and the hash of the last. */
 export type LedgerHead = { count: number; record: Buffer }
@@ -29,19 +30,21 @@ export function openWitness(path: string, head: LedgerHead): Witness {
   fdatasyncSync(fd)
   syncFolder(dirname(path))
   let slot = 0
-  let timer: NodeJS.Timeout | undefined
+  let timer: Timer | undefined
   return {
     write(head) {
       writeSlot(fd, slot, head)
       slot = 1 - slot
-      timer ??= setTimeout(() => {
-        timer = undefined
-        // Not the database: a witness that reached the disk late is only a witness of less.
-        fdatasync(fd, () => {})
-      }, SYNC_AFTER_MS).unref()
+      timer ??= systemClock
+        .after(SYNC_AFTER_MS, () => {
+          timer = undefined
+          // Not the database: a witness that reached the disk late is only a witness of less.
+          fdatasync(fd, () => {})
+        })
+        .unref()
     },
     close() {
-      clearTimeout(timer)
+      timer?.cancel()
       fdatasyncSync(fd)
       closeSync(fd)
     },

@@ -8,6 +8,7 @@ import type { CopySession } from '../store/copy.ts'
 import { BackupError } from './fault.ts'
 import { restoreDatabase, type RestoredSnapshot } from './restore.ts'
 import { findDangling } from './tables.ts'
+import { systemClock } from '../clock.ts'
 
 /** What a database has that came out of a backup, and what it lacks. */
 export type SnapshotFindings = {
@@ -42,7 +43,7 @@ export async function drillBackup({
   within: string
   verifier: string | undefined
 }): Promise<SnapshotDrill> {
-  const began = performance.now()
+  const began = systemClock.ticks()
   const folder = mkdtempSync(join(within, 'chatelaine-drill-'))
   const clear = () => rmSync(folder, { recursive: true, force: true })
   // Ended in the middle it leaves nothing, either.
@@ -52,7 +53,7 @@ export async function drillBackup({
     const { seen, ...restored } = await restoreDatabase(place, { file, identities, folder: null }, (session) =>
       inspect(session, verifier),
     )
-    return { ...restored, ...seen, seconds: (performance.now() - began) / 1_000 }
+    return { ...restored, ...seen, seconds: (systemClock.ticks() - began) / 1_000 }
   } finally {
     process.off('exit', clear)
     clear()

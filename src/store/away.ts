@@ -72,11 +72,11 @@ const QUIET_MS = 1_000
 export function watch({
   onAway,
   onBack,
-  now = () => performance.now(),
+  ticks: now,
 }: {
   onAway: (error: Error) => void
   onBack: (absence: Absence) => void
-  now?: () => number
+  ticks: () => number
 }): Watch {
   let absence: { since: number; last: number; failures: number } | null = null
   return {

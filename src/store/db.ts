@@ -5,13 +5,13 @@
  * Tables: migrations.
  */
 
-import { setTimeout } from 'node:timers/promises'
 import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'kysely'
 import { AppError } from '../errors.ts'
 import { isAway, sqlState, unavailable } from './away.ts'
 import { INT8, openPool, readInt8, type PoolOptions } from './pool.ts'
 import { boundTime, parseIso, TIMESTAMPTZ } from './read-time.ts'
 import type { Database } from './rows.ts'
+import { systemClock } from '../clock.ts'
 
 /** A database handle: the whole database, or a transaction inside it. Inside a transaction it is called `db` too. */
 export type Db = Kysely<Database> | Transaction<Database>
@@ -57,7 +57,7 @@ export async function retrying<T>(work: () => Promise<T>): Promise<T> {
       return await work()
     } catch (error) {
       if (!RETRYABLE.has(sqlState(error) ?? '') || attempt === MAX_TRIES) throw mapDatabaseError(error)
-      await setTimeout(Math.random() * BACK_OFF_MS * 2 ** (attempt - 1))
+      await systemClock.sleep(Math.random() * BACK_OFF_MS * 2 ** (attempt - 1))
     }
   }
 }

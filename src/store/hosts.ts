@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import { sqlState } from './away.ts'
+import { type Clock } from '../clock.ts'
 
 /** A connection string of one server, and what may be said of it: its name and port. */
 export type Host = { url: string; name: string }
@@ -173,7 +174,7 @@ const NONE_MS = 200
  * later timeline: an old primary that came back believes to be one still. What this process has seen of a later
  * timeline it does not forget, so that an old primary which is alone within reach is not taken either.
  */
-export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: Listeners): Primary {
+export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, onUndecided }: Listeners): Primary {
   let known: WritableHost | null = null
   let searching: Promise<WritableHost> | null = null
   let searchedAt = Number.NEGATIVE_INFINITY
@@ -183,7 +184,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
   const newest = new Map<string | null, number>()
 
   async function search(): Promise<WritableHost> {
-    searchedAt = performance.now()
+    searchedAt = clock.ticks()
     const answers = await Promise.allSettled(hosts.map(probeHost))
     const writers = distinct(
       answers.flatMap((answer, index) =>
@@ -237,7 +238,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
     if (searching !== null) return searching
     const end = () => void (searching = null)
     searching = search()
-    searching.then(end, () => setTimeout(end, NONE_MS).unref())
+    searching.then(end, () => clock.after(NONE_MS, end).unref())
     return searching
   }
 
@@ -245,7 +246,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
     async find() {
       if (known === null) return searchOnce()
       // Two that both take writes may both be reached: the work continues with what is known until there is news.
-      if (performance.now() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
+      if (clock.ticks() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
       return known
     },
     forget() {

@@ -3,6 +3,7 @@ import { isAway, sqlState, unavailable, watch, type Absence } from './away.ts'
 import { findPrimary, readHosts, takesWrites, type WritableHost, type Host, type Primary } from './hosts.ts'
 import { prepareMarked } from './prepared.ts'
 import { boundTime, TIMESTAMPTZ } from './read-time.ts'
+import { systemClock, type Clock } from '../clock.ts'
 
 /** milliseconds; the server ends a statement itself, where it can still be reached */
 const STATEMENT_TIMEOUT_MS = 15_000
@@ -24,6 +25,7 @@ export type PoolOptions = {
   /** `transaction`: a pooler in between gives each transaction another connection, so nothing is set on one */
   pooler?: 'none' | 'transaction'
   deadlineMs?: number
+  clock?: Clock
   /** called once when the database goes away, not of each failure */
   onError: (error: Error) => void
   onBack?: (absence: Absence) => void
@@ -57,11 +59,11 @@ export function readInt8(text: string): number {
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const { url, pool: max, pooler = 'none', prepares = pooler === 'none', deadlineMs = DEADLINE_MS } = options
-  const { onError, onBack = () => {}, onLost = () => {}, onWait = () => {} } = options
+  const { clock = systemClock, onError, onBack = () => {}, onLost = () => {}, onWait = () => {} } = options
   const { default: pg } = await import('pg')
   const { list, mustTakeWrites } = readHosts(url)
-  const primary = list.length > 1 ? findPrimary(list, { onChange, onSecond, onUndecided }) : only(list[0]!)
-  const seen = watch({ onAway: onError, onBack })
+  const primary = list.length > 1 ? findPrimary(clock, list, { onChange, onSecond, onUndecided }) : only(list[0]!)
+  const seen = watch({ ticks: clock.ticks, onAway: onError, onBack })
   const spent = new WeakSet<pg.ClientBase>()
   const generations = new WeakMap<pg.ClientBase, number>()
   const lent = new Set<pg.ClientBase>()
@@ -146,7 +148,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>
     const late = () => cut(client, `no answer within ${deadlineMs / 1_000} s`)
     const timed = async (...args: unknown[]): Promise<unknown> => {
-      const timer = setTimeout(late, deadlineMs)
+      const timer = clock.after(deadlineMs, late)
       try {
         const result = await query(...args)
         seen.answered()
@@ -156,7 +158,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
         if (sqlState(error) !== '57014') giveUp(client)
         throw failed(error)
       } finally {
-        clearTimeout(timer)
+        timer.cancel()
       }
     }
     client.query = timed as typeof client.query
@@ -188,7 +190,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
   return {
     async connect() {
-      const since = performance.now()
+      const since = clock.ticks()
       try {
         const client = await take()
         const { release } = client
@@ -203,7 +205,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
         // Whatever it was, name, password or link: without a connection nothing is wrong with a request.
         throw failed(error)
       } finally {
-        onWait(performance.now() - since)
+        onWait(clock.ticks() - since)
       }
     },
     end: () => clients.end(),

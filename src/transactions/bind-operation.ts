@@ -38,6 +38,7 @@ export const bindOperation = (app: App, chain: Chain, binding: OperationBinding)
 
 const groupOf = oncePer('commits of operations', (app, chain) =>
   together(
+    app.clock,
     LIMITS,
     (one: OperationBinding) => 1_024 + bytesOf(one) + one.abi.length,
     (members: OperationBinding[]) => retrying(() => commit(app, chain, members)),

@@ -36,7 +36,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
   let binding = asked
   let times = 0
   let first: number | null = null
-  const endsAt = performance.now() + PATIENCE_MS
+  const endsAt = app.clock.ticks() + PATIENCE_MS
   for (let race = 0; race < MAX_RACES;) {
     const taken = await takeNonce(app, chain, binding, first)
     if (taken === 'key is taken') throw inFlight()
@@ -55,7 +55,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
       if (isMine) return toBound(chain, binding, lane.vacant)
     } else if (lane.isNew) first = await countOnChain(chain, binding.from)
     if (lane.vacant === null && lane.isAhead) {
-      if (performance.now() > endsAt) throw notSigned()
+      if (app.clock.ticks() > endsAt) throw notSigned()
       await untilSigned(app, chain, binding.from)
     } else race++
   }

@@ -33,11 +33,11 @@ const nothing = (chain: Chain): Intent => ({ to: contractsOf(chain).delegate, da
 export async function bringDelegation(app: App, chain: Chain, caller: Caller, to: Hex): Promise<void> {
   // Elsewhere such a write is carried itself.
   if (chain.gas !== 'sponsor') return
-  const until = Math.min(deadline() - FOR_THE_WRITE_MS, performance.now() + MAX_WAIT_MS)
+  const until = Math.min(deadline() - FOR_THE_WRITE_MS, app.clock.ticks() + MAX_WAIT_MS)
   while (await owesDelegation(app, chain, caller.address)) {
     if (!(await isOnItsWay(app, chain, caller.address)))
       await sendOperation(app, caller, [nothing(chain)], { idempotency: null, paidFor: [to] })
-    const left = until - performance.now()
+    const left = until - app.clock.ticks()
     if (left <= 0 || !standAside()) throw behindDelegation()
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))
   }

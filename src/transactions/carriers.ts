@@ -28,7 +28,7 @@ const BELIEVED_MS = 5_000
  */
 export async function carriersOf(app: App, chain: Chain): Promise<Sponsor[]> {
   const known = found(app, chain)
-  const now = performance.now()
+  const now = app.clock.ticks()
   if (known.asked === null || now - known.at > BELIEVED_MS) {
     const asked = findCarriers(app, chain)
     Object.assign(known, { asked, at: now })

@@ -34,10 +34,10 @@ const known = slot('gas that a network takes for data', (_chain: Chain) => ({
  */
 export async function dataGas(chain: Chain, operation: Pick<Operation, 'calls'>): Promise<bigint> {
   const state = known.of(chain)
-  if (state.asked === null && performance.now() - state.at > BELIEVED_MS) {
+  if (state.asked === null && chain.clock.ticks() - state.at > BELIEVED_MS) {
     state.asked = ask(chain)
       .then((perByte) => {
-        Object.assign(state, { perByte, at: performance.now() })
+        Object.assign(state, { perByte, at: chain.clock.ticks() })
         return perByte
       })
       .finally(() => {

@@ -50,7 +50,7 @@ export async function delegationNonce(
   const { accounts } = delegated.of(chain)
   const place = `${name}${account}`
   const seen = accounts.get(place)
-  if (seen !== undefined && performance.now() - seen < BELIEVED_MS) return null
+  if (seen !== undefined && chain.clock.ticks() - seen < BELIEVED_MS) return null
   try {
     return await readAt(chain, 'latest', async ({ block }) => {
       const at = { blockHash: block.hash }
@@ -62,7 +62,7 @@ export async function delegationNonce(
       for (const one of DELEGATES) accounts.delete(`${one}${account}`)
       if (readBytes(code, 'code of an address').toLowerCase() !== delegatedCode(name))
         return readNumber(count, 'count of transactions')
-      accounts.set(place, performance.now())
+      accounts.set(place, chain.clock.ticks())
       return null
     })
   } catch (error) {

@@ -3,7 +3,9 @@ import { test } from 'node:test'
 import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { together, type GroupLimits } from './group-commit.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
+const clock = stoppedClock()
 const LIMITS: GroupLimits = { most: 100, mostBytes: 1_000, lanes: 1 }
 
 /** A commit that ends when told to, and remembers what it was given. */
@@ -25,7 +27,7 @@ function gated(settle: (items: number[]) => number[] = (items) => items.map((ite
 
 test('what arrives while a commit is under way shares the next one, in the order it came', async () => {
   const { groups, commit, release, turn } = gated()
-  const add = together(LIMITS, () => 1, commit)
+  const add = together(clock, LIMITS, () => 1, commit)
   const first = [add(1), add(2)]
   await turn()
   const later = [add(3), add(4), add(5)]
@@ -41,7 +43,7 @@ test('what arrives while a commit is under way shares the next one, in the order
 
 test('a group holds no more members and bytes than allowed, and a member larger than that goes alone', async () => {
   const { groups, commit, release } = gated()
-  const add = together({ ...LIMITS, most: 3 }, (item) => item * 100, commit)
+  const add = together(clock, { ...LIMITS, most: 3 }, (item) => item * 100, commit)
   const all = Promise.all([1, 1, 1, 1, 5, 6, 20, 1].map(add))
   await release()
   assert.deepEqual(groups, [[1, 1, 1], [1, 5], [6], [20], [1]])
@@ -53,7 +55,7 @@ test('a member that the database refuses fails alone, and its neighbours are com
     if (items.includes(3)) throw new Error('invalid input syntax')
     return items
   })
-  const add = together(LIMITS, () => 1, commit)
+  const add = together(clock, LIMITS, () => 1, commit)
   const all = Promise.allSettled([1, 2, 3, 4].map(add))
   await release()
   assert.deepEqual(
@@ -66,7 +68,7 @@ test('a commit whose end is unknown is not tried again: every member is told', a
   const { groups, commit, release } = gated(() => {
     throw new AppError('database_unavailable', 'The connection was lost.')
   })
-  const add = together(LIMITS, () => 1, commit)
+  const add = together(clock, LIMITS, () => 1, commit)
   const all = Promise.allSettled([1, 2, 3].map(add))
   await release()
   assert.deepEqual(
@@ -79,11 +81,11 @@ test('a commit whose end is unknown is not tried again: every member is told', a
 test('who waited too long is dropped before the commit where nothing was done yet, and nowhere else', async () => {
   for (const dropsLate of [true, false]) {
     const { groups, commit, release, turn } = gated()
-    const add = together({ ...LIMITS, dropsLate }, () => 1, commit)
+    const add = together(clock, { ...LIMITS, dropsLate }, () => 1, commit)
     const first = add(1)
     await turn()
-    const late = underDeadline(performance.now() - 1, () => add(2))
-    const others = [underDeadline(performance.now() + 60_000, () => add(3)), add(4)]
+    const late = underDeadline(clock.ticks() - 1, () => add(2))
+    const others = [underDeadline(clock.ticks() + 60_000, () => add(3)), add(4)]
     const outcomes = Promise.allSettled([late, first, ...others])
     await release()
     const [mine, ...rest] = await outcomes
@@ -97,14 +99,15 @@ test('who waited too long is dropped before the commit where nothing was done ye
 
 test('of a group that failed a member is not tried alone once nobody waits for it any more', async () => {
   const tried: number[][] = []
-  const late = performance.now() + 50
+  const late = clock.ticks() + 50
   const add = together(
+    clock,
     { ...LIMITS, dropsLate: true },
     () => 1,
     async (items: number[]) => {
       tried.push(items)
       // The first alone takes until after the deadline of the last.
-      while (items.length === 1 && performance.now() <= late) await new Promise((resolve) => setImmediate(resolve))
+      if (items.length === 1 && clock.ticks() <= late) await clock.advance(51)
       if (items.length > 1) throw new Error('one of them cannot be committed')
       return items
     },
@@ -119,7 +122,7 @@ test('of a group that failed a member is not tried alone once nobody waits for i
 
 test('what waits for a commit that hangs is bounded: one more is refused as overloaded', async () => {
   const { commit, release, turn } = gated()
-  const add = together({ ...LIMITS, most: 20_000, mostBytes: 100_000 }, () => 1, commit)
+  const add = together(clock, { ...LIMITS, most: 20_000, mostBytes: 100_000 }, () => 1, commit)
   const first = add(0)
   await turn()
   const waiting = Array.from({ length: 20_000 }, (_, n) => add(n + 1))

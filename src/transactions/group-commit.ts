@@ -3,6 +3,7 @@ import type { Chain } from '../chain/network.ts'
 import { deadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { slot } from '../state.ts'
+import { type Clock } from '../clock.ts'
 
 export type GroupLimits = {
   /** members of one group */
@@ -21,7 +22,7 @@ const MAX_WAITING = 20_000
 type PendingItem<Item, Result> = {
   item: Item
   bytes: number
-  /** performance.now(), milliseconds */
+  /** ticks of the clock */
   until: number
   resolve: (result: Result) => void
   reject: (error: unknown) => void
@@ -37,6 +38,7 @@ type PendingItem<Item, Result> = {
  *                is tried alone, so that nobody fails for a neighbour; when its end is unknown, all are told so
  */
 export function together<Item, Result>(
+  { ticks }: Clock,
   { most, mostBytes, lanes, dropsLate = false }: GroupLimits,
   sizeOf: (item: Item) => number,
   commit: (items: Item[]) => Promise<Result[]>,
@@ -59,7 +61,7 @@ export function together<Item, Result>(
   }
 
   function dropLate(): void {
-    const now = performance.now()
+    const now = ticks()
     if (!waiting.some(({ until }) => until < now)) return
     for (const { until, reject } of waiting) if (until < now) reject(tooLate())
     waiting = waiting.filter(({ until }) => until >= now)
@@ -89,7 +91,7 @@ export function together<Item, Result>(
 
   async function finishAlone(member: PendingItem<Item, Result>): Promise<void> {
     // Nothing was done for it, and those before it may have taken long.
-    if (dropsLate && member.until < performance.now()) member.reject(tooLate())
+    if (dropsLate && member.until < ticks()) member.reject(tooLate())
     else await finish([member])
   }
 

@@ -1,3 +1,4 @@
+import type { App } from '../app.ts'
 import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
@@ -7,6 +8,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { TransactionState } from '../store/column-values.ts'
 import type { TransactionRow } from './intent.ts'
 import type { OperationRow } from './operation.ts'
+import { type Clock } from '../clock.ts'
 
 /** The key of a request, with the SHA-256 of what was asked. */
 export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer }
@@ -72,8 +74,11 @@ const FIRST_USES = 4
  * @throws idempotency_key_reused  when it belongs to another body
  * @throws idempotency_in_flight   when someone took the intent up within the last seconds
  */
-export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): Promise<KeyLookup> {
-  const { use, next } = await newestUse(db, scope)
+export async function findKey(
+  app: Pick<App, 'clock' | 'db'>,
+  { scope, requestHash }: IdempotencyKey,
+): Promise<KeyLookup> {
+  const { use, next } = await newestUse(app, scope)
   const isVoid = use !== null && use.told === null && use.state !== 'BOUND'
   if (use === null || isVoid || use.is_over) return { free: transactionIdOf(scope, next) }
   // Unknown only of what was signed before requests were hashed.
@@ -92,8 +97,8 @@ export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): P
 const KEPT_ON_MINUTES = 2
 
 /** Whether a key stands for an answered write, whatever its body was, and will for the next two minutes: nothing new is sent under it. */
-export async function isAnswered(db: Db, scope: KeyScope): Promise<boolean> {
-  const { use } = await newestUse(db, scope)
+export async function isAnswered(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): Promise<boolean> {
+  const { use } = await newestUse(app, scope)
   return use !== null && use.told !== null && use.is_kept
 }
 
@@ -111,8 +116,8 @@ export async function isBound(db: Db, id: string): Promise<boolean> {
 }
 
 /** The newest use of a key, whether it has bytes, and the block that it is in. */
-export async function lastUse(db: Db, scope: KeyScope): Promise<LastUse | null> {
-  const { use } = await newestUse(db, scope)
+export async function lastUse(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): Promise<LastUse | null> {
+  const { use } = await newestUse(app, scope)
   if (use === null) return null
   const { id, told, state, block_number: number, block_hash: hash } = use
   return { id, isTold: told !== null, state, block: number === null || hash === null ? null : { number, hash: toHex(hash) } } // prettier-ignore
@@ -121,11 +126,14 @@ export async function lastUse(db: Db, scope: KeyScope): Promise<LastUse | null> 
 type LastUse = { id: string; isTold: boolean; state: TransactionState; block: { number: number; hash: Hex } | null }
 
 /** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
-async function newestUse(db: Db, scope: KeyScope): Promise<{ use: KeyedRow | null; next: number }> {
+async function newestUse(
+  app: Pick<App, 'clock' | 'db'>,
+  scope: KeyScope,
+): Promise<{ use: KeyedRow | null; next: number }> {
   let newest: { use: KeyedRow | null; next: number } = { use: null, next: 0 }
   for (let first = 0, many = FIRST_USES; first <= newest.next; first += many, many *= 4) {
     const ids = Array.from({ length: many }, (_, index) => transactionIdOf(scope, first + index))
-    const used = await retrying(() => readUses(db, ids, first === 0))
+    const used = await retrying(() => readUses(app, ids, first === 0))
     const last = ids.findLastIndex((id) => used.has(id))
     if (last >= 0) newest = { use: used.get(ids[last]!)!, next: first + last + 1 }
     if (last < many - 1) break
@@ -134,7 +142,11 @@ async function newestUse(db: Db, scope: KeyScope): Promise<{ use: KeyedRow | nul
 }
 
 /** By the primary keys. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
-async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Map<string, KeyedRow>> {
+async function readUses(
+  { clock, db }: Pick<App, 'clock' | 'db'>,
+  ids: string[],
+  withEarlier: boolean,
+): Promise<Map<string, KeyedRow>> {
   const rows = await db
     .selectFrom('transactions as t')
     .selectAll('t')
@@ -147,7 +159,7 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         .limit(1)
         .as('told'),
     )
-    .select(ageOf('t'))
+    .select(ageOf('t', clock))
     .where(
       't.id',
       'in',
@@ -171,7 +183,7 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         .limit(1)
         .as('told'),
     )
-    .select(ageOf('o'))
+    .select(ageOf('o', clock))
     .where('o.id', 'in', ids)
     .execute()
   const uses = new Map<string, KeyedRow>(rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row]))
@@ -186,11 +198,11 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
 const certaintyOf = ({ told, state }: KeyedRow): number => (told !== null ? 2 : state === 'BOUND' ? 1 : 0)
 
 /** By the clock of its writer as by the database's: a server that was promoted may be a day ahead. */
-const ageOf = (table: 't' | 'o') => {
+const ageOf = (table: 't' | 'o', { wall }: Clock) => {
   const row = sql.raw(table)
   return [
     sql<boolean>`${row}.is_final and ${row}.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
-        and (${row}.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
+        and (${row}.transitions->-1->>'at')::timestamptz < ${new Date(wall() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
       'is_over',
     ),
     sql<boolean>`not ${row}.is_final or ${row}.updated_at > now() - ${`${KEPT_HOURS} hours`}::interval + ${`${KEPT_ON_MINUTES} minutes`}::interval`.as(

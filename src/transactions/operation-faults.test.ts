@@ -175,7 +175,7 @@ test('an account that is not delegated any more delegates again with the write a
 test('behind a transaction that no node takes nobody waits while there is another sponsor: what is there goes by that, and what comes, too', async () => {
   const names = (await world.db.selectFrom('sponsors').select('name').execute()).map(({ name }) => name)
   if (names.length < 2) await world.sponsor('SECOND')
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   const mark = 'badbadbadbad'
   const refusing: Fault = (method, params, next) =>
     method === 'eth_sendRawTransaction' && (params[0] as string).includes(mark)
@@ -210,7 +210,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
   // By another it would be refused, too, and hold that up.
   const { state, outer_id: outer } = await rowOf(stuck.id)
   assert.deepEqual([state, outer], ['SUBMITTED', stuckBy])
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   for (const { writer } of behind) {
     const { answer } = await add(writer)
     assert.notEqual(answer.tx.from.toLowerCase(), payer)
@@ -251,7 +251,7 @@ for (const [what, stop] of [
 ] as const)
   test(`what a sponsor sent that ${what} is sent by another, and done once`, async () => {
     if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
-    await new Promise((resolve) => setTimeout(resolve, 5_100))
+    await world.clock.advance(5_100)
     const writer = await world.poor(`moved-${what.length}`)
     const { answer } = await add(writer)
     const first = await rowOf(answer.id)
@@ -261,7 +261,7 @@ for (const [what, stop] of [
     await world.rpc('anvil_dropAllTransactions')
     await stop(accountId, payer, true)
     for (let block = 0; block < 4; block++) await world.mine()
-    await new Promise((resolve) => setTimeout(resolve, 5_100))
+    await world.clock.advance(5_100)
     const lost = await world.db
       .selectFrom('attempts')
       .select('raw')
@@ -297,7 +297,7 @@ for (const [what, stop] of [
 
 test('what waits behind a nonce that its sponsor cannot pay is sent by another, too', async () => {
   if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   const writer = await world.poor('behind')
   await add(writer)
   await world.mine()
@@ -389,7 +389,7 @@ test('a database that knows none of a space begins above what one before it has 
 
 test('what rode on a nonce that someone else with the sponsor’s key used is done by another sponsor', async () => {
   if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   const writer = await world.poor('rides-on-it')
   await add(writer)
   await world.mine()

@@ -20,7 +20,7 @@ const MUTANTS: SourceMutant[] = [
   ['what operations may cost is not counted on their network', 'gas-budget.ts', '::int8, hour, sum(wei) from', '::int8, hour, sum(0 * wei) from', 'operation-group', 'as many statements'], // prettier-ignore
   ['who has no row is told that it was bound', 'bind-operation.ts', 'if (missing.length > 0 && members.length > 1) throw new NotAllWritten()', 'if (members.length > 1) return results', 'operation-group', 'a number that another has'], // prettier-ignore
   ['one of a group that dies keeps its row', 'bind-operation.ts', "await reach(app, 'in-bind-operation')", "await reach(app, 'in-bind-operation').catch(() => {})", 'operation-group', 'dies in its commit'], // prettier-ignore
-  ['a network that takes more gas is not asked again', 'outer-gas.ts', 'belief.until = 0', 'belief.until = performance.now() + BELIEVED_MS', 'outer-gas', 'takes more'], // prettier-ignore
+  ['a network that takes more gas is not asked again', 'outer-gas.ts', 'belief.until = 0', 'belief.until = chain.clock.ticks() + BELIEVED_MS', 'outer-gas', 'takes more'], // prettier-ignore
   ['what failed in a transaction is not run before the next', 'outer-gas.ts', 'delegating.length === 0 && !isRepacked', 'delegating.length === 0 || !isRepacked', 'outer-gas', 'run with that gas'], // prettier-ignore
   ['a sponsor with code carries operations', 'carriers.ts', 'return !hasCode && isAllowed', 'return isAllowed', 'operations', 'two sponsors carry|a sponsor that delegated'], // prettier-ignore
   ['an operation whose time is over has failed without a look at its id', 'tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      // With that", '// With that', 'operation-packing', 'past it it has failed'], // prettier-ignore

@@ -263,7 +263,7 @@ for (const [how, cancel, after, end, count] of [
 ] as const)
   test(`a write that is carried twice is what the chain says after a cancel ${how}`, async () => {
     if ((await world.db.selectFrom('sponsors').select('name').execute()).length < 2) await world.sponsor('SECOND')
-    await new Promise((resolve) => setTimeout(resolve, 5_100))
+    await world.clock.advance(5_100)
     const writer = await world.poor(`cancelled-beside-${count}`)
     await add(writer)
     await world.mine()

@@ -164,7 +164,7 @@ test('what the first of two transactions failed at, the second does not do: the 
 
 test('a write of another sponsor than that of the delegation is done before it, where a reorganisation has them so', async () => {
   const second = await world.sponsor('SECOND')
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   const writer = await world.poor('other-sponsor')
   await world.mine()
   const kept = await snapshot()

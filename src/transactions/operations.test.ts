@@ -578,7 +578,7 @@ test('the list has operations among what the account sent itself, newest first, 
 
 test('two sponsors carry; when one is empty the other does', async () => {
   const second = await world.sponsor('SECOND')
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   const writers: Writer[] = []
   for (let index = 0; index < 16; index++) writers.push(await world.poor(`two-${index}`))
   const answers = await Promise.all(writers.map((writer) => add(writer)))
@@ -604,7 +604,7 @@ test('a sponsor that delegated carries nothing', async () => {
   assert.ok((await payers()).has(world.house.address))
   await world.mine()
   await world.rpc('anvil_setCode', world.house.address, world.delegated)
-  await new Promise((resolve) => setTimeout(resolve, 5_100))
+  await world.clock.advance(5_100)
   assert.ok(!(await payers()).has(world.house.address))
   await world.rpc('anvil_setCode', world.house.address, '0x')
   await world.mine()

@@ -30,14 +30,14 @@ export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigin
   const least = atMost(outerGas(operations))
   const belief = asEthereum.of(chain)[operations[0]!.delegate]
   const delegating = operations.filter(({ authorizationNonce }) => authorizationNonce !== null)
-  if (performance.now() < belief.until) {
+  if (chain.clock.ticks() < belief.until) {
     if (delegating.length === 0 && !isRepacked) return least
     if (await runs(chain, outer, least)) return least
   }
   belief.until = 0
   const wanted = ((await estimate(chain, outer)) * 11n) / 10n + AUTHORIZATION * BigInt(delegating.length)
   if (wanted > least) return atMost(wanted)
-  belief.until = performance.now() + BELIEVED_MS
+  belief.until = chain.clock.ticks() + BELIEVED_MS
   return least
 }
 

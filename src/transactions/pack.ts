@@ -72,6 +72,7 @@ const underWayOf = oncePer('operations that are being packed', () => new Map<str
 
 const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
+    app.clock,
     { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
     ({ operation }) => partOf(chain, operation),
     (members: SignedOperation[]) => carryGroup(app, chain, members),
@@ -190,7 +191,7 @@ const tooDear = oncePer('what was too dear for sponsors', () => new Map<Hex, { c
 
 function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, error: unknown): unknown {
   if (error instanceof CannotCarry && error.isTooDear)
-    tooDear(app, chain).set(address, { cost, until: performance.now() + TOO_DEAR_MS, error })
+    tooDear(app, chain).set(address, { cost, until: app.clock.ticks() + TOO_DEAR_MS, error })
   return error
 }
 
@@ -210,7 +211,7 @@ async function bindOuter(
   )
   const { dispatcher } = gasContracts(delegate)
   const before = tooDear(app, chain).get(sponsor.address)
-  const isBelieved = before !== undefined && performance.now() < before.until
+  const isBelieved = before !== undefined && app.clock.ticks() < before.until
   const fees = await currentFees(chain).catch(refuseOuter)
   // At the least: before anything else is asked for it.
   if (isBelieved && outerGas(operations) * highestPrice(fees) >= before.cost) throw before.error

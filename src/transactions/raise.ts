@@ -46,7 +46,7 @@ const BUDGET_MS = 5_000
  */
 export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   await sweepSometimes(app, chain)
-  const until = performance.now() + BUDGET_MS
+  const until = app.clock.ticks() + BUDGET_MS
   let market: Fees | null = null
   for (let after: Uint8Array | null = null; ;) {
     const rows = await readDue(app, chain, after)
@@ -56,17 +56,16 @@ export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
     if (market === null) return false
     await raisePage(app, chain, rows, market)
     if (rows.length < PAGE) return false
-    if (performance.now() > until) return true
+    if (app.clock.ticks() > until) return true
     after = rows.at(-1)!.sender
   }
 }
 
-/** performance.now() */
-const swept = slot('when waits were swept', (_chain: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
+const swept = slot('when waits were swept, in ticks', (_chain: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
 const SWEEP_EVERY_MS = 60_000
 
-async function sweepSometimes({ db }: App, chain: Chain): Promise<void> {
-  const now = performance.now()
+async function sweepSometimes({ clock, db }: App, chain: Chain): Promise<void> {
+  const now = clock.ticks()
   const last = swept.of(chain)
   if (now - last.at < SWEEP_EVERY_MS) return
   last.at = now

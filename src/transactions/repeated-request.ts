@@ -12,11 +12,11 @@ import { toHex } from '../store/bytes.ts'
  * @throws idempotency_key_reused, idempotency_in_flight
  */
 export async function findBegun(
-  { db }: Pick<App, 'db'>,
+  app: Pick<App, 'clock' | 'db'>,
   { accountId, clientId }: Pick<Caller, 'accountId' | 'clientId'>,
   { key, route, requestHash }: { key: string; route: string; requestHash: Uint8Array },
 ): Promise<Intent | null> {
-  const known = await findKey(db, {
+  const known = await findKey(app, {
     scope: { accountId, clientId, route, key },
     requestHash: Buffer.from(requestHash),
   })

@@ -43,7 +43,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const preferMs = readPrefer(request.headers, reply)
   const chain = chainOf(app, request.caller)
   const until =
-    performance.now() +
+    app.clock.ticks() +
     Math.min(gasChoiceOf(chain, (target ?? '').toLowerCase() as Hex) === 'topup' ? TOPPED_UP_MS : WRITE_MS, preferMs)
   const sending = underDeadline(
     until,

@@ -111,7 +111,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     (request) =>
       // Funds for it may have to be mined first.
       underDeadline(
-        performance.now() + TOPPED_UP_MS,
+        app.clock.ticks() + TOPPED_UP_MS,
         () => speedUpTransaction(app, request.caller, request.params.id),
         () => request.standAside(),
       ),

@@ -88,7 +88,7 @@ const attempt = between({ after: ({ kind }) => (kind === 'sent' ? 'before-answer
 
 async function attemptWrite(app: App, write: OperationWrite): Promise<OperationOutcome> {
   const { chain, key } = write
-  const known = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
+  const known = key === null ? { free: newTransactionId() } : await findKey(app, key)
   if ('free' in known) return prepareAndSend(app, write, known.free)
   if ('carried' in known)
     return { kind: 'told_before', answer: await toldOperation(app, chain, known.carried, known.hash) }

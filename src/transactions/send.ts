@@ -107,7 +107,7 @@ type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'nonce_taken' }
 /** A write as far as its key has not come yet: told, or bound by a request before, or new. */
 async function attemptWrite(app: App, write: Write): Promise<Outcome | { kind: 'told_before'; answer: WriteAnswer }> {
   const { chain, key } = write
-  const known: KeyLookup = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
+  const known: KeyLookup = key === null ? { free: newTransactionId() } : await findKey(app, key)
   if ('told' in known) return { kind: 'told_before', answer: answerOf(chain, toBound(known.told), known.hash) }
   // Of before the network’s gas was another.
   if ('carried' in known)

@@ -6,13 +6,13 @@ import { age, keep, rememberWithBlocks, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/until.ts'
 import type { Writer } from '../../test/writing.ts'
-import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { fromWord } from '../store/bytes.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
 import { scopeOf, settleBy, settleLeft } from './settle-top-ups.ts'
 import { transactionIdOf, type Hex } from '../ids.ts'
+import { hurried } from '../../test/kit/hurried.ts'
 
 /** A person's request that began a top-up does not come back: what budgets count of it in the end is what it cost. */
 let world: Sponsored
@@ -29,7 +29,7 @@ after(() => world?.close())
 /** Its top-up is sent, and nobody waits for it. */
 const begun = (writer: Writer) =>
   assert.rejects(
-    underDeadline(performance.now() + 1_800, () => add(writer, 'key')),
+    hurried(world.clock, () => add(writer, 'key')),
     (error: unknown) => error instanceof AppError && error.code === 'top_up_pending',
   )
 const add = (writer: Writer, key?: string) => world.add(world.first, writer, 1, key)
@@ -65,8 +65,8 @@ async function costOf(writer: Writer): Promise<bigint> {
 
 test('a top-up that no request comes back for counts what it cost once it is final, by however many processes look, and its write is paid for', async () => {
   const writer = await world.poor('gone')
-  const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
-  await assert.rejects(hurried(), (error: unknown) => error instanceof AppError && error.code === 'top_up_pending')
+  const inHaste = () => hurried(world.clock, () => add(writer, 'key'))
+  await assert.rejects(inHaste(), (error: unknown) => error instanceof AppError && error.code === 'top_up_pending')
   const { charged } = (await rowsOf(writer))[0]!
   assert.equal(await spentOn(writer), BigInt(charged))
   await later()

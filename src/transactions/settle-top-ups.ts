@@ -83,8 +83,8 @@ const looked = slot('when top-ups without a request were looked at', (_chain: Ch
 /** Once a minute, `settleLeft`. */
 export async function tendTopUps(app: App, chain: Chain): Promise<void> {
   const last = looked.of(chain)
-  if (performance.now() - last.at < LOOK_EVERY_MS) return
-  last.at = performance.now()
+  if (app.clock.ticks() - last.at < LOOK_EVERY_MS) return
+  last.at = app.clock.ticks()
   await settleLeft(app, chain)
 }
 
@@ -114,7 +114,7 @@ export async function settleLeft(app: App, chain: Chain): Promise<number> {
   let settled = 0
   for (const { account_id: accountId, ordinal } of open) {
     const topUp = { chainId, accountId, ordinal }
-    const used = await lastUse(app.db, scopeOf(topUp))
+    const used = await lastUse(app, scopeOf(topUp))
     if (used?.isTold !== true) continue
     const row = await retrying(() =>
       app.db.selectFrom('transactions').select(['state', 'is_final']).where('id', '=', used.id).executeTakeFirst(),

@@ -54,7 +54,9 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
-  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members, null))),
+  together(app.clock, LIMITS, sizeOf, (members: StoredAttempt[]) =>
+    retrying(() => insertFirst(app, chain, members, null)),
+  ),
 )
 
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512

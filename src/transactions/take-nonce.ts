@@ -64,7 +64,7 @@ export function takeNonce(app: App, chain: Chain, binding: Binding, first: numbe
 }
 
 const groupOf = oncePer('commits of nonces', (app, chain) =>
-  together(LIMITS, sizeOf, (members: GroupedBinding[]) => retrying(() => commit(app, chain, members))),
+  together(app.clock, LIMITS, sizeOf, (members: GroupedBinding[]) => retrying(() => commit(app, chain, members))),
 )
 
 const sizeOf = ({ intent }: GroupedBinding): number => 1_024 + intent.data.length + intent.abi.length

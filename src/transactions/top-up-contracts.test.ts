@@ -174,11 +174,11 @@ test('behind a first write that a sponsor carries it waits until its account has
   const writer = await world.poor('behind-first')
   const { answer: carried } = await add(writer)
   await assert.rejects(
-    underDeadline(performance.now() + 1_000, () => call(writer, 'behind')),
+    world.clock.still(() => underDeadline(world.clock.ticks() + 1_000, () => call(writer, 'behind'))),
     refusedWith('conflict'),
   )
   assert.deepEqual(await topUpsOf(writer), [])
-  const { answer } = await mining(underDeadline(performance.now() + 30_000, () => call(writer, 'behind')))
+  const { answer } = await mining(underDeadline(world.clock.ticks() + 120_000, () => call(writer, 'behind')))
   await world.mine()
   assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
   // It waited for that one, and brought no other.
@@ -193,7 +193,7 @@ test('an authorization that nothing carries is brought by an operation that does
   await dies('after-sign-operation', () => add(writer, 1, 'never carried'))
   await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
   const before = await countOfTarget()
-  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
+  const { answer } = await taken(mining(underDeadline(world.clock.ticks() + 120_000, () => call(writer))))
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await countOfTarget()], ['MINED', before + 1n])
   assert.deepEqual(
@@ -224,7 +224,7 @@ test('beside one that nothing carries, what is carried for the account and deleg
     sequence: row.sequence + 200_000,
   }
   await world.db.insertInto('operations').values({ ...anothers, state: 'SUBMITTED', transitions: '[]', revert: null }).execute() // prettier-ignore
-  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer))))
+  const { answer } = await taken(mining(underDeadline(world.clock.ticks() + 120_000, () => call(writer))))
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await codeOf(writer)], ['MINED', world.delegated])
   await world.db.deleteFrom('operations').where('id', 'in', [beside.id, anothers.id]).execute()
@@ -308,7 +308,7 @@ test('what brings an authorization is paid for as the write that needs it is: by
   for (const one of [writer, other]) await dies('after-sign-operation', () => add(one, 1, 'never carried'))
   await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', 'in', [writer.accountId, other.accountId]).execute() // prettier-ignore
   world.first.chain.topUpContracts = new Set([world.probe, world.target])
-  const within = <T>(work: () => Promise<T>) => mining(underDeadline(performance.now() + 15_000, work))
+  const within = <T>(work: () => Promise<T>) => mining(underDeadline(world.clock.ticks() + 120_000, work))
   await assert.rejects(
     within(() => call(other)),
     refusedWith('gas_budget_exhausted'),
@@ -395,7 +395,7 @@ test('what the database has lost of either kind is found under its key, whicheve
     const { answer } = await ping(writer, 'lost')
     await lose()
     world.first.chain.topUpContracts = then
-    const again = await taken(underDeadline(performance.now() + 8_000, () => ping(writer, 'lost')))
+    const again = await taken(underDeadline(world.clock.ticks() + 120_000, () => ping(writer, 'lost')))
     assert.deepEqual(await topUpsOf(writer), [])
     assert.equal(again.answer.id, answer.id)
     await world.mine()

@@ -6,13 +6,13 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { assertUser, verifyAccessToken } from '../http/bearer.ts'
-import { underDeadline } from '../deadline.ts'
 import type { Hex } from '../ids.ts'
 import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import { fromHex } from '../store/bytes.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { speedUpTransaction } from './change.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
+import { hurried } from '../../test/kit/hurried.ts'
 
 /** What a sponsor does not pay: writes that a budget does not name, more than a network's day, and what the signer would refuse. */
 let world: Writing
@@ -251,8 +251,8 @@ test('what is held for the limit of one open write is not there for another: no 
   assert.deepEqual(await topUpsOf(writer), [])
   const sum = async () => (await topUpsOf(writer)).reduce((all, { wei }) => all + BigInt(wei), 0n)
   // A raise of all of that is an eighth of it.
-  const hurried = () => speedUpTransaction(world.first.app, writer, open.id)
-  for (let time = 0; time < 2; time++) await underDeadline(performance.now() + 1_500, hurried).catch(() => {})
+  const raise = () => speedUpTransaction(world.first.app, writer, open.id)
+  for (let time = 0; time < 2; time++) await hurried(world.clock, raise).catch(() => {})
   assert.ok((await sum()) < whole / 50n, `${await sum()} of ${whole}`)
   // What the next one takes itself is sent, as ever.
   await mining(submitTransaction(world.first.app, writer, { to: world.probe, data }, {}))

@@ -23,6 +23,7 @@ import { followTransactions } from './follow.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { startByteSweep } from './sweep.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
+import { hurried } from '../../test/kit/hurried.ts'
 
 /** People without a coin write, and a sponsor pays: once, within budgets, whatever dies in between. The chain is asked what was paid. */
 let world: Writing
@@ -230,8 +231,8 @@ for (const isReplayed of [true, false])
 
 test('a top-up that is not mined in time is told; the repeat goes on with it', async () => {
   const writer = await poor('slow')
-  const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  const inHaste = () => hurried(world.clock, () => add(writer, 'key'))
+  await assert.rejects(inHaste(), refusedWith('top_up_pending'))
   const [open, ...others] = await rowsOf(writer)
   assert.deepEqual([others.length, open!.settled_at], [0, null])
   // Until it is mined its highest fee is counted with it; and the id of its transaction is of the network, the person and the ordinal.
@@ -239,7 +240,7 @@ test('a top-up that is not mined in time is told; the repeat goes on with it', a
   const sent = await world.db.selectFrom('transactions').select('reserved').where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
   assert.deepEqual([open!.charged, BigInt(open!.charged) > BigInt(open!.wei)], [sent.reserved, true])
   await world.mine()
-  await hurried()
+  await add(writer, 'key')
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
   assert.equal((await sentTo(writer)).length, 1)
@@ -248,7 +249,7 @@ test('a top-up that is not mined in time is told; the repeat goes on with it', a
 test('who may not wait for blocks any more is told so at once', async () => {
   const writer = await poor('crowded')
   await assert.rejects(
-    underDeadline(performance.now() + 30_000, () => add(writer, 'key'), () => false), // prettier-ignore
+    underDeadline(world.clock.ticks() + 30_000, () => add(writer, 'key'), () => false), // prettier-ignore
     refusedWith('top_up_pending'),
   )
 })
@@ -511,10 +512,15 @@ test('a sponsor whose coins are on their way to others is empty, and its funds a
   for (const name of ['a', 'b', 'c', 'd', 'e']) people.push(await poor(`beside-${name}`))
   try {
     const refused: AppError[] = []
-    const hurried = (writer: Writer) => underDeadline(performance.now() + 1_800, () => add(writer))
-    await Promise.all(
-      people.map((writer) => hurried(writer).catch((error: unknown) => refused.push(error as AppError))),
+    const waiting = new Set<Writer>()
+    const { clock } = world
+    const asked = people.map((writer) =>
+      underDeadline(clock.ticks() + 30_000, () => add(writer), () => waiting.add(writer) !== null) // prettier-ignore
+        .catch((error: unknown) => refused.push(error as AppError)),
     )
+    await until('each waits for a block or is refused', () => waiting.size + refused.length >= people.length)
+    await clock.advance(30_000)
+    await Promise.all(asked)
     assert.ok(refused.some(({ code }) => code === 'sponsor_empty'))
     for (const { code, funds } of refused) assert.ok(['sponsor_empty', 'top_up_pending'].includes(code) && funds === undefined, code) // prettier-ignore
   } finally {
@@ -554,8 +560,8 @@ for (const isFollowed of [false, true])
       const isOther = method === 'eth_getBlockByNumber' && params[0] === `0x${block!.toString(16)}`
       return isOther ? { ...(answer as object), hash: `0x${'0f'.repeat(32)}` } : answer
     })
-    const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
-    await assert.rejects(hurried(), refusedWith('top_up_pending'))
+    const inHaste = () => hurried(world.clock, () => add(writer, 'key'))
+    await assert.rejects(inHaste(), refusedWith('top_up_pending'))
     world.first.misbehave(null)
     await setRow(mined)
     assert.equal((await rowsOf(writer)).length, 1)
@@ -570,8 +576,8 @@ test('a top-up that a reorganisation took out again is waited for, and not paid 
   const { block_number: block } = (await rowsOf(writer))[0]!
   await world.rpc('anvil_reorg', Number(await world.rpc<Hex>('eth_blockNumber')) - block! + 1, [])
   await world.followed()
-  const hurried = () => underDeadline(performance.now() + 1_500, () => add(writer, 'key'))
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  const inHaste = () => hurried(world.clock, () => add(writer, 'key'))
+  await assert.rejects(inHaste(), refusedWith('top_up_pending'))
   await mining(add(writer, 'key'))
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
@@ -646,11 +652,11 @@ test('a write that the ledger knows and the database has lost is paid for once',
 
 test('a top-up that failed is no lack of funds: the repeat begins another', async () => {
   const writer = await poor('in-vain')
-  const hurried = () => underDeadline(performance.now() + 1_800, () => add(writer, 'key'))
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  const inHaste = () => hurried(world.clock, () => add(writer, 'key'))
+  await assert.rejects(inHaste(), refusedWith('top_up_pending'))
   const [sent] = await world.db.selectFrom('transactions').select(['id', 'nonce']).where('target', '=', fromHex(writer.address)).execute() // prettier-ignore
   await world.db.updateTable('transactions').set({ state: 'FAILED' }).where('id', '=', sent!.id).execute()
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  await assert.rejects(inHaste(), refusedWith('top_up_pending'))
   const [failed] = await rowsOf(writer)
   assert.deepEqual([failed!.settled_at === null, failed!.wei, failed!.charged], [false, '0', '0'])
   assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 0n)
@@ -662,11 +668,12 @@ test('a top-up that failed is no lack of funds: the repeat begins another', asyn
 
 test('a client that hardly waits has its top-up sent all the same', async () => {
   const writer = await poor('hurried')
-  const hurried = () => underDeadline(performance.now() + 900, () => add(writer, 'key'))
-  await assert.rejects(hurried(), refusedWith('top_up_pending'))
+  const { clock } = world
+  const brief = () => clock.still(() => underDeadline(clock.ticks() + 900, () => add(writer, 'key')))
+  await assert.rejects(brief(), refusedWith('top_up_pending'))
   assert.equal((await rowsOf(writer)).length, 1)
   await world.mine()
-  await hurried().catch(() => add(writer, 'key'))
+  await brief().catch(() => add(writer, 'key'))
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
   assert.equal((await sentTo(writer)).length, 1)
@@ -717,14 +724,14 @@ const stateOf = async (id: string) =>
 
 test('gas of a write under way that became dearer is paid, too: it is no value', async () => {
   const writer = await poor('dearer')
-  const hurried = (key: string) => underDeadline(performance.now() + 1_800, () => add(writer, key))
-  await assert.rejects(hurried('one'), refusedWith('top_up_pending'))
+  const inHaste = (key: string) => hurried(world.clock, () => add(writer, key))
+  await assert.rejects(inHaste('one'), refusedWith('top_up_pending'))
   await world.mine()
-  await hurried('one')
+  await add(writer, 'one')
   const raised = { reserved: sql<string>`reserved * 3` }
   const open = await world.db.updateTable('transactions').set(raised).where('account_id', '=', writer.accountId).where('state', '=', 'SUBMITTED').returning('id').execute() // prettier-ignore
   assert.equal(open.length, 1)
-  await assert.rejects(hurried('two'), refusedWith('top_up_pending'))
+  await assert.rejects(inHaste('two'), refusedWith('top_up_pending'))
   await mining(add(writer, 'two'))
   await world.mine()
   assert.equal(await world.countOf(writer), 2n)
@@ -732,15 +739,15 @@ test('gas of a write under way that became dearer is paid, too: it is no value',
 
 test('beside a write that has a nonce and no bytes yet, the next is given its own gas', async () => {
   const writer = await poor('bound')
-  const hurried = (key: string) => underDeadline(performance.now() + 1_800, () => add(writer, key))
-  await assert.rejects(hurried('one'), refusedWith('top_up_pending'))
+  const inHaste = (key: string) => hurried(world.clock, () => add(writer, key))
+  await assert.rejects(inHaste('one'), refusedWith('top_up_pending'))
   await world.mine()
   interruptSteps(world.first.app, (at) => {
     if (at === 'after-bind') throw new Error('killed')
   })
-  await assert.rejects(hurried('one'), /killed/)
+  await assert.rejects(add(writer, 'one'), /killed/)
   interruptSteps(world.first.app, null)
-  await assert.rejects(hurried('two'), refusedWith('top_up_pending'))
+  await assert.rejects(inHaste('two'), refusedWith('top_up_pending'))
   assert.equal((await rowsOf(writer)).length, 2)
 })
 
@@ -752,11 +759,15 @@ test('who waits for a block that this process has not seen, or for another reque
   const isNow = { block_number: 1_000_000_000 }
   await world.db.updateTable('top_ups').set(isNow).where('account_id', '=', writer.accountId).execute()
   let aside = 0
+  const { clock } = world
   const wait = (mayWait: boolean) =>
-    underDeadline(performance.now() + 2_500, () => add(writer, 'key'), () => (aside++, mayWait)) // prettier-ignore
-  const since = performance.now()
-  await assert.rejects(wait(false), refusedWith('top_up_pending'))
-  assert.ok(performance.now() - since < 1_200)
+    underDeadline(clock.ticks() + 30_000, () => add(writer, 'key'), () => {
+      aside++
+      if (mayWait) setImmediate(() => void clock.advance(30_000))
+      return mayWait
+    }) // prettier-ignore
+  // Its deadline never comes.
+  await clock.still(() => assert.rejects(wait(false), refusedWith('top_up_pending')))
   await assert.rejects(wait(true), refusedWith('top_up_pending'))
   assert.ok(aside >= 2)
   // A chain that began anew does not come to that block for long: what was settled long ago is followed, or never will be.

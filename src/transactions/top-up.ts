@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { deadline, standAside } from '../deadline.ts'
@@ -108,27 +107,27 @@ export const topUpFund =
           id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
         }
       }
-      if (id === null) await pauseAside()
+      if (id === null) await pauseAside(app)
       else if (await settle(app, chain, key, id)) brought++
       // It failed, or was taken out of its block again; which is no lack of funds of theirs: the repeat begins another.
       else throw pending()
-    } while (brought < MAX_BROUGHT && performance.now() < latest())
+    } while (brought < MAX_BROUGHT && app.clock.ticks() < latest())
     throw pending()
   }
 
 /** Another request is at work on it. @throws top_up_pending */
-async function pauseAside(): Promise<void> {
+async function pauseAside({ clock }: App): Promise<void> {
   if (!standAside()) throw pending()
-  await pause(BUSY_MS)
+  await clock.sleep(BUSY_MS)
 }
 
 /** The top-up that is under way, with the id of its transaction once that has bytes, or the next; `before`: the one before it, where that was mined lately. */
-async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
-  const newest = await newestTopUp(db, { chainId, accountId })
+async function nextOf(app: App, { chainId }: Chain, { accountId }: Caller) {
+  const newest = await newestTopUp(app.db, { chainId, accountId })
   if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, before: null }
   const { ordinal, blockNumber } = newest
   // An earlier use that has bytes is this top-up, also when its key would be free again, a day after it was final.
-  const used = await lastUse(db, scopeOf(newest))
+  const used = await lastUse(app, scopeOf(newest))
   const isOpen = !newest.isSettled || (used?.isTold === true && !isSettled(used.state))
   // One that was settled and is not in a block any more was taken out by a reorganisation, and is sent again.
   if (isOpen)
@@ -269,7 +268,7 @@ async function rehearseSend(
 
 /** In a block, or never to be in one. @throws top_up_pending */
 async function untilMined(app: App, chain: Chain, id: string): Promise<void> {
-  const left = Math.min(latest() - performance.now(), MAX_WAIT_MS)
+  const left = Math.min(latest() - app.clock.ticks(), MAX_WAIT_MS)
   // Until now it was in work like any other; how many may wait for blocks is bounded apart.
   const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
   if (state === null || !isSettled(state)) throw pending()
@@ -286,7 +285,7 @@ async function settle(app: App, chain: Chain, topUp: TopUpKey, id: string): Prom
 /** What is read at the newest block that we know sees what that block did. Another replica may have been the one that followed. @throws top_up_pending */
 async function followedTo(chain: Chain, blockNumber: number): Promise<void> {
   while ((chain.head.current()?.number ?? 0) < blockNumber) {
-    const left = latest() - performance.now()
+    const left = latest() - chain.clock.ticks()
     if (left <= 0 || !standAside()) throw pending()
     await nextBlock(chain, Math.min(left, 1_000))
   }

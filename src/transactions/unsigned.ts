@@ -14,13 +14,13 @@ export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const mine = waiting.get(from) ?? new Set()
   waiting.set(from, mine)
-  const timer = setTimeout(() => {
+  const timer = app.clock.after(LOOK_MS, () => {
     mine.delete(wake)
     if (mine.size === 0 && waiting.get(from) === mine) waiting.delete(from)
     resolve()
-  }, LOOK_MS)
+  })
   function wake(): void {
-    clearTimeout(timer)
+    timer.cancel()
     resolve()
   }
   mine.add(wake)

@@ -23,7 +23,7 @@ export async function waitUntilMined(
   id: string,
   timeoutMs = WAIT_MS,
 ): Promise<TransactionState | null> {
-  const until = clock.wall() + timeoutMs
+  const until = clock.ticks() + timeoutMs
   for (;;) {
     const row = await retrying(() =>
       db
@@ -35,19 +35,19 @@ export async function waitUntilMined(
         .executeTakeFirst(),
     )
     const state = row?.state ?? null
-    const left = until - clock.wall()
+    const left = until - clock.ticks()
     if (left <= 0 || (state !== null && isSettled(state))) return state
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))
   }
 }
 
 /** Ends with the next block, or after so many milliseconds. */
-export function nextBlock({ head }: Chain, timeoutMs: number): Promise<void> {
+export function nextBlock({ clock, head }: Chain, timeoutMs: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const stop = head.onChange(() => finish())
-  const timer = setTimeout(() => finish(), timeoutMs)
+  const timer = clock.after(timeoutMs, () => finish())
   const finish = () => {
-    clearTimeout(timer)
+    timer.cancel()
     stop()
     resolve()
   }

@@ -1,3 +1,4 @@
+import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
@@ -45,9 +46,13 @@ export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
 /**
  * Notes that every sign-in of before counts for nothing. By the clock of this process, as sign-ins are.
  */
-export async function noteSignedOut(db: RootDb, accountId: string): Promise<void> {
+export async function noteSignedOut({ clock, db }: Pick<App, 'clock' | 'db'>, accountId: string): Promise<void> {
   await retrying(() =>
-    db.updateTable('accounts').set({ signed_out_at: new Date() }).where('account_id', '=', accountId).execute(),
+    db
+      .updateTable('accounts')
+      .set({ signed_out_at: new Date(clock.wall()) })
+      .where('account_id', '=', accountId)
+      .execute(),
   )
 }
 

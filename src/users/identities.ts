@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { hasOwnAccount } from './find.ts'
@@ -56,7 +57,7 @@ export async function linkIdentity(
         image_src: imageSrc,
         email,
         email_verified: emailVerified,
-        signed_in_at: new Date(),
+        signed_in_at: sql<Date>`now()`,
         proof,
       })
       .onConflict((on) => on.doNothing())

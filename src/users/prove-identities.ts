@@ -5,6 +5,7 @@ import { accountIdOf, userIdOf, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { hasOwnAccount } from './find.ts'
 import { isIdentityProven, keyOfProof, proofOf, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
+import { type Timer } from '../clock.ts'
 
 type Prover = Pick<IdentityReader, 'db' | 'identityKeys'>
 
@@ -141,7 +142,7 @@ async function* pages(db: Db, hasProof: boolean): AsyncGenerator<StoredIdentity>
 /** At the start of the authorization server: proofs by the newest key, and word of what lacks one. */
 export function startRenewingProofs(app: App): { stop(): Promise<void> } {
   const { log } = app.telemetry
-  let timer: NodeJS.Timeout | undefined
+  let timer: Timer | undefined
   let hasFailed = false
   const look = async () => {
     if (app.identityKeys.known.size === 0) {
@@ -161,14 +162,14 @@ export function startRenewingProofs(app: App): { stop(): Promise<void> } {
     look().catch((error: unknown) => {
       if (!hasFailed) log.warn('identities_not_read', {}, error)
       hasFailed = true
-      timer = setTimeout(() => (running = run()), AGAIN_MS)
+      timer = app.clock.after(AGAIN_MS, () => (running = run()))
     })
   let running = run()
   return {
     stop: async () => {
-      clearTimeout(timer)
+      timer?.cancel()
       await running
-      clearTimeout(timer)
+      timer?.cancel()
     },
   }
 }

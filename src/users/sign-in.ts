@@ -69,7 +69,7 @@ async function refresh(
 ): Promise<StoredSignIn | null> {
   const { rows } = await sql<StoredIdentity & { address: Uint8Array; attestation: Uint8Array | null }>`${prepared}
     update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
-      email = ${email}, email_verified = ${emailVerified}, signed_in_at = ${new Date()}
+      email = ${email}, email_verified = ${emailVerified}, signed_in_at = now()
     from accounts
     where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
     returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation,

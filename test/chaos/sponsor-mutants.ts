@@ -81,7 +81,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'a key of a sponsored write stands for nothing',
     scenario: 'killed',
     caughtBy: 'doubled',
-    patches: [['transactions/send-operation.ts', ': await findKey(app.db, key)', ': { free: newTransactionId() }']],
+    patches: [['transactions/send-operation.ts', ': await findKey(app, key)', ': { free: newTransactionId() }']],
   },
   {
     name: 'a reorganisation leaves operations where they were',

@@ -9,14 +9,14 @@ async function forget(app: App, id: string): Promise<void> {
 /** Ids that say nothing of their key: the ledger cannot tell a repeat from something new. */
 const RANDOM_IDS: Mutant['patches'][number] = [
   'transactions/send.ts',
-  ': await findKey(app.db, key)',
+  ': await findKey(app, key)',
   ': { free: newTransactionId() }',
 ]
 /** The same mistake within one request only. */
 const RANDOM_ID_ON_RETRY: Mutant['patches'][number] = [
   'transactions/send.ts',
-  ': await findKey(app.db, key)',
-  ": 'tried' in key ? { free: newTransactionId() } : (Object.assign(key, { tried: true }), await findKey(app.db, key))",
+  ': await findKey(app, key)',
+  ": 'tried' in key ? { free: newTransactionId() } : (Object.assign(key, { tried: true }), await findKey(app, key))",
 ]
 const BROADCAST = '  if (isDue) await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })\n'
 const STORE = '  const isDue = await first.store(app, chain, bound, signed.attempt)\n'

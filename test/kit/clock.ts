@@ -11,11 +11,19 @@ export type TestClock = Clock & {
   advance(ms: number): Promise<void>
   /** how many sleep, or wait to be called */
   sleepers(): number
+  /** What is done while wall and ticks stand still, however long it takes; who sleeps is woken all the same. */
+  still<T>(work: () => Promise<T>): Promise<T>
 }
 
 /** A clock that stands still but for `advance`. */
 export const stoppedClock = (wall = Date.UTC(2026, 0, 1)): TestClock =>
   openTestClock({ wall: () => wall, ticks: () => 0 })
+
+/** A clock that goes as the system's does, and can be put forward: for worlds with other programs in them. */
+export function runningClock(): TestClock {
+  // Not those of the moment: tests put forward what the system says.
+  return openTestClock(systemClock)
+}
 
 /** A clock whose calendar a test reads off something else; everything else is the given clock's. */
 export const withWall = (wall: () => number, clock: Clock = systemClock): Clock => ({ ...clock, wall })
@@ -26,7 +34,9 @@ function openTestClock(base: Pick<Clock, 'wall' | 'ticks'>): TestClock {
   let ahead = 0
   const waiting = new Set<Waiting>()
   const isRunning = base === systemClock
-  const ticks = () => base.ticks() + ahead
+  let stillAt: number | null = null
+  const passed = () => stillAt ?? base.ticks()
+  const ticks = () => passed() + ahead
 
   /** The system's timer for one that waits, where time passes by itself. */
   function arm(one: Waiting): void {
@@ -87,7 +97,18 @@ function openTestClock(base: Pick<Clock, 'wall' | 'ticks'>): TestClock {
     await settled()
   }
 
-  return { wall: () => base.wall() + ahead, ticks, sleep, after, advance, sleepers: () => waiting.size }
+  async function still<T>(work: () => Promise<T>): Promise<T> {
+    stillAt = base.ticks()
+    try {
+      return await work()
+    } finally {
+      ahead -= base.ticks() - stillAt
+      stillAt = null
+    }
+  }
+
+  const wall = () => base.wall() + ahead - (base.ticks() - passed())
+  return { wall, ticks, sleep, after, advance, still, sleepers: () => waiting.size }
 }
 
 /** What was begun has gone as far as it goes without an answer from elsewhere. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { collected, MAX_WAITING } from './batch.ts'
 import { RpcUnavailable } from './failures.ts'
+import { stoppedClock } from '../../../test/kit/clock.ts'
 
 test('what waits for a node that answers nothing is bounded, and those beyond are refused at once', async () => {
   const { promise: never, resolve: answer } = Promise.withResolvers<unknown[]>()
@@ -11,7 +12,7 @@ test('what waits for a node that answers nothing is bounded, and those beyond ar
       batches++
       return batches <= 4 ? (never as never) : Promise.resolve(calls.map(() => 'late') as never)
     },
-    { timeoutMs: 1_000 },
+    { clock: stoppedClock(), timeoutMs: 1_000 },
   )
   const inFlight = Array.from({ length: 200 }, () => call('eth_call', []))
   await new Promise((resolve) => setImmediate(resolve))

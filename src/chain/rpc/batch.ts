@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 
@@ -19,7 +20,7 @@ type PendingCall = Call & { resolve: (value: never) => void; reject: (error: unk
  */
 export function collected(
   ask: AskNode,
-  { timeoutMs, maxBatch = MAX_BATCH }: { timeoutMs: number; maxBatch?: number },
+  { clock, timeoutMs, maxBatch = MAX_BATCH }: { clock: Clock; timeoutMs: number; maxBatch?: number },
 ): (method: string, params: unknown[]) => Promise<never> {
   let waiting: PendingCall[] = []
   let inFlight = 0
@@ -43,7 +44,7 @@ export function collected(
       inFlight--
       if (waiting.length > 0 && !isScheduled) flush()
     }
-    const timer = setTimeout(leave, LATE_MS)
+    const timer = clock.after(LATE_MS, leave)
     try {
       const answers = await ask(calls, { timeoutMs })
       for (const [index, answer] of answers.entries()) {
@@ -54,7 +55,7 @@ export function collected(
     } catch (error) {
       for (const call of calls) call.reject(error)
     } finally {
-      clearTimeout(timer)
+      timer.cancel()
       leave()
     }
   }

@@ -6,6 +6,7 @@ import { connect } from './connect.ts'
 import { isUnknownBlock } from './errors.ts'
 import { WrongChain } from './failures.ts'
 import { RpcError, type Rpc } from './rpc.ts'
+import { systemClock } from '../../clock.ts'
 
 const SOMEBODY = `0x${'11'.repeat(20)}`
 
@@ -14,6 +15,7 @@ async function connected(t: TestContext, ...nodes: BadNode[]): Promise<{ rpc: Rp
   const { rpc } = await connect(
     nodes.map(({ url }) => url),
     {
+      clock: systemClock,
       wantedChainId: undefined,
       onCall: () => {},
       onNode: (position, event) => void events.push(`${position} ${event}`),

@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts'
 import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
 import { newMember, type Member } from './node-health.ts'
 import { pinnedByNumber } from './by-number.ts'
@@ -26,12 +27,14 @@ const TIMEOUT_MS = 10_000
 export async function connect(
   urls: readonly string[],
   {
+    clock,
     wantedChainId,
     onCall,
     onNode,
     probeEveryMs,
     intervalMs,
   }: {
+    clock: Clock
     wantedChainId: number | undefined
     onCall: OnCall
     onNode: OnNode
@@ -42,7 +45,7 @@ export async function connect(
   const sources = [...new Set(urls)].map((url, index) => ({ url, position: index + 1 }))
   const members = sources
     .filter(({ url }) => !isHeadUrl(url))
-    .map(({ url, position }) => newMember(position, openNode(url)))
+    .map(({ url, position }) => newMember(position, openNode(url, clock)))
   const headSources = sources.filter(({ url }) => isHeadUrl(url))
   let newHeads: NewHeads | null = null
   const close = () => {
@@ -58,14 +61,14 @@ export async function connect(
       onNode(position, 'reads_by_number')
     }
     await checkNeeds(members, onReadsByNumber)
-    if (headSources.length > 0) newHeads = watchNewHeads(headSources, { chainId: identity.chainId, onNode })
+    if (headSources.length > 0) newHeads = watchNewHeads(headSources, { clock, chainId: identity.chainId, onNode })
     if (members.length === 1) {
       const { node, position } = members[0]!
       const ask = guarded(node.ask, { identity, onWrong: () => onNode(position, 'wrong_chain') })
       const pinned = pinnedByNumber({ ask, askOneNode: ask }, () => readsByNumber)
-      return { identity, newHeads, rpc: rpcOver({ ...pinned, close }, { onCall }) }
+      return { identity, newHeads, rpc: rpcOver({ ...pinned, close }, { clock, onCall }) }
     }
-    const probing = { identity, onNode, onReadsByNumber }
+    const probing = { clock, identity, onNode, onReadsByNumber }
     await Promise.all(members.map((member) => probe(member, probing)))
     const stop = startProbes(members, {
       ...probing,
@@ -76,8 +79,8 @@ export async function connect(
       stop()
       close()
     }
-    const pinned = pinnedByNumber(poolOf({ members, onNode }), () => readsByNumber)
-    return { identity, newHeads, rpc: rpcOver({ ...pinned, close: closeAll }, { onCall }) }
+    const pinned = pinnedByNumber(poolOf({ clock, members, onNode }), () => readsByNumber)
+    return { identity, newHeads, rpc: rpcOver({ ...pinned, close: closeAll }, { clock, onCall }) }
   } catch (error) {
     close()
     throw error

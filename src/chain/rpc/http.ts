@@ -1,5 +1,6 @@
 import net from 'node:net'
 import tls from 'node:tls'
+import { systemClock } from '../../clock.ts'
 import { RpcTooLarge, RpcUnavailable } from './failures.ts'
 import { newHttpReader, type HttpAnswer, type HttpReader } from './http-reader.ts'
 
@@ -23,7 +24,7 @@ type Exchange = {
 class StaleConnection extends Error {}
 
 /** @param url  of the node; user and password in it become basic authentication */
-export function openPost(url: string): Post {
+export function openPost(url: string, clock = systemClock): Post {
   const target = new URL(url)
   const head = headOf(target)
   const idle: HttpConnection[] = []
@@ -82,7 +83,7 @@ export function openPost(url: string): Post {
     const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>()
     let connection: HttpConnection | null = null
     const end = (outcome: HttpAnswer | Error) => {
-      clearTimeout(timer)
+      timer.cancel()
       if (connection !== null) release(connection, !(outcome instanceof Error) && outcome.isReusable)
       if (outcome instanceof Error) reject(outcome)
       else resolve(outcome)
@@ -95,11 +96,11 @@ export function openPost(url: string): Post {
       socket.ref()
       socket.write(`${head}${Buffer.byteLength(body)}\r\n\r\n${body}`)
     }
-    const timer = setTimeout(() => {
+    const timer = clock.after(timeoutMs, () => {
       const place = waiting.indexOf(begin)
       if (place !== -1) waiting.splice(place, 1)
       end(new RpcUnavailable('the node took too long', { timedOut: true }))
-    }, timeoutMs)
+    })
     if (idle.length === 0 && open.size >= MAX_CONNECTIONS) waiting.push(begin)
     else begin()
     return promise
@@ -115,11 +116,11 @@ export function openPost(url: string): Post {
   }
 
   const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
-    const until = performance.now() + limits.timeoutMs
+    const until = clock.ticks() + limits.timeoutMs
     // After a restart of the node all kept connections can be stale; one that was busy for long when it closed counts.
     for (let attempt = 0; attempt <= MAX_CONNECTIONS; attempt++) {
       try {
-        return readJson(await once(body, { ...limits, timeoutMs: Math.max(1, until - performance.now()) }))
+        return readJson(await once(body, { ...limits, timeoutMs: Math.max(1, until - clock.ticks()) }))
       } catch (error) {
         if (!(error instanceof StaleConnection)) throw error
       }

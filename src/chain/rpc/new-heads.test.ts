@@ -11,6 +11,8 @@ import { rpc } from '../../devnet/rpc.ts'
 import { until } from '../../../test/until.ts'
 import { connect } from './connect.ts'
 import { watchNewHeads } from './new-heads.ts'
+import { stoppedClock } from '../../../test/kit/clock.ts'
+import { systemClock, type Clock } from '../../clock.ts'
 
 type Node = {
   url: string
@@ -20,6 +22,7 @@ type Node = {
   refusesSubscriptions: boolean
   sockets: Set<WebSocket>
   connections: number
+  pings: number
   announce(number: unknown): void
   say(text: string): void
 }
@@ -30,7 +33,7 @@ async function openNode(t: TestContext): Promise<Node> {
   await once(server, 'listening')
   const node: Node = {
     ...{ url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/key-in-the-path`, chainId: '0x7a69' },
-    ...{ isAwake: true, refusesSubscriptions: false, sockets: new Set(), connections: 0 },
+    ...{ isAwake: true, refusesSubscriptions: false, sockets: new Set(), connections: 0, pings: 0 },
     announce: (number) =>
       node.say(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { result: { number } } })),
     say: (text) => node.sockets.forEach((socket) => socket.send(text)),
@@ -39,7 +42,10 @@ async function openNode(t: TestContext): Promise<Node> {
     node.connections++
     node.sockets.add(socket)
     socket.on('close', () => node.sockets.delete(socket))
-    socket.on('ping', () => node.isAwake && socket.pong())
+    socket.on('ping', () => {
+      node.pings++
+      if (node.isAwake) socket.pong()
+    })
     socket.on('message', (data) => {
       const { id, method, params } = JSON.parse((data as Buffer).toString()) as {
         id: number
@@ -64,11 +70,14 @@ async function openNode(t: TestContext): Promise<Node> {
   return node
 }
 
-function watch(t: TestContext, ...nodes: Node[]) {
+const watch = (t: TestContext, ...nodes: Node[]) => watchBy(systemClock, t, ...nodes)
+
+function watchBy(clock: Clock, t: TestContext, ...nodes: Node[]) {
   const events: string[] = []
   const heads = watchNewHeads(
     nodes.map(({ url }, index) => ({ url, position: index + 2 })),
     {
+      clock,
       chainId: 31_337,
       onNode: (position, event) => events.push(`${position} ${event}`),
       patienceMs: 60,
@@ -134,14 +143,33 @@ test('a lost connection is told once, hinted at, and made again', async (t) => {
 
 test('a node that falls silent is asked for a sign of life, and given up without one', async (t) => {
   const node = await openNode(t)
-  const { heads } = watch(t, node)
+  const clock = stoppedClock()
+  const { heads } = watchBy(clock, t, node)
   await until('it is subscribed', () => heads.isLive())
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  for (let silences = 1; silences <= 3; silences++) {
+    await clock.advance(60)
+    await until('it is asked', () => node.pings === silences)
+    // The answer was heard once the question is asked again, and not the connection ended, after the next silence.
+    const [socket] = node.sockets
+    await answered(socket!)
+  }
   assert.ok(heads.isLive(), 'silence alone is no fault: it answers the question')
   assert.equal(node.connections, 1)
   node.isAwake = false
+  await clock.advance(60)
+  await until('it is asked once more', () => node.pings === 4)
+  assert.ok(heads.isLive())
+  await clock.advance(60)
   await until('it is given up', () => !heads.isLive())
 })
+
+/** What was sent on this connection before has been read: its other end answers in order. */
+async function answered(socket: WebSocket): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  socket.once('pong', () => resolve())
+  socket.ping()
+  await promise
+}
 
 test('a node of another chain is never listened to', async (t) => {
   const node = await openNode(t)
@@ -166,11 +194,12 @@ test('of two nodes one is enough', async (t) => {
 
 test('a closed one connects no more', async (t) => {
   const node = await openNode(t)
-  const { heads } = watch(t, node)
+  const clock = stoppedClock()
+  const { heads } = watchBy(clock, t, node)
   await until('it is subscribed', () => heads.isLive())
   heads.close()
-  await until('it is gone', () => node.sockets.size === 0)
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await until('it is gone', () => node.sockets.size === 0 && !heads.isLive())
+  assert.equal(clock.sleepers(), 0, 'nothing is due, ever')
   assert.equal(node.connections, 1)
 })
 
@@ -183,6 +212,7 @@ test('on a real node: a mined block is announced', async (t) => {
     await rm(dir, { recursive: true })
   })
   const { newHeads, rpc: pool } = await connect([anvil.rpcUrl, anvil.rpcUrl.replace('http', 'ws')], {
+    clock: systemClock,
     wantedChainId: 31_337,
     onCall: () => {},
     onNode: () => {},

@@ -1,4 +1,5 @@
 import { WebSocket, type RawData } from 'ws'
+import type { Clock, Timer } from '../../clock.ts'
 import type { OnNode } from './pool.ts'
 
 /**
@@ -18,7 +19,13 @@ export type NewHeads = {
 /** `position` as in the list of the settings, from 1: what a log may say of an address that holds a key. */
 export type HeadSource = { url: string; position: number }
 
-export type NewHeadsSettings = { chainId: number; onNode: OnNode; patienceMs?: number; firstRetryMs?: number }
+export type NewHeadsSettings = {
+  clock: Clock
+  chainId: number
+  onNode: OnNode
+  patienceMs?: number
+  firstRetryMs?: number
+}
 
 /** How long a number that was announced is waited for: it may be a lie, or of a fork that lost. */
 const BELIEVED_MS = 5_000
@@ -36,10 +43,10 @@ export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeads
   const listeners = new Set<() => void>()
   let announced = { number: -1, at: Number.NEGATIVE_INFINITY }
   const tell = (number: number) => {
-    if (number >= announced.number || isStale()) announced = { number, at: performance.now() }
+    if (number >= announced.number || isStale()) announced = { number, at: settings.clock.ticks() }
     for (const listener of listeners) listener()
   }
-  const isStale = () => performance.now() - announced.at > BELIEVED_MS
+  const isStale = () => settings.clock.ticks() - announced.at > BELIEVED_MS
   const subscriptions = sources.map((source) => subscribe(source, { ...settings, tell }))
   return {
     isLive: () => subscriptions.some(({ isLive }) => isLive()),
@@ -56,6 +63,7 @@ export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeads
 function subscribe(
   { url, position }: HeadSource,
   {
+    clock,
     chainId,
     onNode,
     patienceMs = PATIENCE_MS,
@@ -64,7 +72,7 @@ function subscribe(
   }: NewHeadsSettings & { tell: (number: number) => void },
 ) {
   let socket: WebSocket | null = null
-  let retryTimer: NodeJS.Timeout | undefined
+  let retryTimer: Timer | undefined
   let failures = 0
   let isLive = false
   let isClosed = false
@@ -73,13 +81,13 @@ function subscribe(
     isLive: () => isLive,
     close: () => {
       isClosed = true
-      clearTimeout(retryTimer)
+      retryTimer?.cancel()
       socket?.terminate()
     },
   }
 
   function connect(): void {
-    let timer: NodeJS.Timeout | undefined
+    let timer: Timer | undefined
     let isAsked = false
     // Compression would let a small message be a large one; redirects lead to where nobody wanted to go.
     const opened = new WebSocket(url, {
@@ -93,16 +101,14 @@ function subscribe(
     /** Anything heard is a sign of life; after a silence one is asked for. */
     const heard = () => {
       isAsked = false
-      clearTimeout(timer)
-      timer = setTimeout(check, patienceMs)
-      timer.unref()
+      timer?.cancel()
+      timer = clock.after(patienceMs, check).unref()
     }
     const check = () => {
       if (isAsked) return give()
       isAsked = true
       opened.ping()
-      timer = setTimeout(check, patienceMs)
-      timer.unref()
+      timer = clock.after(patienceMs, check).unref()
     }
     const send = (id: number, method: string, params: unknown[]) =>
       opened.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
@@ -135,13 +141,12 @@ function subscribe(
     // 'close' follows every error, and the message may hold the address.
     opened.on('error', () => {})
     opened.on('close', () => {
-      clearTimeout(timer)
+      timer?.cancel()
       isLive = false
       if (isClosed) return
       if (failures === 0) onNode(position, 'down')
       const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
-      retryTimer = setTimeout(connect, waitMs * (0.75 + Math.random() / 2))
-      retryTimer.unref()
+      retryTimer = clock.after(waitMs * (0.75 + Math.random() / 2), connect).unref()
       // What trusted the silence goes back to asking.
       tell(-1)
     })

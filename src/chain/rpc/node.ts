@@ -1,3 +1,4 @@
+import { systemClock } from '../../clock.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 import { openPost } from './http.ts'
@@ -16,9 +17,9 @@ const MAX_LONG_BYTES = 128 * 1_048_576
 /** milliseconds after which a node that refused a batch is sent one as long again: it may have been its length in bytes */
 const REFUSED_MS = 60_000
 
-/** @param now  the clock, milliseconds */
-export function openNode(url: string, now = () => performance.now()): Node {
-  const post = openPost(url)
+export function openNode(url: string, clock = systemClock): Node {
+  const now = clock.ticks
+  const post = openPost(url, clock)
   /** of the next call: an answer that was meant for an earlier request is nobody's */
   let nextId = 0
   /** calls of one batch; lower when the node turned out to refuse as many */
@@ -30,8 +31,8 @@ export function openNode(url: string, now = () => performance.now()): Node {
       if (now() - triedAt < REFUSED_MS) return inParts(calls, maxBatch, options)
       triedAt = now()
     }
-    const until = performance.now() + options.timeoutMs
-    const left = () => ({ timeoutMs: Math.max(1, until - performance.now()) })
+    const until = now() + options.timeoutMs
+    const left = () => ({ timeoutMs: Math.max(1, until - now()) })
     const firstId = nextId
     nextId += calls.length
     try {

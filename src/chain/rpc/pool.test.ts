@@ -12,15 +12,22 @@ import { readAt } from '../reads.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 import { openedHead } from '../../../test/opened.ts'
 import { openExpensiveCalls } from './expensive-calls.ts'
+import { stoppedClock } from '../../../test/kit/clock.ts'
+import { systemClock, type Clock } from '../../clock.ts'
 
 type Event = [position: number, event: string]
 
 /** The program's own way in; the nodes' heads are asked for every 20 ms. */
-async function pool(t: TestContext, nodes: (BadNode | { url: string })[]): Promise<{ rpc: Rpc; events: Event[] }> {
+async function pool(
+  t: TestContext,
+  nodes: (BadNode | { url: string })[],
+  clock: Clock = systemClock,
+): Promise<{ rpc: Rpc; events: Event[] }> {
   const events: Event[] = []
   const { rpc } = await connect(
     nodes.map(({ url }) => url),
     {
+      clock,
       wantedChainId: undefined,
       onCall: () => {},
       onNode: (position, event) => events.push([position, event]),
@@ -88,10 +95,14 @@ test('three failures in a row open the breaker, and a node that answers again co
 
 test('a node that hangs is left for another one, long before a call is given up', async (t) => {
   const nodes = [await badNode(t, { interfere: hang }), await badNode(t)]
-  const { ask } = poolOf({ members: membersOf(t, nodes), random: () => 0, onNode: () => {} })
-  const startedAt = performance.now()
-  assert.deepEqual(await ask([{ method: 'eth_getBalance', params: [pinned(90)] }], { timeoutMs: 10_000 }), ['0x2a'])
-  assert.ok(performance.now() - startedAt < 3_000)
+  const clock = stoppedClock()
+  const { ask } = poolOf({ clock, members: membersOf(t, nodes, clock), random: () => 0, onNode: () => {} })
+  const answer = ask([{ method: 'eth_getBalance', params: [pinned(90)] }], { timeoutMs: 10_000 })
+  await until('the first is asked', () => reads(nodes[0]!) === 1)
+  await clock.advance(1_499)
+  assert.equal(reads(nodes[1]!), 0)
+  await clock.advance(1)
+  assert.deepEqual(await answer, ['0x2a'])
   assert.equal(reads(nodes[0]!), 1)
 })
 
@@ -177,8 +188,13 @@ test('a numbered block that one node does not have yet is asked of another, and 
   )
   assert.equal(alone.asked.length, 1, 'nobody waits for what nobody has seen')
   chain.head.set(at(103))
-  setTimeout(() => (alone.head = 103), 40)
-  assert.equal(await readAt(chain, 102, (reads) => reads.balance(`0x${'22'.repeat(20)}`)), 42n)
+  const clock = stoppedClock()
+  chain.clock = clock
+  const waiting = readAt(chain, 102, (reads) => reads.balance(`0x${'22'.repeat(20)}`))
+  await until('it waits for the node', () => clock.sleepers() === 1)
+  alone.head = 103
+  await clock.advance(25)
+  assert.equal(await waiting, 42n)
 })
 
 test('an old read is asked again of a node that lags, and refused at once where the state is gone', async (t) => {
@@ -312,37 +328,65 @@ test('a fast node gets most of the reads', async (t) => {
   assert.ok(reads(fast) > 3 * reads(slow), `${reads(fast)} and ${reads(slow)}`)
 })
 
-test('a read that is later than usual is asked a second time, at most one in twenty', async (t) => {
-  const nodes = [await badNode(t), await badNode(t)]
-  const members = membersOf(t, nodes)
-  const { ask } = poolOf({ members, random: () => 0, onNode: () => {} })
-  const calls = [{ method: 'eth_getBalance', params: [pinned(90)] }]
-  for (let round = 0; round < 40; round++) await ask(calls, { timeoutMs: 5_000 })
-  nodes[0]!.interfere = hang
-  const startedAt = performance.now()
-  assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), ['0x2a'])
-  assert.ok(performance.now() - startedAt < 4_000, 'the answer of the second node counts, though the first one hangs')
-  nodes[0]!.interfere = () => false
+test('a read that is later than usual is asked a second time, at most one in twenty', async () => {
+  const { clock, nodes, ask, finished } = slowPool()
+  for (let round = 0; round < 40; round++) assert.deepEqual(await finished(ask()), ['0x2a'])
+  nodes[0]!.delayMs = Infinity
+  const both = [...nodes.map(({ asked }) => asked)]
+  const answer = ask()
+  await clock.advance(4)
+  assert.deepEqual(nodes.map(({ asked }) => asked), [both[0]! + 1, both[1]]) // prettier-ignore
+  await clock.advance(1)
+  assert.deepEqual(await answer, ['0x2a'], 'the answer of the second node counts, though the first one hangs')
   nodes[0]!.delayMs = 40
-  members[0]!.latencyMs = 1
-  for (const node of nodes) forget(node)
-  for (let round = 0; round < 40; round++) await ask(calls, { timeoutMs: 5_000 })
-  assert.ok(reads(nodes[0]!) + reads(nodes[1]!) <= 40 + 3, `${reads(nodes[0]!)} and ${reads(nodes[1]!)}`)
+  for (const node of nodes) node.asked = 0
+  for (let round = 0; round < 40; round++) await finished(ask())
+  assert.ok(nodes[1]!.asked > 0)
+  assert.ok(nodes[0]!.asked + nodes[1]!.asked <= 40 + 3, `${nodes[0]!.asked} and ${nodes[1]!.asked}`)
 })
 
-test('a second node that is quick to say that it cannot answer does not win over the first', async (t) => {
-  const nodes = [await badNode(t), await badNode(t)]
-  const members = membersOf(t, nodes)
-  const { ask } = poolOf({ members, random: () => 0, onNode: () => {} })
-  const calls = [{ method: 'eth_getBalance', params: [`0x${'11'.repeat(20)}`, pinned(101)] }]
-  nodes[0]!.head = nodes[1]!.head = 101
-  for (let round = 0; round < 40; round++) await ask(calls, { timeoutMs: 5_000 })
+test('a second node that is quick to say that it cannot answer does not win over the first', async () => {
+  const { nodes, ask, finished } = slowPool()
+  for (let round = 0; round < 40; round++) await finished(ask())
   nodes[0]!.delayMs = 200
-  nodes[1]!.head = 100
-  for (const node of nodes) forget(node)
-  assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), ['0x2a'])
-  assert.deepEqual(nodes.map(reads), [1, 1])
+  nodes[1]!.answer = new RpcError(-32000, 'header not found', undefined)
+  for (const node of nodes) node.asked = 0
+  assert.deepEqual(await finished(ask()), ['0x2a'])
+  assert.deepEqual(
+    nodes.map(({ asked }) => asked),
+    [1, 1],
+  )
 })
+
+/** Two nodes that answer after as long as they are told to, of which the first is asked first, and a clock that stands still. */
+function slowPool() {
+  const clock = stoppedClock()
+  const nodes = [0, 1].map(() => ({ asked: 0, delayMs: 0, answer: '0x2a' as unknown }))
+  const members = nodes.map((node, index): Member => {
+    const ask = async () => {
+      node.asked++
+      const { delayMs, answer } = node
+      if (delayMs > 0) await clock.sleep(delayMs)
+      return [answer]
+    }
+    return { ...newMember(index + 1, { ask, close: () => {} }), identityState: 'verified', latencyMs: 1 }
+  })
+  const { ask } = poolOf({ clock, members, random: () => 0, onNode: () => {} })
+  const calls = [{ method: 'eth_getBalance', params: [pinned(90)] }]
+  return {
+    clock,
+    nodes,
+    ask: () => ask(calls, { timeoutMs: 5_000 }),
+    /** the answer, with the time that passes until it comes */
+    async finished<T>(answer: Promise<T>): Promise<T> {
+      let isOver = false
+      const end = () => void (isOver = true)
+      answer.then(end, end)
+      for (await clock.advance(0); !isOver;) await clock.advance(1)
+      return answer
+    },
+  }
+}
 
 test('null is no balance, no code and no result of a call: another node is asked', async (t) => {
   const [nothing, good] = [await badNode(t), await badNode(t)]
@@ -423,7 +467,7 @@ test('a node of another chain refuses the start, by its position and without its
       (error: Error) => /node 2 of the network/.test(error.message) && !/127\.0\.0\.1|kkkk/.test(error.message),
     )
   }
-  const wanted = { wantedChainId: 1, onCall: () => {}, onNode: () => {} }
+  const wanted = { clock: systemClock, wantedChainId: 1, onCall: () => {}, onNode: () => {} }
   await assert.rejects(connect([right.url], wanted), /the node has chain id 31337, expected 1/)
 })
 
@@ -463,9 +507,10 @@ test('a node that comes back as another chain is never asked again', async (t) =
 
 test('with one URL nothing is probed', async (t) => {
   const node = await badNode(t)
-  const { rpc } = await pool(t, [node, { url: node.url }])
+  const clock = stoppedClock()
+  const { rpc } = await pool(t, [node, { url: node.url }], clock)
   await balance(rpc)
-  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.equal(clock.sleepers(), 0, 'nothing is due, ever')
   assert.deepEqual(
     node.asked.map(({ method }) => method),
     ['eth_getBalance'],
@@ -487,9 +532,9 @@ test('nodes are drawn by speed and reliability', () => {
   assert.deepEqual([0, 0.99].map(draw), [1, 1])
 })
 
-function membersOf(t: TestContext, nodes: BadNode[]): Member[] {
+function membersOf(t: TestContext, nodes: BadNode[], clock: Clock): Member[] {
   return nodes.map(({ url }, index) => {
-    const node = openNode(url)
+    const node = openNode(url, clock)
     t.after(() => node.close())
     return { ...newMember(index + 1, node), identityState: 'verified', latencyMs: 1 } satisfies Member
   })

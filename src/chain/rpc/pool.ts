@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts'
 import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
@@ -7,7 +8,7 @@ import { isSend } from './rpc.ts'
 /** What became of a node, for the log. */
 export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain' | 'reads_by_number') => void
 
-export type PoolSettings = { members: readonly Member[]; random?: () => number; onNode: OnNode }
+export type PoolSettings = { clock: Clock; members: readonly Member[]; random?: () => number; onNode: OnNode }
 
 /** Reads that are asked twice, at most: one in twenty. */
 const HEDGE_SHARE = 0.05
@@ -22,19 +23,22 @@ const PATIENCE = 10
  * Asks one of several nodes of a network, and another one when it fails, lags or is late. Each batch goes to one node:
  * `ask` lets others fill in what this one could not answer, `askOneNode` repeats the whole at another.
  */
-export function poolOf({ members, random = Math.random, onNode }: PoolSettings): { ask: AskNode; askOneNode: AskNode } {
+export function poolOf({ clock, members, random = Math.random, onNode }: PoolSettings): {
+  ask: AskNode
+  askOneNode: AskNode
+} {
   let hedges = 0
 
   const ask: AskNode = async (calls, { timeoutMs }) => {
     if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
-    const until = performance.now() + timeoutMs
+    const until = clock.ticks() + timeoutMs
     const tried = new Set<Member>()
     const answers = await askAny(calls, tried, until)
     for (;;) {
       const open = answers.flatMap((answer, index) => (isOpen(calls[index]!, answer) ? [index] : []))
       if (open.length === 0) return answers
       const missing = open.map((index) => calls[index]!)
-      if (pick(members, missing, tried, random) === null || performance.now() >= until) return answers
+      if (pick(members, missing, tried, random) === null || clock.ticks() >= until) return answers
       // When the others fail altogether, what this node said counts.
       const others = await askAny(missing, tried, until).catch(() => [])
       for (const [index, answer] of others.entries())
@@ -44,12 +48,12 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
 
   const askOneNode: AskNode = async (calls, { timeoutMs }) => {
     if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
-    const until = performance.now() + timeoutMs
+    const until = clock.ticks() + timeoutMs
     const tried = new Set<Member>()
     const first = await askAny(calls, tried, until)
     for (let answers = first; ;) {
       if (!answers.some((answer, index) => isOpen(calls[index]!, answer))) return answers
-      if (pick(members, calls, tried, random) === null || performance.now() >= until) return first
+      if (pick(members, calls, tried, random) === null || clock.ticks() >= until) return first
       try {
         answers = await askAny(calls, tried, until)
       } catch {
@@ -63,7 +67,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     let failure: unknown = new RpcUnavailable('no node of the network is available', { timedOut: false })
     for (;;) {
       const member = pick(members, calls, tried, random)
-      if (member === null || performance.now() >= until) throw failure
+      if (member === null || clock.ticks() >= until) throw failure
       tried.add(member)
       try {
         return await askHedged(member, calls, tried, until)
@@ -88,12 +92,12 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     const first = askMember(member, calls, patience(member, calls, tried, until))
     if (member.p95Ms === null || hedges < 1) return first
     const { promise: late, resolve } = Promise.withResolvers<'late'>()
-    const timer = setTimeout(() => resolve('late'), Math.max(MIN_HEDGE_MS, member.p95Ms))
+    const timer = clock.after(Math.max(MIN_HEDGE_MS, member.p95Ms), () => resolve('late'))
     try {
       const winner = await Promise.race([first, late])
       if (winner !== 'late') return winner
     } finally {
-      clearTimeout(timer)
+      timer.cancel()
     }
     const other = hedges < 1 ? null : pick(members, calls, tried, random)
     // What is latest is not asked of a node that has seen less.
@@ -110,14 +114,14 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
   }
 
   function patience(member: Member, calls: readonly Call[], tried: ReadonlySet<Member>, until: number): number {
-    const left = Math.max(1, until - performance.now())
+    const left = Math.max(1, until - clock.ticks())
     return pick(members, calls, tried, random) === null
       ? left
       : Math.min(left, Math.max(MIN_PATIENCE_MS, PATIENCE * member.latencyMs))
   }
 
   async function askMember(member: Member, calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
-    const startedAt = performance.now()
+    const startedAt = clock.ticks()
     member.inFlight++
     try {
       const answers = await member.node.ask(calls, { timeoutMs })
@@ -126,7 +130,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
       if (answers.some((answer) => answer instanceof RpcError && isRateLimited(answer))) failed(member)
-      else if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
+      else if (noteAnswer(member, clock.ticks() - startedAt)) onNode(member.position, 'up')
       return answers
     } catch (error) {
       if (!(error instanceof RpcTooLarge)) failed(member)
@@ -137,7 +141,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
   }
 
   function failed(member: Member): void {
-    if (noteFailure(member, performance.now())) onNode(member.position, 'down')
+    if (noteFailure(member, clock.ticks())) onNode(member.position, 'down')
   }
 
   /**
@@ -145,14 +149,14 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
    * from then on only a yes is believed: a refusal such as "nonce too low" may mean that they are mined already.
    */
   async function broadcast(calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
-    const until = performance.now() + timeoutMs
+    const until = clock.ticks() + timeoutMs
     const tried = new Set<Member>()
     const answers: unknown[] = calls.map(() => undefined)
     const unsettled = () =>
       answers.flatMap((answer, index) => (answer === undefined || answer instanceof RpcUnavailable ? [index] : []))
     for (let open = unsettled(); open.length > 0; open = unsettled()) {
       const member = pick(members, [{ method: 'eth_blockNumber', params: [] }], tried, random)
-      if (member === null || performance.now() >= until) break
+      if (member === null || clock.ticks() >= until) break
       tried.add(member)
       const sent = open.map((index) => calls[index]!)
       const said = await askMember(member, sent, patience(member, sent, tried, until)).catch((error: unknown) =>

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { newMember, type Member } from './node-health.ts'
 import { startProbes } from './probe.ts'
+import { stoppedClock } from '../../../test/kit/clock.ts'
 
 /** A pool whose nodes count what they are asked, and seconds that pass when a test says so. */
 function probed(t: TestContext, intervalMs: number | null) {
-  t.mock.timers.enable({ apis: ['setInterval'] })
-  let at = 0
-  t.mock.method(performance, 'now', () => at)
+  const clock = stoppedClock()
   const asked = [0, 0]
   const failing = new Set<number>()
   const members = asked.map((_, index): Member => {
@@ -19,18 +18,14 @@ function probed(t: TestContext, intervalMs: number | null) {
     return { ...newMember(index + 1, { ask, close: () => {} }), identityState: 'verified', head: 15 }
   })
   const identity = { chainId: 1, genesisHash: '0x00' } as const
-  const stop = startProbes(members, { identity, onNode: () => {}, onReadsByNumber: () => {}, intervalMs: () => intervalMs }) // prettier-ignore
+  const stop = startProbes(members, { clock, identity, onNode: () => {}, onReadsByNumber: () => {}, intervalMs: () => intervalMs }) // prettier-ignore
   t.after(stop)
   return {
     members,
     failing,
     async seconds(count: number): Promise<number[]> {
       const before = [...asked]
-      for (let second = 0; second < count; second++) {
-        at += 1_000
-        t.mock.timers.tick(1_000)
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+      for (let second = 0; second < count; second++) await clock.advance(1_000)
       return asked.map((now, index) => now - before[index]!)
     },
   }

@@ -1,10 +1,16 @@
+import { every, type Clock } from '../../clock.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
 import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
 import { noteAnswer, noteFailure, type Member } from './node-health.ts'
 import { askNeeds } from './needs.ts'
 import type { OnNode } from './pool.ts'
 
-export type Probing = { identity: ChainIdentity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
+export type Probing = {
+  clock: Clock
+  identity: ChainIdentity
+  onNode: OnNode
+  onReadsByNumber: (member: Member) => void
+}
 
 /** milliseconds between two looks at whether a node is to be probed, and between two probes of one where nothing is known of its network */
 const EVERY_MS = 1_000
@@ -30,26 +36,26 @@ export function startProbes(
 ): () => void {
   const asking = new Set<Member>()
   let allAskedAt = Number.NEGATIVE_INFINITY
-  const timer = setInterval(() => {
+  const { clock } = probing
+  const rounds = every(clock, everyMs, async () => {
     const paceMs = Math.min(MAX_EVERY_MS, SHARE_OF_INTERVAL * (intervalMs() ?? 0))
     // Half of a tick early is not a whole tick late.
-    const isDue = performance.now() - allAskedAt >= paceMs - everyMs / 2
-    if (isDue) allAskedAt = performance.now()
+    const isDue = clock.ticks() - allAskedAt >= paceMs - everyMs / 2
+    if (isDue) allAskedAt = clock.ticks()
     for (const member of members) {
       const isHealthy = member.identityState === 'verified' && member.failuresInARow === 0 && member.head !== null
       if (asking.has(member) || (isHealthy && !isDue)) continue
       asking.add(member)
       void probe(member, probing).finally(() => asking.delete(member))
     }
-  }, everyMs)
-  timer.unref()
-  return () => clearInterval(timer)
+  })
+  return () => void rounds.stop()
 }
 
 /** One look at one node. Never throws. */
 export async function probe(member: Member, probing: Probing): Promise<void> {
-  const { onNode } = probing
-  const startedAt = performance.now()
+  const { clock, onNode } = probing
+  const startedAt = clock.ticks()
   if (member.identityState === 'mismatched' || (member.openUntil !== null && member.openUntil > startedAt)) return
   try {
     // Behind the same URL may be another chain by now: a node that was away is asked for its identity again.
@@ -60,9 +66,9 @@ export async function probe(member: Member, probing: Probing): Promise<void> {
     if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
       throw new RpcUnavailable('the node does not report its head', { timedOut: false })
     member.head = Number(head)
-    if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
+    if (noteAnswer(member, clock.ticks() - startedAt)) onNode(member.position, 'up')
   } catch {
-    if (noteFailure(member, performance.now())) onNode(member.position, 'down')
+    if (noteFailure(member, clock.ticks())) onNode(member.position, 'down')
   }
 }
 

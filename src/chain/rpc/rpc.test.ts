@@ -5,6 +5,7 @@ import { badNode, reply } from '../../../test/bad-node.ts'
 import { ethCall } from './call.ts'
 import { openNode } from './node.ts'
 import { openRpc, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+import { systemClock } from '../../clock.ts'
 
 const balanceOf = (rpc: Rpc, number = 1) =>
   rpc.call('eth_getBalance', [`0x${number.toString(16).padStart(40, '0')}`, 'latest'])
@@ -190,7 +191,7 @@ test('a node that refuses batches is asked one by one from then on', async (t) =
 test('a node that refused a batch once is sent one as long a minute later', async (t) => {
   const node = await badNode(t)
   let clock = 1_000_000
-  const { ask, close } = openNode(node.url, () => clock)
+  const { ask, close } = openNode(node.url, { ...systemClock, ticks: () => clock })
   t.after(close)
   let isRefusing = true
   node.interfere = (calls, response) => {

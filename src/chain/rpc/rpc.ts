@@ -6,6 +6,7 @@
  * Start with `connect.ts`, then `pool.ts`.
  */
 
+import { systemClock, type Clock } from '../../clock.ts'
 import { AppError } from '../../errors.ts'
 import { collected } from './batch.ts'
 import { openExpensiveCalls, type ExpensiveCalls } from './expensive-calls.ts'
@@ -40,15 +41,17 @@ const TIMEOUT_MS = 10_000
 /** JSON-RPC over keep-alive HTTP with one node. */
 export function openRpc({
   url,
+  clock = systemClock,
   timeoutMs = TIMEOUT_MS,
   onCall = () => {},
 }: {
   url: string
+  clock?: Clock
   timeoutMs?: number
   onCall?: OnCall
 }): Rpc {
-  const node = openNode(url)
-  return rpcOver({ ask: node.ask, askOneNode: node.ask, close: () => node.close() }, { timeoutMs, onCall })
+  const node = openNode(url, clock)
+  return rpcOver({ ask: node.ask, askOneNode: node.ask, close: () => node.close() }, { clock, timeoutMs, onCall })
 }
 
 /**
@@ -57,13 +60,13 @@ export function openRpc({
  */
 export function rpcOver(
   source: { ask: AskNode; askOneNode: AskNode; close(): void },
-  { timeoutMs = TIMEOUT_MS, onCall }: { timeoutMs?: number; onCall: OnCall },
+  { clock, timeoutMs = TIMEOUT_MS, onCall }: { clock: Clock; timeoutMs?: number; onCall: OnCall },
 ): Rpc {
   const ask = counted(source.ask, onCall)
   const askOneNode = counted(source.askOneNode, onCall)
-  const read = collected(ask, { timeoutMs })
-  const send = collected(ask, { timeoutMs })
-  const alone = collected(ask, { timeoutMs, maxBatch: 1 })
+  const read = collected(ask, { clock, timeoutMs })
+  const send = collected(ask, { clock, timeoutMs })
+  const alone = collected(ask, { clock, timeoutMs, maxBatch: 1 })
 
   async function batch(calls: Call[], options: { timeoutMs?: number } = {}): Promise<unknown[]> {
     const answers = await askOneNode(calls, { timeoutMs: options.timeoutMs ?? timeoutMs })
@@ -85,7 +88,7 @@ export function rpcOver(
       if (options?.timeoutMs !== undefined) return callAlone({ method, params }, { timeoutMs: options.timeoutMs })
       return isSend(method) ? send(method, params) : read(method, params)
     },
-    expensive: openExpensiveCalls(),
+    expensive: openExpensiveCalls(clock),
     close: () => source.close(),
   }
 }

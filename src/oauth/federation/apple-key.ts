@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { SignJWT } from 'jose'
 import type { ClientAuth } from 'openid-client'
+import { type Clock } from '../../clock.ts'
 
 /** The key that Apple knows an application by, and the names Apple gave to it and to its team. */
 export type AppleKey = { teamId: string; keyId: string; key: KeyObject }
@@ -13,9 +14,9 @@ const SECRET_SECONDS = 300
  * Source: Apple, "Creating a client secret"
  */
 export const appleProof =
-  ({ teamId, keyId, key }: AppleKey): ClientAuth =>
+  ({ teamId, keyId, key }: AppleKey, { wall }: Clock): ClientAuth =>
   async (_as, { client_id: clientId }, body) => {
-    const now = Math.floor(Date.now() / 1_000)
+    const now = Math.floor(wall() / 1_000)
     const secret = await new SignJWT()
       .setProtectedHeader({ alg: 'ES256', kid: keyId })
       .setIssuer(teamId)

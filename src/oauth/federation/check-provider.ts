@@ -3,6 +3,7 @@ import { describe, discover, wayTo, type ProviderConnection } from './connection
 import { callbackOf, ID_TOKEN_ALGORITHMS } from './federation.ts'
 import type { Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
+import { systemClock } from '../../clock.ts'
 
 /** What one look at a provider found; `advice` says what to do about what is wrong. */
 export type Finding = { about: string; isGood: boolean; says: string; advice?: string }
@@ -41,7 +42,9 @@ type ReportFinding = (about: string, isGood: boolean, says: string, advice?: str
 type Looked = { provider: ProviderSettings; connection: ProviderConnection; way: Outbound; origin: string }
 
 const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
-  provider.dialect?.endpoints === undefined ? discover(provider, way) : describe(provider, way)
+  provider.dialect?.endpoints === undefined
+    ? discover(provider, way, systemClock)
+    : describe(provider, way, systemClock)
 
 /** What the description promises. A list that is not there promises nothing, and is no fault. */
 function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): void {

@@ -7,6 +7,7 @@ import { remoteKeys } from './issuer-keys.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
 import { PageError } from '../../texts/page-error.ts'
+import { type Clock } from '../../clock.ts'
 
 /** How long one request to a provider may take, seconds. */
 const PATIENCE_SECONDS = 5
@@ -33,7 +34,10 @@ export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect 
     const way = ways.get(provider.name) ?? wayTo(provider)
     ways.set(provider.name, way)
     try {
-      const found = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
+      const found =
+        provider.dialect?.endpoints === undefined
+          ? await discover(provider, way, app.clock)
+          : describe(provider, way, app.clock)
       known.set(provider.name, { ...found, readAt: app.clock.wall() })
       return found
     } catch (error) {
@@ -62,12 +66,18 @@ export function wayTo({
  * The provider's own description of itself. Not at start: a provider that is down must not keep the service down.
  * @throws Error saying what is wrong with it, or that of the client library
  */
-export async function discover(provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> {
-  const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
-    timeout: PATIENCE_SECONDS,
-    [openid.customFetch]: way,
-    execute: isPlain(provider) ? [openid.allowInsecureRequests] : [],
-  })
+export async function discover(provider: ProviderSettings, way: Outbound, clock: Clock): Promise<ProviderConnection> {
+  const config = await openid.discovery(
+    new URL(provider.issuer),
+    provider.clientId,
+    undefined,
+    proofOf(provider, clock),
+    {
+      timeout: PATIENCE_SECONDS,
+      [openid.customFetch]: way,
+      execute: isPlain(provider) ? [openid.allowInsecureRequests] : [],
+    },
+  )
   // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
   const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
   if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
@@ -78,10 +88,10 @@ export async function discover(provider: ProviderSettings, way: Outbound): Promi
 }
 
 /** A provider without id tokens, from its preset or its settings. */
-export function describe(provider: ProviderSettings, way: Outbound): ProviderConnection {
+export function describe(provider: ProviderSettings, way: Outbound, clock: Clock): ProviderConnection {
   const { authorization, token } = provider.dialect!.endpoints!
   const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
-  const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))
+  const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider, clock))
   config.timeout = PATIENCE_SECONDS
   config[openid.customFetch] = way
   if (isPlain(provider)) openid.allowInsecureRequests(config)
@@ -90,8 +100,8 @@ export function describe(provider: ProviderSettings, way: Outbound): ProviderCon
 
 const isPlain = ({ isDevelopment, allowsHttp = false }: ProviderSettings): boolean => isDevelopment || allowsHttp
 
-function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings): openid.ClientAuth {
-  if (appleKey !== undefined) return appleProof(appleKey)
+function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings, clock: Clock): openid.ClientAuth {
+  if (appleKey !== undefined) return appleProof(appleKey, clock)
   if (clientSecret === null) return openid.None()
   const ways = { basic: secretInHeader(clientSecret), post: openid.ClientSecretPost(clientSecret) }
   if (dialect?.endpoints !== undefined) return ways[dialect.proof ?? 'post']

@@ -84,7 +84,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         nonce: visit.nonce,
         code_verifier: visit.codeVerifier,
         browser_hash: sha256(browser),
-        expires_at: new Date(Date.now() + VISIT_SECONDS * 1_000),
+        expires_at: new Date(app.clock.wall() + VISIT_SECONDS * 1_000),
       }
       await retrying(() =>
         sql`${prepared}
@@ -148,11 +148,11 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
 
 /** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
 async function consumeVisit(
-  app: RowReader & Pick<App, 'db'>,
+  app: RowReader & Pick<App, 'clock' | 'db'>,
   { name }: ProviderSettings,
   { state, browser }: { state: string; browser: string },
 ): Promise<Visit | null> {
-  const now = new Date()
+  const now = new Date(app.clock.wall())
   const { rows } = await retrying(() =>
     sql<VisitRow>`${prepared}
       update sign_ins set consumed_at = ${now}

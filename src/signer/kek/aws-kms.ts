@@ -3,6 +3,7 @@ import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider
 import { readSecret } from './secret.ts'
 import { readWithSecret, writeWithSecret } from './secret-json.ts'
 import { askService, PATIENCE, readCa, type Patience, type ServiceAnswer } from './service.ts'
+import { systemClock } from '../../clock.ts'
 
 type AwsKmsSetting = Extract<KekSetting, { provider: 'aws-kms' }>
 
@@ -50,7 +51,7 @@ export function openAwsKms(setting: AwsKmsSetting, patience: Patience = PATIENCE
         headers: { host, 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': `TrentService.${operation}` },
         body: body(),
       }
-      const signing = { region: setting.uri.region, service: 'kms', at: new Date() }
+      const signing = { region: setting.uri.region, service: 'kms', at: new Date(systemClock.wall()) }
       return { ...call, headers: signCall(call, readCredentials(setting), signing) }
     }
     const isBusy = (answer: ServiceAnswer) => /^(Throttling|LimitExceeded|TooManyRequests|RequestLimit)/.test(errorOf(answer)) // prettier-ignore

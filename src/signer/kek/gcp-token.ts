@@ -3,6 +3,7 @@ import { KekUnavailable, type KekSetting } from './provider.ts'
 import { readOrigin } from './remote-uri.ts'
 import { readSecret, readToken } from './secret.ts'
 import { askService, readCa, type Patience } from './service.ts'
+import { systemClock } from '../../clock.ts'
 
 /** Access tokens for Google Cloud: from a file that someone else renews, or by the key of a service account. */
 export type GcpTokens = {
@@ -36,9 +37,9 @@ export function openGcpTokens(
     named,
     async current() {
       const { account, of } = readAccount(credentialsFile!, named)
-      if (kept !== null && kept.of === of && Date.now() < kept.until) return kept.token
+      if (kept !== null && kept.of === of && systemClock.wall() < kept.until) return kept.token
       const { token, seconds } = await exchange(account, { ca: readCa(caFile, name), patience, named })
-      kept = { of, token, until: Date.now() + seconds * 1_000 - SPARE_MS }
+      kept = { of, token, until: systemClock.wall() + seconds * 1_000 - SPARE_MS }
       return token
     },
     forget() {
@@ -84,7 +85,7 @@ async function exchange(
 
 /** RFC 7515, RS256. */
 function assertionOf({ email, keyId, key, tokenUri }: ServiceAccount): string {
-  const iat = Math.floor(Date.now() / 1_000)
+  const iat = Math.floor(systemClock.wall() / 1_000)
   const claims = { iss: email, scope: SCOPE, aud: tokenUri.href, iat, exp: iat + LIFETIME_SECONDS }
   const text = [{ alg: 'RS256', typ: 'JWT', kid: keyId }, claims]
     .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))

@@ -5,6 +5,7 @@ import type * as Library from 'pkcs11js'
 import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider.ts'
 import type { Pkcs11Uri } from './pkcs11-uri.ts'
 import { readSecret } from './secret.ts'
+import { systemClock, type Timer } from '../../clock.ts'
 
 type Pkcs11 = Library.PKCS11
 type Session = { session: Library.Handle; key: Library.Handle }
@@ -119,14 +120,14 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
   async function timely<T>(call: Promise<T>): Promise<T> {
     isStuck = true
     const done = call.finally(() => (isStuck = false))
-    let timer: NodeJS.Timeout | undefined
+    let timer: Timer | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new KekUnavailable('The token (PKCS#11) does not answer.')), ANSWER_MS)
+      timer = systemClock.after(ANSWER_MS, () => reject(new KekUnavailable('The token (PKCS#11) does not answer.')))
     })
     try {
       return await Promise.race([done, late])
     } finally {
-      clearTimeout(timer)
+      timer?.cancel()
       // Nobody waits for it any more.
       done.catch(() => {})
     }

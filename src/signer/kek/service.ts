@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
-import { setTimeout as pause } from 'node:timers/promises'
 import { KekUnavailable } from './provider.ts'
+import { systemClock } from '../../clock.ts'
 
 /** A key service over HTTP: where it listens, and what it is called in sentences. */
 export type Service = {
@@ -63,7 +63,7 @@ export async function askService(
     } finally {
       request.body.fill(0)
     }
-    await pause(patience.pauseMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2))
+    await systemClock.sleep(patience.pauseMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2))
   }
 }
 
@@ -96,7 +96,7 @@ function askOnce(service: Service, { method, path, headers, body }: ServiceReque
         ? // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
           https.request({ ...options, rejectUnauthorized: true, minVersion: 'TLSv1.2', ...(ca === null ? {} : { ca }) })
         : http.request(options)
-    const timer = setTimeout(() => give(new Later(`${name} does not answer.`)), answerMs)
+    const timer = systemClock.after(answerMs, () => give(new Later(`${name} does not answer.`)))
     const chunks: Buffer[] = []
     let length = 0
     call.on('response', (answer) => {
@@ -110,7 +110,7 @@ function askOnce(service: Service, { method, path, headers, body }: ServiceReque
       })
       answer.on('end', () => {
         if (!answer.complete) return give(new Later(`${name} broke off its answer.`))
-        clearTimeout(timer)
+        timer.cancel()
         resolve({ status, body: Buffer.concat(chunks) })
         for (const chunk of chunks) chunk.fill(0)
       })
@@ -120,7 +120,7 @@ function askOnce(service: Service, { method, path, headers, body }: ServiceReque
     call.end(body)
 
     function give(failure: KekUnavailable): void {
-      clearTimeout(timer)
+      timer.cancel()
       for (const chunk of chunks) chunk.fill(0)
       reject(failure)
       call.destroy()
