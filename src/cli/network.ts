@@ -278,7 +278,12 @@ async function askNodes(
       )
   }
   try {
-    const { rpc, identity } = await connect(rpcUrls, { clock: systemClock, wantedChainId: chainId, onCall: () => {}, onNode: onNode })
+    const { rpc, identity } = await connect(rpcUrls, {
+      clock: systemClock,
+      wantedChainId: chainId,
+      onCall: () => {},
+      onNode: onNode,
+    })
     const why = await (
       gas === 'sponsor' ? explainSponsoring({ chainId, gasSpace, delegate, rpc }) : Promise.resolve(null)
     ).finally(() => rpc.close())
