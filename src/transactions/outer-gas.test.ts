@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
+import { systemClock } from '../clock.ts'
 import { quantityOf, type DelegateName, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { cancelOuterGas } from './cancel-gas.ts'
@@ -39,7 +40,7 @@ function network(estimate: bigint) {
     if (answer instanceof Error) throw answer
     return typeof answer === 'bigint' ? quantityOf(answer) : answer
   }
-  const chain = { rpc: { call }, state: openState() } as unknown as Chain
+  const chain = { rpc: { call }, state: openState(), clock: systemClock } as unknown as Chain
   const gasOf = ({ nonce = null, isRepacked = false }: { nonce?: number | null; isRepacked?: boolean } = {}) =>
     outerGasOf(chain, { from: ACCOUNT, to: ACCOUNT, data: '0x01', operations: [operationOf(nonce)], isRepacked })
   return { node, gasOf, methods: () => asked.splice(0).map(({ method }) => method), asked }
@@ -118,7 +119,7 @@ test('a cancel has the gas of what is delegated in it, which no node was asked a
 test('what a network said of transactions for one code it has not said of those for another, which take more', async () => {
   const asked: string[] = []
   const call = async (method: string) => (asked.push(method), quantityOf(100_000n))
-  const chain = { rpc: { call }, state: openState() } as unknown as Chain
+  const chain = { rpc: { call }, state: openState(), clock: systemClock } as unknown as Chain
   const gasOf = (delegate: DelegateName) =>
     outerGasOf(chain, { from: ACCOUNT, to: ACCOUNT, data: '0x01', operations: [operationOf(null, delegate)], isRepacked: false }) // prettier-ignore
   const ours = await gasOf('chatelaine')

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
+import { systemClock } from '../clock.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { respondToWrite } from './respond.ts'
 
@@ -8,7 +9,7 @@ async function givenBack(
   send: () => Promise<{ answer: { id: string; state: 'SUBMITTED' }; isReplay: boolean }>,
 ): Promise<number> {
   let times = 0
-  const app = { chains: new Map([[5, { chainId: 5, gas: 'sponsor', topUpContracts: new Set() }]]) }
+  const app = { clock: systemClock, chains: new Map([[5, { chainId: 5, gas: 'sponsor', topUpContracts: new Set() }]]) }
   const request = {
     ...{ query: {}, headers: {}, body: {}, caller: { chainId: 5 } },
     ...{ standAside: () => true, noteTold: () => {}, quotaCharge: { giveBack: () => void times++ } },
