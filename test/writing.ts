@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
@@ -10,7 +9,6 @@ import type { Rpc } from '../src/chain/rpc/rpc.ts'
 import { readConfig, type Config } from '../src/config.ts'
 import { contractWrites } from '../src/contracts/write-route.ts'
 import { writeContract } from '../src/contracts/write.ts'
-import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { startFollower } from '../src/follower/follow.ts'
 import { assertUser, verifyAccessToken, type Caller, type Reader } from '../src/http/bearer.ts'
 import { authenticated } from '../src/http/caller.ts'
@@ -27,6 +25,7 @@ import { transactions } from '../src/transactions/routes.ts'
 import { toHex } from '../src/store/bytes.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
+import { startAnvil, type Anvil } from './kit/chain.ts'
 import { until } from './until.ts'
 import { openState } from '../src/state.ts'
 import { systemClock } from '../src/clock.ts'
@@ -81,7 +80,7 @@ export async function writing(all: Record<string, string> = {}): Promise<Writing
   const place = await makePlace()
   const closers: (() => unknown)[] = [() => place.clear()]
   try {
-    const [database, node] = await Promise.all([testDatabase(), startAnvil()])
+    const [database, node] = await Promise.all([testDatabase(), startAnvil(['--slots-in-an-epoch', '1'])])
     closers.unshift(database.close, node.stop)
     const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent', ...ofSigner } })
     closers.unshift(() => signer.end('SIGKILL'))
@@ -96,7 +95,7 @@ export async function writing(all: Record<string, string> = {}): Promise<Writing
 type Parts = {
   db: App['db']
   place: Place
-  node: Node
+  node: Anvil
   signer: Running
   settings: Record<string, string>
   /** run in this order at the end; what is opened later goes in front */
@@ -206,7 +205,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     },
   )
   const first = await replica()
-  const rpc = <T>(method: string, ...params: unknown[]): Promise<T> => node.rpc<T>(method, params)
+  const { rpc } = node
   const probe = await deployProbe(rpc)
   const follower = startFollower(first.app, first.chain, [followTransactions])
   closers.unshift(() => follower.stop())
@@ -276,40 +275,4 @@ async function deployProbe(rpc: Writing['rpc']): Promise<Hex> {
   const receipt = await rpc<{ contractAddress: Hex; status: Hex }>('eth_getTransactionReceipt', hash)
   if (receipt.status !== '0x1') throw new Error('the probe was not deployed')
   return receipt.contractAddress
-}
-
-type Node = { url: string; rpc<T>(method: string, params: unknown[]): Promise<T>; stop(): Promise<void> }
-
-/** A chain that mines only when told to, and forgets nothing it was not told to. */
-async function startAnvil(): Promise<Node> {
-  const child = spawn(findAnvil(), ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  const url = await new Promise<string>((resolve, reject) => {
-    let said = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      said += text
-      const found = /Listening on (127\.0\.0\.1:\d+)/.exec(said)
-      if (found !== null) resolve(`http://${found[1]}`)
-    })
-    child.once('exit', () => reject(new Error('anvil ended before it listened')))
-  })
-  return {
-    url,
-    rpc: async <T>(method: string, params: unknown[]): Promise<T> => {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-      })
-      const body = (await response.json()) as { result: T; error?: { message: string } }
-      if (body.error !== undefined) throw new Error(body.error.message)
-      return body.result
-    },
-    stop: async () => {
-      const ended = new Promise((resolve) => child.once('exit', resolve))
-      child.kill('SIGKILL')
-      await ended
-    },
-  }
 }

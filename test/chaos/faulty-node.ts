@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
-import { startAnvil, type Answer, type Anvil, type Asked } from './anvil.ts'
+import { startAnvil, type Answer, type Anvil, type Asked } from '../kit/chain.ts'
 import { ACCOUNT_FULL, poolOver, type Offered, type Pool } from './pool.ts'
 
 /** What goes wrong with a whole HTTP request; `dropped`: the connection ends without an answer. */

@@ -1,5 +1,5 @@
 import type { Hex } from '../../src/ids.ts'
-import type { Answer, Asked } from './anvil.ts'
+import type { Answer, Asked } from '../kit/chain.ts'
 import type { Profile } from './nodes-profiles.ts'
 import { refused, said, type ProfiledNode } from './nodes-proxy.ts'
 

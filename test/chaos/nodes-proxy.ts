@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { keccak256 } from 'viem'
 import type { Hex } from '../../src/ids.ts'
-import { startAnvil, type Answer, type Anvil, type Asked } from './anvil.ts'
+import { startAnvil, type Answer, type Anvil, type Asked } from '../kit/chain.ts'
 import type { Profile, Words } from './nodes-profiles.ts'
 import { ACCOUNT_FULL, poolOver, type Pool } from './pool.ts'
 

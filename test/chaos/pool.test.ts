@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { Hex } from '../../src/ids.ts'
-import { startAnvil } from './anvil.ts'
+import { startAnvil } from '../kit/chain.ts'
 import { poolOver } from './pool.ts'
 
 const account = privateKeyToAccount(`0x${'a1'.repeat(32)}`)

@@ -1,6 +1,6 @@
 import { keccak256, parseTransaction, recoverTransactionAddress, type TransactionSerialized } from 'viem'
 import type { Hex } from '../../src/ids.ts'
-import type { Anvil } from './anvil.ts'
+import type { Anvil } from '../kit/chain.ts'
 
 /** Signed bytes that somebody gave to the node. */
 export type Offered = {

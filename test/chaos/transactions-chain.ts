@@ -1,5 +1,5 @@
 import type { Hex } from '../../src/ids.ts'
-import type { Asked } from './anvil.ts'
+import type { Asked } from '../kit/chain.ts'
 import type { ChaosWorld } from './transactions-world.ts'
 
 /** What the chain itself says of a mined transaction. All hex is lower-case, prices are wei per gas. */

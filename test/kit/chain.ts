@@ -32,9 +32,12 @@ export async function startAnvil(options: readonly string[] = []): Promise<Anvil
   const port = await new Promise<number>((resolve, reject) => {
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (more: string) => {
-      said = (said + more).slice(-4_000)
+      said += more
       const found = /Listening on 127\.0\.0\.1:(\d+)/.exec(said)
-      if (found !== null) resolve(Number(found[1]))
+      if (found === null) return
+      resolve(Number(found[1]))
+      // It prints every call, which nobody reads.
+      child.stdout.removeAllListeners('data').resume()
     })
     child.once('exit', () => reject(new Error('anvil ended before it listened')))
   })
