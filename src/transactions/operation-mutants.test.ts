@@ -40,7 +40,7 @@ const MUTANTS: SourceMutant[] = [
   ['a cancel that comes too late is one', 'cancel-operation.ts', "if (sent === 'nonce_too_low') throw", "if (sent === 'nonce_too_low' && outer.is_final) throw", 'operation-cancel', 'not seen yet'], // prettier-ignore
   ['what another request took up is unbound', 'bind-operation.ts', ".where('claims', '=', 1)", '', 'operation-group', 'took up'], // prettier-ignore
   ['what is restored keeps the space that it was bound for', 'restore-operation.ts', 'signed = { delegate: code, space: of, sequence', 'signed = { delegate: code, sequence', 'restore-operation', 'another space'], // prettier-ignore
-  ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'if (!signed.some(({ nonce }) => nonce === next)) return false', 'if (!signed.some(({ nonce }) => nonce === next && nonce < 0)) return false', 'gas-switch', 'nothing carried'], // prettier-ignore
+  ['who owes a delegation pays, and waits for good', 'own-nonces.ts', 'if (next === null || !signed.some(({ nonce }) => nonce! >= next)) return false', 'if (next === null || !signed.some(({ nonce }) => nonce! >= next && nonce! < 0)) return false', 'gas-switch', 'nothing carried'], // prettier-ignore
   ['a named contract is carried all the same', 'own-nonces.ts', "if (chain.gas === 'sponsor') return gasChoiceOf(chain, to) === 'sponsor'", "if (chain.gas === 'sponsor') return to !== '0x'", 'top-up-contracts', 'a person with nothing'], // prettier-ignore
   ['an account pays before it has delegated', 'bring-delegation.ts', "if (chain.gas !== 'sponsor') return", "if (chain.gas !== 'self') return", 'top-up-contracts', 'behind a first write'], // prettier-ignore
   ['what nothing carries is waited for', 'bring-delegation.ts', 'return row !== undefined', 'return row === undefined || row !== undefined', 'top-up-contracts', 'that nothing carries'], // prettier-ignore
@@ -48,7 +48,9 @@ const MUTANTS: SourceMutant[] = [
   ['what a sponsor sent and the database lost is paid by its person again', 'sign.ts', 'return chain.gasSpace !== undefined && chain.gasSpace !== null && restoreOperation(app, chain, id)', 'return chain.gasSpace === null && restoreOperation(app, chain, id)', 'top-up-contracts', 'database has lost'], // prettier-ignore
   ['what an account sent and the database lost is a sponsor’s to send', 'send-operation.ts', "error.code === 'intent_conflict' && (await restoreIntent", "error.code === 'unknown_account' && (await restoreIntent", 'top-up-contracts', 'database has lost'], // prettier-ignore
   ['the nonce of an authorization is someone else’s', 'own-nonces.ts', 'if (authorization === undefined) return false', 'if (authorization === undefined || nonce >= 0) return false', 'gas-switch', 'pays again'], // prettier-ignore
-  ['a first operation does not look at own writes', 'own-nonces.ts', 'if (own !== undefined)', 'if (own?.state === null)', 'gas-switch', 'not mined yet'], // prettier-ignore
+  ['a first operation does not look at own writes', 'own-nonces.ts', 'if (own === undefined) return', 'if (own?.state !== null) return', 'gas-switch', 'not mined yet'], // prettier-ignore
+  ['what is above an authorization is in its way', 'own-nonces.ts', 'if (authorization === undefined)\n', 'if (authorization === undefined || next > 0)\n', 'top-up-contracts', 'reorganisation undid'], // prettier-ignore
+  ['an authorization above the next nonce is nobody’s', 'own-nonces.ts', 'nonce! >= next', 'nonce! === next', 'top-up-contracts', 'before its earlier write'], // prettier-ignore
 ]
 
 /** Each takes some ten seconds, so the suite tries three. OPERATION_MUTANTS=all tries every one, another word those whose name has it. */
