@@ -19,7 +19,6 @@ import { buildServer, startAuthWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { openState } from './state.ts'
-import type { RootDb } from './store/db.ts'
 import { openTelemetry } from './telemetry.ts'
 import { every, systemClock } from './clock.ts'
 

@@ -271,12 +271,8 @@ async function askNodes(rpcUrls: string[], { chainId, gas, gasSpace, delegate }:
       )
   }
   try {
-    const { rpc, identity } = await connect(rpcUrls, {
-      clock: systemClock,
-      wantedChainId: chainId,
-      onCall: () => {},
-      onNode: onNode,
-    })
+    const told = { onCall: () => {}, onNode }
+    const { rpc, identity } = await connect(rpcUrls, { clock: systemClock, wantedChainId: chainId, ...told })
     const why = gas === 'sponsor' ? await explainSponsoring({ chainId, gasSpace, delegate, rpc }) : null
     rpc.close()
     if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
