@@ -3,12 +3,13 @@ import { banner } from './devnet/development.ts'
 import { open, type OpenedProgram } from './open.ts'
 import { refuseInReach, refuseKeysInReach, run, settingsOrExit } from './run.ts'
 import { makeFolder } from './store/folder.ts'
+import { systemClock } from './clock.ts'
 
 /**
  * The server: settings → open → start → wait for a signal → close in reverse order. Without settings it is a
  * development installation that brings its own database, chain, signer and identity provider.
  */
-const startedAt = Date.now()
+const startedAt = systemClock.ticks()
 
 const USAGE = `Usage: npm start
 
@@ -75,7 +76,7 @@ async function refuseSecretsInReach(settings: Config): Promise<void> {
 /** The newcomer's first screen, with a token that works. */
 async function greet({ facts, isEmbedded, issueToken }: NonNullable<OpenedProgram['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
-  const seconds = ((Date.now() - startedAt) / 1_000).toFixed(1)
+  const seconds = ((systemClock.ticks() - startedAt) / 1_000).toFixed(1)
   const isOpen = config.DEVELOPMENT_OPEN_TO === 'everyone'
   console.log(banner(facts, { token, userId, tokenSeconds: config.ACCESS_TOKEN_SECONDS, seconds, isEmbedded, isOpen }))
 }

@@ -413,6 +413,65 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
   assert.deepEqual([...found].toSorted(), apart)
 })
 
+/** What reads a clock beside `clock.ts`, and why it has to. The list may only get shorter. */
+const clocks: Record<string, string> = {
+  'clock.ts': 'it is the clock',
+  'devnet/anvil.ts': 'start and end of a process of another program',
+  'http/loop-delay.ts': 'how late the event loop runs is measured by its own timer',
+  'log.ts': 'the time of a line, and the patience of a write that blocks the process',
+  'signer/main.ts': 'the end of a process that does not end',
+}
+
+/** Where the system's clock is passed from: programs, commands and the programs of a development installation; what is opened without an App. */
+const openers =
+  /^(cli|devnet|signer|snapshot)\/|^(main|open|open-auth)\.ts$|^store\/(db|pool)\.ts$|^chain\/rpc\/(expensive-calls|http|node|rpc)\.ts$|^oauth\/federation\/check-provider\.ts$/
+
+test('the time is read and waited for by the clock that is passed by hand, and the system has one at its entries only', async () => {
+  const [found, named] = [new Set<string>(), new Set<string>()]
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    if (/(?<![.\w])set(Timeout|Interval)\b|\bDate\.now\b|\bperformance\.now\b|\bnew Date\(\)/.test(text))
+      found.add(file)
+    if (/\bsystemClock\b/.test(text) && file !== 'clock.ts') named.add(file)
+  }
+  assert.deepEqual([...found].toSorted(), Object.keys(clocks).toSorted())
+  assert.deepEqual(
+    [...named].filter((file) => !openers.test(file)),
+    [],
+  )
+})
+
+/** Tests that wait for wall time, and why. The list may only get shorter. */
+const sleepers: Record<string, string> = {
+  'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
+  'devnet/chain.test.ts': 'another program mines by the clock of the system',
+  'folder-lock.test.ts': 'within another process',
+  'follower/follow.test.ts': 'left: reads while another process follows',
+  'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',
+  'http/quotas.test.ts': 'hours end by the clock of the database: none may end within a test',
+  'http/refused-connections.test.ts': 'left: timers of the gate are moved for all',
+  'lines.test.ts': 'left: bytes that come in pieces',
+  'oauth/gone-meanwhile.test.ts': 'a revocation at a random moment of a refresh',
+  'signer/api-user.test.ts': 'within a process of another user, which asks nobody',
+  'snapshot/concurrent.test.ts': 'looks until a state of the database is there, within another program',
+  'transactions/chaos.test.ts': 'kills processes at random moments',
+  'transactions/group.test.ts': 'left: twelve writes that have all looked at a row',
+  'transactions/lost-tail-races.test.ts': 'left: a signer that answers late',
+  'transactions/operation-order.test.ts': 'left: repeats that have reached the packing',
+  'users/sign-in.test.ts': 'left: a statement that waits for a lock or a connection, which nothing shows',
+}
+
+test('tests wait for a state or move a clock, and sleep for nothing', async () => {
+  const all = (await readdir(join(root, 'src'), { recursive: true })).filter((name) => name.endsWith('.test.ts'))
+  const found = new Set<string>()
+  for (const file of all) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    const code = text.replaceAll(/import \{ setImmediate(?: as \w+)? \} from 'node:timers\/promises'/g, '')
+    if (/(?<![.\w])set(Timeout|Interval)\b|timers\/promises/.test(code)) found.add(file)
+  }
+  assert.deepEqual([...found].toSorted(), Object.keys(sleepers).toSorted())
+})
+
 test('shapes of the wire stand above verbs: their files import shapes, names of headers and types of nouns', async () => {
   const isShapes = (file: string) => /(^|[/-])wire\.ts$/.test(file) && unitOf(file) !== 'signer-wire'
   const nouns = ['errors.ts', 'ids.ts', 'store/rows.ts', 'store/column-values.ts', 'abi/results.ts', 'chain/network.ts', 'applications/application.ts'] // prettier-ignore

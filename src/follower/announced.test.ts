@@ -9,7 +9,7 @@ import { scriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { startFollower } from './follow.ts'
 import { chainLike } from '../../test/opened.ts'
-import { systemClock } from '../clock.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 let database: TestDatabase
 before(async () => {
@@ -35,8 +35,9 @@ function announcer() {
 }
 
 test('while a subscription stands the node is asked once a second, and at once when a block is announced', async (t) => {
+  const clock = stoppedClock()
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 10 }
-  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
+  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), clock } as unknown as App
   const script = scriptedChain({ isDevelopment: true })
   for (let count = 0; count < 10; count++) script.mine()
   const { newHeads, state, hint } = announcer()
@@ -45,12 +46,20 @@ test('while a subscription stands the node is asked once a second, and at once w
   t.after(() => follower.stop())
   const isFollowed = () => chain.head.current()?.hash === script.blocks.at(-1)!.hash
   const looks = () => script.asked.get('eth_getBlockByNumber') ?? 0
+  /** Ten milliseconds pass once the follower has nothing to do but to wait. */
+  const passes = async () => {
+    await until('it waits', () => clock.sleepers() > 0)
+    await clock.advance(10)
+  }
   const looksWithin = async (ms: number) => {
     const start = looks()
-    await new Promise((resolve) => setTimeout(resolve, ms))
+    for (let passed = 0; passed < ms; passed += 10) await passes()
     return looks() - start
   }
-  await until('it has caught up', isFollowed)
+  await until('it has caught up', async () => {
+    await passes()
+    return isFollowed()
+  })
   await looksWithin(100)
   assert.ok((await looksWithin(500)) <= 4, 'with a subscription hardly any')
 
@@ -58,9 +67,9 @@ test('while a subscription stands the node is asked once a second, and at once w
   assert.ok(!isFollowed())
   state.announced = script.blocks.length - 1
   hint()
-  const at = performance.now()
-  await until('the announced block is followed', isFollowed)
-  assert.ok(performance.now() - at < 900, 'it waited for its turn')
+  const at = clock.ticks()
+  while (!isFollowed()) await passes()
+  assert.ok(clock.ticks() - at < 900, 'it waited for its turn')
 
   state.announced = script.blocks.length
   hint()
@@ -71,5 +80,8 @@ test('while a subscription stands the node is asked once a second, and at once w
   hint()
   assert.ok((await looksWithin(500)) >= 5, 'without a subscription it polls')
   script.mine()
-  await until('a block that nobody announced is followed', isFollowed)
+  await until('a block that nobody announced is followed', async () => {
+    await passes()
+    return isFollowed()
+  })
 })

@@ -175,13 +175,16 @@ suite('native currency behind the follower', () => {
 
   test('waits for a node that is away, and loses nothing', async () => {
     let isAway = true
+    let refused = 0
     const script = chainWith((_, hash) => traces(script, hash))
     script.onAsk = (method, params) => {
-      if (isAway && method === 'eth_getBlockByHash' && params[1] === true) throw new RpcUnavailable('away', { timedOut: false }) // prettier-ignore
+      if (!isAway || method !== 'eth_getBlockByHash' || params[1] !== true) return
+      refused++
+      throw new RpcUnavailable('away', { timedOut: false })
     }
     script.mine(sends)
     await following(script, indexTransfers, async () => {
-      await new Promise((resolve) => setTimeout(resolve, 400))
+      await until('the node was asked again and again', () => refused >= 4)
       assert.deepEqual(await rows(), [])
       isAway = false
       await settled(script)

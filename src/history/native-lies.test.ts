@@ -245,8 +245,7 @@ suite('native currency of nodes that lie, or are away', () => {
       script,
       indexTransfers,
       async () => {
-        await until('the node was asked for traces', () => refused > 0)
-        await new Promise((resolve) => setTimeout(resolve, 1_500))
+        await until('the node was asked for traces again and again', () => refused >= 5)
         isAway = false
         await settled(script)
       },

@@ -9,12 +9,16 @@ import { audienceOf, issuerOf } from '../app.ts'
 import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'
+import { runningClock } from '../../test/kit/clock.ts'
 
 /** What the gate tells its limits: whose a request is, how long it took, what the process suffers from. */
 async function stand(t: TestContext, most: number) {
   const here = await fakeApp({ MAX_IN_FLIGHT: String(most) })
   const waits = { pool: 0 }
-  const app = { ...here.app, poolWaitMs: () => waits.pool }
+  const clock = runningClock()
+  // Asked at each look.
+  let looks = 0
+  const app = { ...here.app, clock, poolWaitMs: () => (looks++, waits.pool) }
   const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
   app.tokenKeys = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }] }
   const server = openListener(app)
@@ -73,7 +77,20 @@ async function stand(t: TestContext, most: number) {
     const { values } = await app.telemetry.inFlight.get()
     return values.find(({ labels }) => labels.of === 'reads')?.value ?? 0
   }
-  return { ...here, inFlight, origin, server, get, tokenOf, limitOf, free, waits, count: () => held }
+  return {
+    ...here,
+    inFlight,
+    origin,
+    server,
+    get,
+    tokenOf,
+    limitOf,
+    free,
+    waits,
+    clock,
+    looks: () => looks,
+    count: () => held,
+  }
 }
 
 test('all tokens of a person are one person, and another of the same application finds room', async (t) => {
@@ -104,13 +121,13 @@ test('a wait for the database’s connections lowers the limit of all', async (t
 })
 
 test('what is refused with 4xx does not make slow reads look quick', async (t) => {
-  const { server, limitOf, free, count } = await stand(t, 4_096)
+  const { server, clock, limitOf, free, count } = await stand(t, 4_096)
   await server.inject('/v1/quick')
   const slow = Array.from({ length: 200 }, () => server.inject('/v1/read'))
   await until('they are in flight', () => count() === slow.length)
   await until('they were looked at', async () => (await limitOf('reads')) >= 512)
   // They take as long as they took until here.
-  await new Promise((resolve) => setTimeout(resolve, 400))
+  await clock.advance(400)
   const wrong = Array.from({ length: 250 }, () => server.inject('/v1/wrong'))
   free()
   await Promise.all([...slow, ...wrong])
@@ -122,7 +139,7 @@ test('a body that came late does not make its read look slow', async (t) => {
   t.after(() => {
     for (const socket of sockets) socket.destroy()
   })
-  const { server, origin, limitOf, free, count, inFlight } = await stand(t, 4_096)
+  const { server, origin, clock, looks, limitOf, free, count, inFlight } = await stand(t, 4_096)
   await server.inject('/v1/quick')
   let answered = 0
   const head =
@@ -136,13 +153,14 @@ test('a body that came late does not make its read look slow', async (t) => {
   }
   await until('they are there', async () => (await inFlight()) > 0)
   await until('they gave their places to others', async () => (await inFlight()) === 0)
-  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  await clock.advance(1_000)
   for (const socket of sockets) socket.write('{}')
   // At once: what they are held here is time that they take, and the gate tells only now and then how many there are.
   await until('all are served', () => count() === sockets.length)
   free()
   await until('all are answered', () => answered === sockets.length)
   // The gate has looked at them since.
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  const before = looks()
+  await until('the gate has looked at them since', () => looks() >= before + 2)
   assert.deepEqual([await inFlight(), await limitOf('reads')], [0, 512])
 })

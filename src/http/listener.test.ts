@@ -444,7 +444,7 @@ test('limits answer 429 with the seconds to wait', async (t) => {
       abi: 'totalSupply() public view returns (uint256)',
     })),
   }
-  await new Promise((resolve) => setTimeout(resolve, 3_100))
+  limited.app.clock = withWall(() => Date.now() + 3_100)
   assert.equal((await erin.post(`${READ}/batch`, batch)).status, 200, 'a full bucket is enough for any batch')
   assertProblem(await erin.post(`${READ}/batch`, batch), 429, 'rate_limited', limited.facts.origin)
 })

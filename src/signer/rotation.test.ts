@@ -3,13 +3,13 @@ import { existsSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { command } from '../../test/command.ts'
 import { ask, makePlace, startSigner, type Place, type Running } from '../../test/spawned-signer.ts'
 import { askAt } from './ask-operator.ts'
 import type { RotationState } from './rotation.ts'
 import { adminSocketIn } from './socket.ts'
 import { verifyStore } from './verify.ts'
+import { until } from '../../test/until.ts'
 
 const operator = ({ env }: Place, verb: string) =>
   askAt<RotationState>(adminSocketIn(env.SIGNER_DIR!), { verb, request: {} })
@@ -50,13 +50,15 @@ async function world(t: { after: (end: () => Promise<void>) => void }) {
   }
 }
 
-async function untilDone(place: Place): Promise<RotationState> {
-  for (;;) {
-    const state = await operator(place, 'rotation')
-    if (state.left === 0 && epochs(place).below === null) return state
-    await setTimeout(5)
-  }
-}
+const untilDone = (place: Place): Promise<RotationState> =>
+  until(
+    'all keys are wrapped anew',
+    async () => {
+      const state: RotationState = await operator(place, 'rotation')
+      return state.left === 0 && epochs(place).below === null ? state : null
+    },
+    60_000,
+  )
 
 function epochs({ env }: Place): { used: number[]; kept: number[]; below: number | null } {
   const db = new DatabaseSync(join(env.SIGNER_DIR!, 'signer.sqlite'), { readOnly: true })

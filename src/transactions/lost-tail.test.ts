@@ -17,6 +17,7 @@ import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { readTransaction } from './read.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
+import { until } from '../../test/until.ts'
 
 /** The database comes back as it was some commits ago, as after a failover to a replica that was behind. */
 let world: Writing
@@ -258,9 +259,12 @@ test('nothing is bound before the ledger was asked, at the start and after the d
     },
   }
   const running = startReplay(app)
+  const beside = await world.writer('beside-the-gate')
   let isAnswered = false
   const written = world.add(replica, writer, 1).then(() => (isAnswered = true))
-  await new Promise((done) => setTimeout(done, 100))
+  await until('the ledger is asked', () => asked > 0)
+  // A whole write takes no longer, where nothing was lost.
+  await world.add(world.first, beside, 1)
   assert.equal(isAnswered, false)
   assert.equal((await rowsOf(writer)).length, 0)
   resolve()

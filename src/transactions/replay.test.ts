@@ -8,6 +8,7 @@ import { AppError } from '../errors.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { appLike } from '../../test/opened.ts'
+import { stoppedClock } from '../../test/kit/clock.ts'
 
 const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
 
@@ -293,7 +294,7 @@ test('a write waits for the look that has to come first, and for none after it u
   await replay.stop()
 })
 
-test('a write is told to come again when the look fails or takes too long, and why where that is known', async (t) => {
+test('a write is told to come again when the look fails or takes too long, and why where that is known', async () => {
   const { app } = world
   const notYet = (cause: unknown) => (error: unknown) =>
     error instanceof AppError &&
@@ -312,40 +313,48 @@ test('a write is told to come again when the look fails or takes too long, and w
   await failing.stop()
   const gate = Promise.withResolvers<never>()
   world.signer.recallSince = () => gate.promise
-  const slow = startReplay(app)
-  const real = performance.now()
-  let passedMs = 0
-  t.mock.method(performance, 'now', () => real + passedMs)
-  const patient = untilReplayed(app)
+  const clock = stoppedClock()
+  const timed = appLike(app, { clock })
+  const slow = startReplay(timed)
   let isOver = false
-  void patient.catch(() => (isOver = true))
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  const patient = untilReplayed(timed).finally(() => (isOver = true))
+  const refused = assert.rejects(patient, notYet(undefined))
+  await clock.advance(4_990)
   assert.equal(isOver, false)
-  // 4,990 ms later another write has its own patience; the first one's clock is not asked again.
-  passedMs = 0
-  let times = 0
-  t.mock.method(performance, 'now', () => real + (times++ === 0 ? 0 : 4_990))
-  await assert.rejects(untilReplayed(app), notYet(undefined))
-  t.mock.restoreAll()
+  // Another write has its own patience.
+  const later = untilReplayed(timed)
+  let isLaterOver = false
+  const laterRefused = assert.rejects(
+    later.finally(() => (isLaterOver = true)),
+    notYet(undefined),
+  )
+  await clock.advance(10)
+  await refused
+  assert.equal(isLaterOver, false)
+  await clock.advance(4_990)
+  await laterRefused
   const stopping = slow.stop()
   gate.reject(new AppError('signer_unavailable', 'away'))
   await stopping
-  await assert.rejects(patient)
 })
 
 test('looks come by themselves a second apart, and none after the end', async () => {
   const ledger = fakeLedger(world.signer)
-  const replay = startReplay(world.app)
+  const clock = stoppedClock()
+  const app = appLike(world.app, { clock })
+  const replay = startReplay(app)
   await replay.look()
   assert.equal(ledger.asked.since.length, 1)
+  await until('the next is due', () => clock.sleepers() === 1)
+  await clock.advance(999)
+  assert.equal(ledger.asked.since.length, 1)
+  await clock.advance(1)
   await until('the next look', () => ledger.asked.since.length === 2)
   await replay.stop()
-  const during = startReplay(world.app)
+  const during = startReplay(app)
   // Stopped while a look is under way: it ends, and is the last.
   await during.stop()
-  const asked = ledger.asked.since.length
-  await new Promise((resolve) => setTimeout(resolve, 1_200))
-  assert.equal(ledger.asked.since.length, asked)
+  assert.equal(clock.sleepers(), 0, 'nothing is due, ever')
 })
 
 test('what is taken in is the first signature’s, at the fees of its own, of the time it was signed at', async () => {

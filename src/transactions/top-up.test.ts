@@ -184,17 +184,16 @@ for (const [step, times] of [
     await assert.rejects(mining(add(writer, 'key')), /killed/)
     interruptSteps(world.first.app, null)
     // Nobody knows which requests died: until nobody can be at work on it, a repeat is told to come back.
-    const repeat = async (): Promise<void> => {
-      for (;;) {
-        try {
-          await add(writer, 'key')
-          return
-        } catch (error) {
-          if (!refusedWith('idempotency_in_flight')(error)) throw error
-          await new Promise((resolve) => setTimeout(resolve, 300))
-        }
-      }
-    }
+    const repeat = () =>
+      until(
+        'the repeat is taken',
+        () =>
+          add(writer, 'key').catch((error: unknown) => {
+            if (!refusedWith('idempotency_in_flight')(error)) throw error
+            return null
+          }),
+        60_000,
+      )
     await mining(repeat())
     await world.mine()
     await add(writer, 'key')
