@@ -59,8 +59,10 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
     if (OPS_LISTEN !== undefined)
       opened('operators', await openOperatorsListener(app, OPS_LISTEN, { isDraining: () => isDraining }), (ops) => ops.close()) // prettier-ignore
     await listenAt(server, { host: HOST, port: PORT })
-    opened('socket', await listenAtSocket(server, { path: AUTH_SOCKET!, setting: 'AUTH_SOCKET' }), (door) =>
-      door.close(),
+    opened(
+      'socket',
+      await listenAtSocket(server, { path: AUTH_SOCKET!, setting: 'AUTH_SOCKET', clock: app.clock }),
+      (door) => door.close(),
     )
     opened('drain', null, async () => {
       isDraining = true

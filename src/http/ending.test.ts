@@ -7,7 +7,9 @@ import { Readable } from 'node:stream'
 import { after, before, test, type TestContext } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
+import { runningClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/until.ts'
+import type { Clock } from '../clock.ts'
 import { openListener } from './listener.ts'
 import { listenAtSocket } from './unix-socket.ts'
 
@@ -43,8 +45,8 @@ function client(to: AddressInfo | string) {
 }
 
 /** A server whose answers are held back until `release`; `asked` are the requests that wait for it. */
-async function slowServer(t: TestContext) {
-  const server = openListener(here.app)
+async function slowServer(t: TestContext, clock: Clock = here.app.clock) {
+  const server = openListener({ ...here.app, clock })
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const asked: string[] = []
   const wait = async (name: string) => {
@@ -175,19 +177,17 @@ test('connections without a request end at once: those that had one, and those t
 })
 
 test('a request that never becomes whole does not hold up the end', async (t) => {
-  const { server, to, isAsked, isHeard, release } = await slowServer(t)
+  const clock = runningClock()
+  const { server, to, isAsked, isHeard, release } = await slowServer(t, clock)
   const [half, busy] = [client(to), client(to)]
   half.write('GET /slow HTTP/1.1\r\n')
   busy.write(request('/slow'))
   await isAsked(1)
   await isHeard(2)
-  t.mock.timers.enable({ apis: ['setTimeout'] })
   const closing = server.close()
-  // `until` would wait by the timers that stand still.
-  while (server.server.listening) await new Promise((resolve) => setImmediate(resolve))
+  await until('no connection is accepted', () => !server.server.listening)
   assert.equal(half.socket.closed, false)
-  t.mock.timers.tick(5_000)
-  t.mock.timers.reset()
+  await clock.advance(5_000)
   await until('the half one is ended', () => half.socket.closed)
   release()
   await busy.has(/"slow":true/)
@@ -199,7 +199,7 @@ test('the Unix socket between our programs ends likewise', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-ending-'))
   t.after(() => rm(folder, { recursive: true }))
   const path = join(folder, 'socket')
-  const door = await listenAtSocket(server, { path, setting: 'AUTH_SOCKET' })
+  const door = await listenAtSocket(server, { path, setting: 'AUTH_SOCKET', clock: here.app.clock })
   const [asking, idle, silent] = [client(path), client(path), client(path)]
   idle.write(request('/nothing'))
   await idle.has(/"not_found"/)

@@ -1,5 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Clock } from '../clock.ts'
 
 /** milliseconds in which a request that arrives while the server closes must be whole */
 const ARRIVAL_MS = 5_000
@@ -17,7 +18,7 @@ export type Ending = {
  * Ends the connections of a server that closes. Node ends only those that are idle at that moment: it would wait for the
  * keep-alive time of a client that is answered later, and for a connection on which nothing was ever sent.
  */
-export function openEnding(server: Server): Ending {
+export function openEnding(server: Server, clock: Clock): Ending {
   const open = new Set<Socket>()
   const newest = new WeakMap<Socket, ServerResponse>()
   let isClosing = false
@@ -53,13 +54,13 @@ export function openEnding(server: Server): Ending {
         else if (socket.bytesRead === 0) socket.destroy()
       }
       // A server that closes looks for late requests no more.
-      const arrival = setTimeout(() => {
+      const arrival = clock.after(ARRIVAL_MS, () => {
         for (const socket of open) {
           const response = newest.get(socket)
           if (!isAwaited(response) || !response.req.complete) socket.destroy()
         }
-      }, ARRIVAL_MS)
-      server.once('close', () => clearTimeout(arrival))
+      })
+      server.once('close', () => arrival.cancel())
     },
   }
 }

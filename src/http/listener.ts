@@ -68,7 +68,7 @@ export function openListener(app: App): FastifyInstance {
       else refuseRaw(app, error, socket as Socket)
     },
   }) as unknown as FastifyInstance
-  const ending = openEnding(server.server)
+  const ending = openEnding(server.server, app.clock)
 
   // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
   server.server.on('checkExpectation', (request, response) => void server.server.emit('request', request, response))

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Clock } from '../clock.ts'
 import { openEnding } from './ending.ts'
 
 /** on connections that another program of ours opened */
@@ -19,7 +20,7 @@ export const isFromOurs = ({ raw }: Pick<FastifyRequest, 'raw'>): boolean => OUR
  */
 export async function listenAtSocket(
   server: FastifyInstance,
-  { path, setting }: { path: string; setting: string },
+  { path, setting, clock }: { path: string; setting: string; clock: Clock },
 ): Promise<{ close(): Promise<void> }> {
   await clearPath(path, setting)
   // Through the main listener, which has the gate.
@@ -30,7 +31,7 @@ export async function listenAtSocket(
     ending.follow(response)
     server.server.emit('request', request, response)
   })
-  const ending = openEnding(inner)
+  const ending = openEnding(inner, clock)
   inner.on('connection', (socket) => Object.assign(socket, { [OURS]: true }))
   // Never open to others, not even for a moment.
   const umask = process.umask(0o177)
