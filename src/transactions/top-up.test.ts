@@ -23,7 +23,7 @@ import { followTransactions } from './follow.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { startByteSweep } from './sweep.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
-import { hurried } from '../../test/kit/hurried.ts'
+import { hurried, hurriedUntil } from '../../test/kit/hurried.ts'
 
 /** People without a coin write, and a sponsor pays: once, within budgets, whatever dies in between. The chain is asked what was paid. */
 let world: Writing
@@ -721,16 +721,22 @@ test('the value of a write that its person cancels is theirs again: gas alone is
 const stateOf = async (id: string) =>
   (await world.db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow()).state
 
+/** A transfer to them is sent, and not mined. */
+const isOnItsWay = async ({ address }: Writer): Promise<boolean> =>
+  (await world.db.selectFrom('transactions').select('id').where('target', '=', fromHex(address)).where('state', '=', 'SUBMITTED').execute()).length > 0 // prettier-ignore
+
 test('gas of a write under way that became dearer is paid, too: it is no value', async () => {
   const writer = await poor('dearer')
-  const inHaste = (key: string) => hurried(world.clock, () => add(writer, key))
-  await assert.rejects(inHaste('one'), refusedWith('top_up_pending'))
+  const first = () => hurried(world.clock, () => add(writer, 'one'))
+  const second = () =>
+    hurriedUntil(world.clock, () => add(writer, 'two'), 'its funds are sent', () => isOnItsWay(writer)) // prettier-ignore
+  await assert.rejects(first(), refusedWith('top_up_pending'))
   await world.mine()
   await add(writer, 'one')
   const raised = { reserved: sql<string>`reserved * 3` }
   const open = await world.db.updateTable('transactions').set(raised).where('account_id', '=', writer.accountId).where('state', '=', 'SUBMITTED').returning('id').execute() // prettier-ignore
   assert.equal(open.length, 1)
-  await assert.rejects(inHaste('two'), refusedWith('top_up_pending'))
+  await assert.rejects(second(), refusedWith('top_up_pending'))
   await mining(add(writer, 'two'))
   await world.mine()
   assert.equal(await world.countOf(writer), 2n)
@@ -738,15 +744,17 @@ test('gas of a write under way that became dearer is paid, too: it is no value',
 
 test('beside a write that has a nonce and no bytes yet, the next is given its own gas', async () => {
   const writer = await poor('bound')
-  const inHaste = (key: string) => hurried(world.clock, () => add(writer, key))
-  await assert.rejects(inHaste('one'), refusedWith('top_up_pending'))
+  const first = () => hurried(world.clock, () => add(writer, 'one'))
+  const second = () =>
+    hurriedUntil(world.clock, () => add(writer, 'two'), 'its funds are sent', () => isOnItsWay(writer)) // prettier-ignore
+  await assert.rejects(first(), refusedWith('top_up_pending'))
   await world.mine()
   interruptSteps(world.first.app, (at) => {
     if (at === 'after-bind') throw new Error('killed')
   })
   await assert.rejects(add(writer, 'one'), /killed/)
   interruptSteps(world.first.app, null)
-  await assert.rejects(inHaste('two'), refusedWith('top_up_pending'))
+  await assert.rejects(second(), refusedWith('top_up_pending'))
   assert.equal((await rowsOf(writer)).length, 2)
 })
 

@@ -1,7 +1,8 @@
 import { underDeadline } from '../../src/deadline.ts'
+import { until } from '../until.ts'
 import type { TestClock } from './clock.ts'
 
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 60_000
 
 /** A request whose client waits until nothing but a block brings it further, and no longer: its deadline passes when it begins to wait for one. */
 export const hurried = <T>(clock: TestClock, work: () => Promise<T>): Promise<T> =>
@@ -9,3 +10,19 @@ export const hurried = <T>(clock: TestClock, work: () => Promise<T>): Promise<T>
     setImmediate(() => void clock.advance(PATIENCE_MS))
     return true
   })
+
+/** The same where it may stand aside before: its deadline passes once something has happened. */
+export async function hurriedUntil<T>(
+  clock: TestClock,
+  work: () => Promise<T>,
+  what: string,
+  hasHappened: () => Promise<boolean>,
+): Promise<T> {
+  let isOver = false
+  const end = () => void (isOver = true)
+  const answer = underDeadline(clock.ticks() + PATIENCE_MS, work)
+  answer.then(end, end)
+  await until(what, async () => isOver || hasHappened(), PATIENCE_MS / 2)
+  await clock.advance(PATIENCE_MS)
+  return answer
+}
