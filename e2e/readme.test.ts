@@ -1,4 +1,5 @@
 // tier: all, because it starts the program as its operator does
+// embedded, because it is the first start of somebody new
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,5 @@
 // tier: all, because it starts the program as its operator does
+// embedded, because one process at a time may open it
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { once } from 'node:events'

@@ -1,3 +1,4 @@
+// tier: all, because it starts the programs of the benchmarks
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: all, because it reads the memory of processes
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openNative, openWasm } from '../src/secp256k1.ts'

@@ -1,3 +1,4 @@
+// tier: default, because people manage their money and grants there
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

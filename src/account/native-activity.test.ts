@@ -1,3 +1,4 @@
+// tier: default, because it tells people where their money went
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

@@ -1,3 +1,4 @@
+// tier: all, because it migrates and restarts installations
 import assert from 'node:assert/strict'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

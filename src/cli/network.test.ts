@@ -1,3 +1,4 @@
+// tier: default, because networks are added by it alone
 import assert from 'node:assert/strict'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'

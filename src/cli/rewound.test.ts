@@ -1,3 +1,4 @@
+// tier: all, because it rewinds databases
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

@@ -1,3 +1,4 @@
+// tier: all, because it deploys every sample contract
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// tier: all, because it plays the history of a thousand labelled transfers
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, suite, test } from 'node:test'

@@ -1,3 +1,4 @@
+// tier: default, because limits and quotas hold by token, person and application
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// tier: default, because it tells operators when money does not move
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'

@@ -1,3 +1,4 @@
+// tier: default, because no row that a thief writes gives a token
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'

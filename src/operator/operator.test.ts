@@ -1,3 +1,4 @@
+// tier: default, because it freezes accounts
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'

@@ -1,3 +1,4 @@
+// tier: all, because it restores a signer for each way in which a copy can be old
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,3 +1,4 @@
+// tier: all, because it restores the store of a signer
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,3 +1,4 @@
+// tier: all, because it starts signers with every key service
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'

@@ -1,3 +1,4 @@
+// tier: default, because limits of what is signed
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

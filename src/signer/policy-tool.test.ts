@@ -1,3 +1,4 @@
+// tier: all, because it starts a process for each use of a tool
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'

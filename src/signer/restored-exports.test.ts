@@ -1,3 +1,4 @@
+// tier: all, because it restores signers whose keys have left
 import assert from 'node:assert/strict'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'

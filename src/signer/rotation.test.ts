@@ -1,3 +1,4 @@
+// tier: all, because it kills a signer at each step of a rotation
 import assert from 'node:assert/strict'
 import { existsSync, renameSync } from 'node:fs'
 import { join } from 'node:path'

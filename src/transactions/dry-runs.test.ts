@@ -1,3 +1,4 @@
+// tier: default, because it shows that a dry run moves no money
 import { strict as assert } from 'node:assert'
 import { after, before, describe, test } from 'node:test'
 import { whileMining } from '../../test/interrupted.ts'

@@ -1,3 +1,4 @@
+// tier: all, because it plays random schedules
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

@@ -1,3 +1,4 @@
+// tier: default, because it moves money
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { selectorOf, parseAbi } from '../abi/parse.ts'

@@ -1,3 +1,4 @@
+// tier: default, because it moves money
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'

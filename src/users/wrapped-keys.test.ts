@@ -1,3 +1,4 @@
+// tier: all, because it restores installations from their keys
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

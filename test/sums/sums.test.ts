@@ -1,3 +1,4 @@
+// tier: all, because it plays whole chains
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hex } from '../../src/ids.ts'
