@@ -108,11 +108,11 @@ const GIGABYTE = 2 ** 30
 const MAX_AT_ONCE = 9
 
 /**
- * Returns how many batches run side by side. A batch waits for processes that it started about a third of the time;
+ * Returns how many batches run side by side. A batch waits for processes that it started about half of the time;
  * more batches than that only take memory.
  */
 export const atOnce = (cores = availableParallelism(), memory = totalmem()): number =>
-  Math.max(2, Math.min(Math.ceil(1.5 * cores), MAX_AT_ONCE, Math.floor(memory / GIGABYTE)))
+  Math.max(2, Math.min(2 * cores, MAX_AT_ONCE, Math.floor(memory / GIGABYTE)))
 
 /** The only file through which a test learns of TEST_DATABASE_URL; test-files.test.ts holds that. */
 const DATABASE = 'test/database.ts'

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { readGasContracts } from '../src/gas/contracts.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import { allowSponsor, spaceOf } from '../src/devnet/sponsor.ts'
@@ -65,6 +66,8 @@ export async function sponsored(
     await rpc('anvil_setBalance', address, `0x${(100n * COIN).toString(16)}`)
     await allowSponsor(world.nodeUrl, address, name)
     await world.mine()
+    // What was found of the sponsors before is not believed any more.
+    await world.clock.advance(5_001)
     return { accountId, chainId: 31_337, name: label, address: address.toLowerCase() as Hex }
   }
   const application = (
@@ -105,7 +108,9 @@ export async function sponsored(
     await world.mine()
     const { promise, resolve } = Promise.withResolvers<void>()
     let asked = 0
+    let signed = 0
     interruptSteps(app, async (step) => {
+      if (step === 'after-sign-operation') signed++
       if (step !== 'after-bind-outer') return
       asked++
       await promise
@@ -116,10 +121,12 @@ export async function sponsored(
       await until('it is on its way', () => asked === index + 1)
     }
     const already = await boundCount()
+    signed = 0
     const together = Promise.all(writes.map((write) => write()))
     await until('they are bound', async () => (await boundCount()) === already + writes.length - alreadyBound)
-    // Until they are signed, too, and wait to be packed.
-    await new Promise((done) => setTimeout(done, 1_000))
+    await until('they are signed', () => signed === writes.length)
+    // And wait to be packed.
+    await setImmediate()
     resolve()
     await Promise.all(underWay)
     interruptSteps(app, null)

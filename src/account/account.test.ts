@@ -1,4 +1,4 @@
-// tier: default, because people manage their money and grants there
+// tier: all, because it opens pages of a whole world
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

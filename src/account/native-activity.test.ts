@@ -1,4 +1,4 @@
-// tier: default, because it tells people where their money went
+// tier: all, because it follows coins over hundreds of blocks
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

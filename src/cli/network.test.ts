@@ -1,4 +1,4 @@
-// tier: default, because networks are added by it alone
+// tier: all, because it starts a node for most of its tests
 import assert from 'node:assert/strict'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// tier: all, because it starts the whole service several times
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { toEventSelector } from 'viem'

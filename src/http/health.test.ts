@@ -1,4 +1,4 @@
-// tier: default, because it tells operators when money does not move
+// tier: all, because it opens a world for each of its tests
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'

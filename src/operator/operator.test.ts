@@ -1,4 +1,4 @@
-// tier: default, because it freezes accounts
+// tier: all, because it signs people in and waits for what becomes of them
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'

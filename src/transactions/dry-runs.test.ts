@@ -81,8 +81,8 @@ describe('where the signer has limits', () => {
     open({
       SIGNER_GAS_PER_USER_WEI: String(7n * 10n ** 14n),
       SIGNER_TOPUP_PER_USER_WEI: String(7n * 10n ** 14n),
-      SIGNER_GAS_PER_SPONSOR_WEI: String(6n * 10n ** 15n),
-      SIGNER_TOPUP_PER_SPONSOR_WEI: String(4n * 10n ** 15n),
+      SIGNER_GAS_PER_SPONSOR_WEI: String(4n * 10n ** 15n),
+      SIGNER_TOPUP_PER_SPONSOR_WEI: String(3n * 10n ** 15n),
     }),
   )
   after(() => world?.close())

@@ -1,4 +1,4 @@
-// tier: default, because it moves money while a database loses rows
+// tier: all, because the database returns to an older state in each of its tests
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { age, keep, remember, replay, useElsewhere } from '../../test/lost-tail.ts'
@@ -17,7 +17,6 @@ import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 import { WAIT_MS } from './wait.ts'
-import { withWall } from '../../test/kit/clock.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
 let world: Writing
@@ -303,21 +302,16 @@ async function waiting(
   request: { method: 'GET' | 'POST'; url: string; payload?: object },
   { back, isReplayed }: { back: () => Promise<void>; isReplayed: boolean },
 ): Promise<{ status: number; body: { code?: string; id?: string; state?: string } }> {
-  const { app, server } = world.first
-  const real = app.clock
-  let late = 0
-  app.clock = withWall(() => real.wall() + late)
   const isWaiting = nextWait()
-  const waited = server.inject({ ...request, headers: { authorization: `Bearer ${writer.token}` } })
+  const waited = world.first.server.inject({ ...request, headers: { authorization: `Bearer ${writer.token}` } })
   await isWaiting
   await back()
   if (isReplayed) {
     await nextWait()
     await replay(world.first)
     await world.mine()
-  } else late = WAIT_MS
+  } else await world.clock.advance(WAIT_MS)
   const { statusCode, body } = await waited
-  app.clock = real
   return { status: statusCode, body: JSON.parse(body) }
 }
 

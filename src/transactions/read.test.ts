@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
+import { until } from '../../test/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { newTransactionId } from '../ids.ts'
@@ -9,7 +10,7 @@ import type { TransactionRow } from './intent.ts'
 import { writeCursor } from '../http/cursor.ts'
 import { listOfAccount } from './list-own.ts'
 import { listTransactions, readTransaction } from './read.ts'
-import { withWall } from '../../test/kit/clock.ts'
+import { WAIT_MS } from './wait.ts'
 
 /** What the API shows of transactions, and of whose. */
 let world: Writing
@@ -279,12 +280,14 @@ test('a receipt is shown whole or not at all, and says what became of the call',
 test('waiting in vain for a block answers 202 and where to look; without waiting it is 200', async () => {
   const writer = await world.writer('waits-in-vain')
   const { answer } = await world.add(world.first, writer)
-  const { app } = world.first
-  const real = app.clock
-  let asked = 0
-  app.clock = withWall(() => real.wall() + 31_000 * asked++)
-  const waited = await get(writer, `/v1/transactions/${answer.hash}?wait=mined`)
-  app.clock = real
+  const waiting = get(writer, `/v1/transactions/${answer.hash}?wait=mined`)
+  let isOver = false
+  void waiting.finally(() => (isOver = true))
+  await until('it is over', async () => {
+    await world.clock.advance(WAIT_MS)
+    return isOver
+  })
+  const waited = await waiting
   assert.deepEqual([waited.status, waited.headers.location], [202, `/v1/transactions/${answer.id}`])
   assert.equal(waited.body.state, 'SUBMITTED')
   const plain = await get(writer, `/v1/transactions/${answer.hash}`)

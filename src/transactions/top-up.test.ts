@@ -72,6 +72,7 @@ const give = (address: Hex, wei: bigint) => world.rpc('anvil_setBalance', addres
 async function poor(name: string, clientId = 'demo', wei = 0n): Promise<Writer> {
   const writer = await world.writer(name)
   await give(writer.address, wei)
+  bornAt.set(writer.address, await newestBlock())
   // So that what is known of the block's balances is known anew.
   await world.mine()
   return clientId === 'demo' ? writer : sameFor(writer, clientId)
@@ -89,11 +90,15 @@ const mining = <T>(work: Promise<T>): Promise<T> => whileMining(world, work)
 const add = (writer: Writer, key?: string, replica: Replica = world.first) => world.add(replica, writer, 1, key)
 const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 
+/** the block before the first that can have sent them something */
+const bornAt = new Map<Hex, number>()
+const newestBlock = async () => Number(await world.rpc<Hex>('eth_blockNumber'))
+
 /** What sponsors sent a person, by the chain: the value of each transaction to them in any block. */
 async function sentTo({ address }: Writer): Promise<bigint[]> {
-  const newest = Number(await world.rpc<Hex>('eth_blockNumber'))
+  const newest = await newestBlock()
   const found: bigint[] = []
-  for (let number = 1; number <= newest; number++) {
+  for (let number = bornAt.get(address)! + 1; number <= newest; number++) {
     const { transactions } = await world.rpc<{ transactions: { from: Hex; to: Hex | null; value: Hex }[] }>('eth_getBlockByNumber', `0x${number.toString(16)}`, true) // prettier-ignore
     // A cancel goes from an account to itself.
     for (const { from, to, value } of transactions)

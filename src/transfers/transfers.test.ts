@@ -1,4 +1,4 @@
-// tier: default, because it moves money
+// tier: all, because it sends to many people, and signs them in
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'
