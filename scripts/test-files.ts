@@ -63,7 +63,7 @@ function equipmentOf(file: string, root: string): string | null {
 export type Batch = { name: string; files: string[]; weight: number }
 
 /** CPU seconds of a batch: smaller ones repeat the imports, larger ones leave a core idle at the end. */
-const BATCH_SECONDS = 16
+const BATCH_SECONDS = 24
 const MAX_BATCH_FILES = 40
 
 /**

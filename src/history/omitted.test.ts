@@ -1,3 +1,4 @@
+// tier: all, because it writes a block of a hundred thousand transfers
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { TRANSFER_BATCH_TOPIC } from '../abi/transfers.ts'

@@ -1,4 +1,4 @@
-// tier: default, because limits and quotas hold by token, person and application
+// tier: all, because it opens a world for each of its tests
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// tier: default, because it tries every door of the API
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

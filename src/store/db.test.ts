@@ -1,3 +1,4 @@
+// tier: default, because everything is stored through it
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

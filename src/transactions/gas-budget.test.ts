@@ -1,3 +1,4 @@
+// tier: default, because it moves money
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { testDatabase, testPooler, type TestDatabase } from '../../test/database.ts'

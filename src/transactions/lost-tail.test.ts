@@ -1,3 +1,4 @@
+// tier: default, because it moves money while a database loses rows
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'

@@ -1,3 +1,4 @@
+// tier: default, because it moves money
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, rememberWithBlocks, replay } from '../../test/lost-tail.ts'

@@ -1,3 +1,4 @@
+// tier: default, because it moves money
 import { strict as assert } from 'node:assert'
 import { after, before, beforeEach, test } from 'node:test'
 import { encodeFunctionData, parseAbi } from 'viem'
