@@ -12,6 +12,8 @@ import { lowBelow, lowSponsors, openTransactions, startWatchingSponsors } from '
 let world: Writing
 let address: Hex
 const told: [event: string, sponsor: string][] = []
+/** what a look met that was not told */
+const unseen: unknown[] = []
 
 before(async () => {
   world = await writing()
@@ -29,7 +31,8 @@ async function watcher() {
   replica.chain.gas = 'topup'
   const { app } = replica
   const note = (event: string, { sponsor }: { sponsor: string }) => void told.push([event, sponsor])
-  app.telemetry.log = { ...app.telemetry.log, warn: note, info: note } as never
+  const debug = (_event: string, _fields: object, error: unknown) => void unseen.push(error)
+  app.telemetry.log = { ...app.telemetry.log, warn: note, info: note, debug } as never
   const look = async () => {
     const watching = startWatchingSponsors(app)
     await watching.round()
@@ -73,6 +76,7 @@ test('a sponsor that crosses the line is told once by all processes, and again o
   await hold(0n)
   await both()
   assert.deepEqual(taken(), ['sponsor_low'])
+  assert.deepEqual(unseen, [])
   const metrics = await one.app.telemetry.registry.metrics()
   assert.match(metrics, /^sponsor_balance_wei\{chain_id="31337",sponsor="HOUSE"\} 0$/m)
   assert.match(metrics, /^sponsor_open_transactions\{chain_id="31337",sponsor="HOUSE"\} 0$/m)

@@ -63,6 +63,7 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
     // A node that is away has checks and events of its own; what was seen last stays.
     const isAway = error instanceof RpcUnavailable || error instanceof RpcError || error instanceof AppError
     if (!isAway) throw error
+    app.telemetry.log.debug('sponsors_not_seen', { chainId }, error)
   }
 }
 
