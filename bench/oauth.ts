@@ -10,7 +10,8 @@ import type { KyselyPlugin } from 'kysely'
 import { Provider } from 'oidc-provider'
 import { verifyAccessToken } from '../src/http/bearer.ts'
 import { newKey } from '../src/oauth/keys.ts'
-import type { openBrowser } from '../test/rehearsal.ts'
+import { openBrowser } from '../test/kit/browser.ts'
+import { freePort } from '../test/kit/ports.ts'
 import { startPostgres } from './postgres.ts'
 
 const { values: flags } = parseArgs({
@@ -27,8 +28,7 @@ const cluster = flags.embedded ? null : await startPostgres()
 if (cluster === null) delete process.env.TEST_DATABASE_URL
 else process.env.TEST_DATABASE_URL = cluster.url
 // It looks once, when it is read, for where the tests' databases are.
-const rehearsal = await import('../test/rehearsal.ts')
-const { authorizationUrl, freePort, post, REDIRECT, rehearse } = rehearsal
+const { authorizationUrl, post, REDIRECT, rehearse } = await import('../test/rehearsal.ts')
 
 let statements = 0
 const counting: KyselyPlugin = {
@@ -66,8 +66,8 @@ for (let round = 0; round < Number(flags.rounds); round++) {
     found.bare.push(await measure(bare.origin, straight, keeps))
   }
 }
-const { access } = await signIn(house.origin, rehearsal.openBrowser(house.origin), ours, 'checker')
-const { access: opaque } = await signIn(bare.origin, rehearsal.openBrowser(bare.origin), straight, 'checker')
+const { access } = await signIn(house.origin, openBrowser(house.origin), ours, 'checker')
+const { access: opaque } = await signIn(bare.origin, openBrowser(bare.origin), straight, 'checker')
 const known = await timePerCall(() => verifyAccessToken(house.app, access))
 const inMemory = await timePerCall(() => bare.provider.AccessToken.find(opaque))
 
@@ -109,7 +109,7 @@ process.exit()
 async function measure(origin: string, way: Way, keeps: boolean): Promise<Measured> {
   const browsers = await Promise.all(
     Array.from({ length: CLIENTS }, async (_, client) => {
-      const browser = rehearsal.openBrowser(origin)
+      const browser = openBrowser(origin)
       await signIn(origin, browser, way, `bench-${client}`)
       return browser
     }),
@@ -122,7 +122,7 @@ async function measure(origin: string, way: Way, keeps: boolean): Promise<Measur
   await Promise.all(
     browsers.map(async (browser, client) => {
       while (performance.now() < until) {
-        await signIn(origin, keeps ? browser : rehearsal.openBrowser(origin), way, `bench-${client}`)
+        await signIn(origin, keeps ? browser : openBrowser(origin), way, `bench-${client}`)
         done++
       }
     }),

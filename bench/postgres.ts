@@ -1,10 +1,10 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
+import { freePort } from '../test/kit/ports.ts'
 
 /** A PostgreSQL cluster, and what its processes have used so far. */
 export type Cluster = {
@@ -66,14 +66,6 @@ async function launch(binaries: string): Promise<Cluster> {
 
 function idOf(name: string): number {
   return Number(execFileSync('id', ['-u', name], { encoding: 'utf8' }))
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 async function untilItAnswers(url: string, child: ChildProcess): Promise<void> {

@@ -24,7 +24,7 @@ import { emptyPostgres, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
 import { startAcme } from './acme.ts'
 import { endAll, startProgram, type RunningProgram } from './programs.ts'
-import { freePort } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 
 /**
  * Three programs on PostgreSQL: the API and the authorization server under a role and with settings of their own, and the signer

@@ -12,7 +12,7 @@ import { rpc } from '../src/devnet/rpc.ts'
 import { emptyPostgres, migratedFolder, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
 import { endAll, keepCompiled, startProgram, type RunningProgram } from './programs.ts'
-import { freePort } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 
 /**
  * The guide to backups, walked as it stands: an installation with people and writes, both sides backed up, more writes, everything

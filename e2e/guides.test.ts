@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/until.ts'
 import { keepCompiled } from './programs.ts'
-import { freePort, installation } from './start.ts'
+import { installation } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 import { walk } from './walk.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -12,7 +12,7 @@ import type { RpcServer } from '../test/rpc-server.ts'
 import { openSilentNode } from '../test/silent-node.ts'
 import { until } from '../test/until.ts'
 import { endAll, keepCompiled, startProgram } from './programs.ts'
-import { freePort } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : false
 const GUIDE = fileURLToPath(new URL('../docs/guides/operating.md', import.meta.url))

@@ -13,7 +13,8 @@ import { emptyPostgres, testCluster } from '../test/database.ts'
 import { openSilentNode } from '../test/silent-node.ts'
 import { until } from '../test/until.ts'
 import { endAll, startProgram, type RunningProgram } from './programs.ts'
-import { family as familyOf, freePort } from './start.ts'
+import { family as familyOf } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 
 /**
  * The programs as an operator runs them on one machine: PostgreSQL, a signer of its own, a proxy in front that ends

@@ -10,7 +10,8 @@ import { before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/until.ts'
-import { freePort, installation, newPlace } from './start.ts'
+import { installation, newPlace } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 import { walk } from './walk.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -18,7 +18,7 @@ import { emptyPostgres, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
 import { startAcme } from './acme.ts'
 import { endAll, startProgram } from './programs.ts'
-import { freePort } from './start.ts'
+import { freePort } from '../test/kit/ports.ts'
 
 /**
  * A sign-in in production as it really is: a browser at https://wallet.example, a proxy there that ends TLS, our

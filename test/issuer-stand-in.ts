@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { importJWK, SignJWT, type JWK } from 'jose'
 import { newKey, publicKeys, type PrivateKey } from '../src/oauth/keys.ts'
-import { freePort } from './rehearsal.ts'
+import { freePort } from './kit/ports.ts'
 
 /** For tests: the identity provider of an application. It publishes a description and keys, and signs what it is told. */
 export type IssuerStandIn = {

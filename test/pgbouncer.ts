@@ -5,7 +5,7 @@ import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { freePort } from './chaos/processes.ts'
+import { freePort } from './kit/ports.ts'
 
 /** @returns the program, also where Debian's package puts it, which is not on everybody's PATH; null: there is none */
 export function findPgBouncer(): string | null {

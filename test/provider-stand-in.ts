@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { importJWK, jwtVerify, SignJWT } from 'jose'
 import { newKey } from '../src/oauth/keys.ts'
 import type { ProviderSettings } from '../src/oauth/federation/providers.ts'
-import { freePort } from './rehearsal.ts'
+import { freePort } from './kit/ports.ts'
 
 /** For tests: one server in place of every provider of a preset, each under its own host name as a path. */
 export type StandIn = {

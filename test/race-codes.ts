@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { RootDb } from '../src/store/db.ts'
-import { authorizationUrl, openBrowser, post, type Rehearsal } from './rehearsal.ts'
+import { authorizationUrl, post, type Rehearsal } from './rehearsal.ts'
+import { openBrowser } from './kit/browser.ts'
 
 /** For tests: answers of the database arrive late and in another order, so what is read and written apart is overtaken. */
 export const slowed = (db: RootDb): RootDb =>

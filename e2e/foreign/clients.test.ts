@@ -14,7 +14,7 @@ import { chromium } from 'playwright-core'
 import { createApplication } from '../../src/applications/manage.ts'
 import { until } from '../../test/until.ts'
 import { world, type World } from '../../test/world.ts'
-import { freePort } from '../start.ts'
+import { freePort } from '../../test/kit/ports.ts'
 import { walk } from '../walk.ts'
 import { visitor } from './visitor.ts'
 

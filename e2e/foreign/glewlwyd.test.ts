@@ -13,7 +13,7 @@ import { authorizationUrl } from '../../test/rehearsal.ts'
 import { command, type Ended } from '../../test/command.ts'
 import { world, type World } from '../../test/world.ts'
 import { openChromium, skip as withoutChromium } from '../chromium.ts'
-import { freePort } from '../start.ts'
+import { freePort } from '../../test/kit/ports.ts'
 import { glewlwyd, skip as withoutGlewlwyd, type Client, type Glewlwyd, type Person } from './glewlwyd.ts'
 
 /** Glewlwyd of Debian, unmodified, as the identity provider people come from, with the entry of the guide. */

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { until } from '../../test/until.ts'
-import { freePort } from '../start.ts'
+import { freePort } from '../../test/kit/ports.ts'
 import { missing } from './missing.ts'
 
 const PROGRAM = '/usr/bin/glewlwyd'

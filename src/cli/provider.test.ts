@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { command } from '../../test/command.ts'
-import { freePort } from '../../test/rehearsal.ts'
+import { freePort } from '../../test/kit/ports.ts'
 
 let folder: string
 before(async () => {

@@ -4,7 +4,17 @@ import { after, before, suite, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, importJWK, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose'
 import { saveApplication } from '../applications/registry.ts'
 import { newKey } from './keys.ts'
-import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, REDIRECT, rehearse, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
+import {
+  askMe,
+  authorizationUrl,
+  obtainCode,
+  obtainTokens,
+  post,
+  REDIRECT,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
+import { openBrowser, type Page } from '../../test/kit/browser.ts' // prettier-ignore
 
 /**
  * What is tried against an authorization server, each case by its name and each refused. Races are in races.test.ts,

@@ -12,13 +12,12 @@ import {
   askMe,
   authorizationUrl,
   obtainTokens,
-  openBrowser,
   post,
   REDIRECT,
   rehearse,
-  textOf,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
+import { openBrowser, textOf } from '../../test/kit/browser.ts'
 import { changeApplication } from '../../test/opened.ts'
 
 let world: Rehearsal

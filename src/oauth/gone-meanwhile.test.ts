@@ -5,15 +5,8 @@ import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { watchStatements } from '../../test/watch-statements.ts'
 import { revokeAllowed } from './account/allowed.ts'
-import {
-  askMe,
-  authorizationUrl,
-  obtainCode,
-  openBrowser,
-  post,
-  rehearse,
-  type Rehearsal,
-} from '../../test/rehearsal.ts'
+import { askMe, authorizationUrl, obtainCode, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { revokeGrant } from './revoke.ts'
 import { endSession } from './sessions.ts'
 import { withWall } from '../../test/kit/clock.ts'

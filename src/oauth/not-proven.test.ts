@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { authorizationUrl, obtainTokens, openBrowser, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { authorizationUrl, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { accountIdOf } from '../ids.ts'
 import { linkIdentity } from '../users/identities.ts'
 

@@ -2,15 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 import { cookieKeysOf, newKey, type PrivateKeys } from './keys.ts'
-import {
-  askMe,
-  authorizationUrl,
-  obtainTokens,
-  openBrowser,
-  post,
-  rehearse,
-  type Rehearsal,
-} from '../../test/rehearsal.ts'
+import { askMe, authorizationUrl, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 
 /** The stages of a change of keys, each a start of the same installation with the next state of AUTH_KEYS_FILE. */
 const old = [newKey('ES256'), newKey('RS256')]

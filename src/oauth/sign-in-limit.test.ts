@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { addressOf } from '../http/limits.ts'
-import { authorizationUrl, openBrowser, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { withWall } from '../../test/kit/clock.ts'
 
 let world: Rehearsal

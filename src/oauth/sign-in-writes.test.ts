@@ -5,15 +5,8 @@ import { testCluster } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { watchStatements } from '../../test/watch-statements.ts'
 import { findApplication, forgetApplication, saveApplication } from '../applications/registry.ts'
-import {
-  askMe,
-  authorizationUrl,
-  obtainCode,
-  openBrowser,
-  post,
-  rehearse,
-  type Rehearsal,
-} from '../../test/rehearsal.ts'
+import { askMe, authorizationUrl, obtainCode, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from '../sha256.ts'
 import type { UserId } from '../ids.ts'

@@ -4,7 +4,16 @@ import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { saveApplication } from '../applications/registry.ts'
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
-import { askMe, authorizationUrl, obtainTokens, openBrowser, post, REDIRECT, rehearse, textOf, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
+import {
+  askMe,
+  authorizationUrl,
+  obtainTokens,
+  post,
+  REDIRECT,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
+import { openBrowser, textOf } from '../../test/kit/browser.ts' // prettier-ignore
 
 /** Corners of the standards that independent clients look into. */
 let world: Rehearsal

@@ -5,7 +5,16 @@ import type { Application } from '../applications/application.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { findUser } from '../users/find.ts'
 import { unfreezeAccount } from '../users/freeze.ts'
-import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
+import {
+  askMe,
+  authorizationUrl,
+  obtainCode,
+  obtainTokens,
+  post,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts' // prettier-ignore
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'

@@ -7,12 +7,12 @@ import {
   authorizationUrl,
   obtainCode,
   obtainTokens,
-  openBrowser,
   post,
   REDIRECT,
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
 
 let world: Rehearsal

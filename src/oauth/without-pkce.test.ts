@@ -3,7 +3,16 @@ import { createHash } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { saveApplication } from '../applications/registry.ts'
-import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, REDIRECT, rehearse, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
+import {
+  authorizationUrl,
+  demoApplication,
+  obtainCode,
+  post,
+  REDIRECT,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts' // prettier-ignore
 
 const SECRET = 'chs_of-the-old-site'
 const authorization = `Basic ${Buffer.from(`old-site:${SECRET}`).toString('base64')}`

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { openBrowser, textOf } from '../../test/rehearsal.ts'
+import { openBrowser, textOf } from '../../test/kit/browser.ts'
 import { world, type World } from '../../test/world.ts'
 import { verifyLog } from '../verify-log/main.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { openBrowser } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { world, type World } from '../../test/world.ts'
 import { verifyAccessToken } from '../http/bearer.ts'
 import { pregenerate } from '../users/pregenerate.ts'

@@ -5,7 +5,8 @@ import { createApplication, updateApplication } from '../applications/manage.ts'
 import { forgetApplication, noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import { addConsent } from '../oauth/consents.ts'
-import { authorizationUrl, openBrowser, textOf } from '../../test/rehearsal.ts'
+import { authorizationUrl } from '../../test/rehearsal.ts'
+import { openBrowser, textOf } from '../../test/kit/browser.ts'
 
 let here: World
 let secret: string

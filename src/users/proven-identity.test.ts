@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { madeIdentityKeys, noIdentityKeys } from '../../test/identity-keys.ts'
-import { openBrowser } from '../../test/rehearsal.ts'
+import { openBrowser } from '../../test/kit/browser.ts'
 import { world, type World } from '../../test/world.ts'
 import { verifyAccessToken } from '../http/bearer.ts'
 import { accountIdOf } from '../ids.ts'

@@ -5,7 +5,7 @@ import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { freePort } from './processes.ts'
+import { freePort } from '../kit/ports.ts'
 
 /** A PostgreSQL cluster of one's own, to be treated badly; durable as PostgreSQL is by default. */
 export type Cluster = {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { until } from '../until.ts'
 import { startCable, type Cable } from './cable.ts'
-import { freePort } from './processes.ts'
+import { freePort } from '../kit/ports.ts'
 
 /** milliseconds until a server answers, streams or follows */
 const WAIT_MS = 30_000

@@ -16,7 +16,8 @@ import { emptyPostgres, migratedFolder } from '../database.ts'
 import { TESTED_DELEGATE } from '../delegate.ts'
 import { age } from '../lost-tail.ts'
 import { startFaultyNode, type FaultyNode } from './faulty-node.ts'
-import { freePort, supervise, type Supervised } from './processes.ts'
+import { supervise, type Supervised } from './processes.ts'
+import { freePort } from '../kit/ports.ts'
 import { tearConnections, type TornDatabase } from './torn-database.ts'
 
 export const PROJECT = join(import.meta.dirname, '../..')

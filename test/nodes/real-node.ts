@@ -1,8 +1,8 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../kit/ports.ts'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 import type { Hex } from '../../src/ids.ts'
 import { until } from '../until.ts'
@@ -184,12 +184,4 @@ async function ask<T>(url: string, method: string, params: unknown[]): Promise<B
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   })
   return (await response.json()) as Body<T>
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const { port } = probe.address() as AddressInfo
-  await new Promise((resolve) => probe.close(resolve))
-  return port
 }

@@ -6,7 +6,16 @@ import { noteUser, saveApplication } from '../../applications/registry.ts'
 import { accountIdOf } from '../../ids.ts'
 import { findUser } from '../../users/find.ts'
 import { qrSvg } from './qr.ts'
-import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../../test/rehearsal.ts' // prettier-ignore
+import {
+  addressOf,
+  askMe,
+  authorizationUrl,
+  obtainTokens,
+  post,
+  rehearse,
+  type Rehearsal,
+} from '../../../test/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts' // prettier-ignore
 import { rewriteMacs } from '../../../test/rewrite-macs.ts'
 import { en } from '../../texts/en.ts'
 

@@ -8,7 +8,9 @@ import { importJWK, SignJWT } from 'jose'
 import { checkProvider } from './check-provider.ts'
 import { newKey } from '../keys.ts'
 import { bindProviders, readProviders, type ProviderSettings } from './providers.ts'
-import { authorizationUrl, freePort, openBrowser, rehearse, textOf, type Rehearsal } from '../../../test/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
+import { openBrowser, textOf } from '../../../test/kit/browser.ts'
+import { freePort } from '../../../test/kit/ports.ts'
 
 /** One provider, of OpenID Connect or of OAuth 2.0 alone, that can be broken in every way. */
 const key = newKey('ES256')

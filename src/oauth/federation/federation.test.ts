@@ -3,15 +3,9 @@ import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
 import { SignJWT, UnsecuredJWT, importJWK, type JWTPayload } from 'jose'
 import { newKey } from '../keys.ts'
-import {
-  authorizationUrl,
-  freePort,
-  openBrowser,
-  rehearse,
-  textOf,
-  type Page,
-  type Rehearsal,
-} from '../../../test/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
+import { freePort } from '../../../test/kit/ports.ts'
 import type { ProviderSettings } from './providers.ts'
 
 /** A provider of another house, which answers as a test tells it to. */

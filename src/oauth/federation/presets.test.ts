@@ -6,7 +6,8 @@ import { after, before, test } from 'node:test'
 import { testDatabase } from '../../../test/database.ts'
 import { presets } from './presets.ts'
 import { bindProviders, readProviders, type ProviderSettings } from './providers.ts'
-import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from '../../../test/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
 import { applePrivateKey, standIn, type StandIn } from '../../../test/provider-stand-in.ts'
 
 const client = { clientId: 'our client', clientSecret: 'our secret' }

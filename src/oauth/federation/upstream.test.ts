@@ -7,15 +7,9 @@ import { after, before, test } from 'node:test'
 import { importJWK, SignJWT } from 'jose'
 import { newKey } from '../keys.ts'
 import { readProviders, type ProviderSettings } from './providers.ts'
-import {
-  authorizationUrl,
-  freePort,
-  openBrowser,
-  rehearse,
-  textOf,
-  type Page,
-  type Rehearsal,
-} from '../../../test/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
+import { freePort } from '../../../test/kit/ports.ts'
 
 /** Providers of another house, one per path, distinguished by how their clients prove themselves and by what they remember. */
 const METHODS: Record<string, string[] | undefined> = {
