@@ -40,6 +40,16 @@ export function nextFee(previous: Fees, market: Fees, cap: bigint): Fees {
   return { type: 'eip1559', maxFeePerGas: limited, maxPriorityFeePerGas }
 }
 
+/** Field by field the lower of two offers; the second where they are of two forms. */
+export function cheaper(one: Fees, other: Fees): Fees {
+  if (one.type === 'legacy' || other.type === 'legacy')
+    return one.type === other.type && highestPrice(one) < highestPrice(other) ? one : other
+  const maxFeePerGas = least(one.maxFeePerGas, other.maxFeePerGas)
+  const tip = least(one.maxPriorityFeePerGas, other.maxPriorityFeePerGas)
+  return { type: 'eip1559', maxFeePerGas, maxPriorityFeePerGas: least(tip, maxFeePerGas) }
+}
+
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /** 12.5 % more, rounded up, and more in any case. */

@@ -208,8 +208,11 @@ describe('a nonce that was never signed', () => {
   test('needs a token, except to be filled by a cancel', () => {
     const ledger = memory()
     assert.equal(ledger.try({}, false), 'invalid_token')
-    assert.equal(ledger.try({ kind: 'replace' }, false), 'invalid_token')
     assert.equal(ledger.try(CANCEL, false), 'cancel')
+  })
+
+  test('has nothing that could be replaced, also with a token', () => {
+    for (const hasToken of [true, false]) assert.equal(memory().try({ kind: 'replace' }, hasToken), 'nonce_conflict')
   })
 
   test('is remembered as cancelled also when its own user fills it: its original comes no more', () => {

@@ -210,15 +210,15 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
 }
 
 /**
- * Takes up a bound intent once more, for anyone who is about to ask the signer for its bytes. From then on nobody may
- * vacate its nonce: two asked.
+ * Takes up a bound intent once more, at these fees, for anyone who is about to ask the signer for its bytes. From then on
+ * nobody may vacate its nonce: two asked.
  * @returns false when it has bytes by now
  */
-export async function claim(db: Db, id: string): Promise<boolean> {
+export async function claim(db: Db, { id, fees }: Pick<Bound, 'id' | 'fees'>): Promise<boolean> {
   const mine = await retrying(() =>
     db
       .updateTable('transactions')
-      .set({ claims: sql`claims + 1`, updated_at: sql`now()` })
+      .set({ claims: sql`claims + 1`, ...writeFees(fees), updated_at: sql`now()` })
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')

@@ -8,10 +8,9 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { transactionIdOf } from '../ids.ts'
 import { statementsOf } from '../store/migrate.ts'
-import { findKey, readIdempotencyKey } from './key.ts'
+import { readIdempotencyKey } from './key.ts'
 import { readTransaction } from './read.ts'
 import { waitUntilMined } from './wait.ts'
-import { systemClock } from '../clock.ts'
 
 let world: Writing
 before(async () => {
@@ -86,18 +85,6 @@ test('a database whose clock jumped a day ahead frees no key that has been final
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
   assert.equal(again.answer.hash, answer.hash)
-})
-
-test('a key that was used before ids were made of keys is found by the id it would have had', async () => {
-  const writer = await world.writer('earlier')
-  const { answer } = await world.add(world.first, writer)
-  const scope = { ...scopeOf(writer), key: 'k' }
-  await world.db
-    .insertInto('earlier_keys')
-    .values({ key_id: transactionIdOf(scope, 0), transaction_id: answer.id })
-    .execute()
-  const known = await findKey({ clock: systemClock, db: world.db }, { scope, requestHash: Buffer.alloc(32) })
-  assert.ok('told' in known && known.told.id === answer.id && known.hash === answer.hash)
 })
 
 test('waiting in vain ends at its limit, and tells the state', async () => {

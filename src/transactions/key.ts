@@ -81,10 +81,7 @@ export async function findKey(
   const { use, next } = await newestUse(app, scope)
   const isVoid = use !== null && use.told === null && use.state !== 'BOUND'
   if (use === null || isVoid || use.is_over) return { free: transactionIdOf(scope, next) }
-  // Unknown only of what was signed before requests were hashed.
-  if (use.request_hash !== null && !requestHash.equals(use.request_hash)) {
-    throw new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
-  }
+  if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()
   if (use.told !== null)
     return use.sequence === undefined ? { told: use, hash: toHex(use.told) } : { carried: use, hash: toHex(use.told) }
   // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
@@ -133,7 +130,7 @@ async function newestUse(
   let newest: { use: KeyedRow | null; next: number } = { use: null, next: 0 }
   for (let first = 0, many = FIRST_USES; first <= newest.next; first += many, many *= 4) {
     const ids = Array.from({ length: many }, (_, index) => transactionIdOf(scope, first + index))
-    const used = await retrying(() => readUses(app, ids, first === 0))
+    const used = await retrying(() => readUses(app, ids))
     const last = ids.findLastIndex((id) => used.has(id))
     if (last >= 0) newest = { use: used.get(ids[last]!)!, next: first + last + 1 }
     if (last < many - 1) break
@@ -142,11 +139,7 @@ async function newestUse(
 }
 
 /** By the primary keys. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
-async function readUses(
-  { clock, db }: Pick<App, 'clock' | 'db'>,
-  ids: string[],
-  withEarlier: boolean,
-): Promise<Map<string, KeyedRow>> {
+async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[]): Promise<Map<string, KeyedRow>> {
   const rows = await db
     .selectFrom('transactions as t')
     .selectAll('t')
@@ -160,16 +153,7 @@ async function readUses(
         .as('told'),
     )
     .select(ageOf('t', clock))
-    .where(
-      't.id',
-      'in',
-      withEarlier
-        ? [
-            ...ids.map((id) => sql<string>`${id}`),
-            sql<string>`(select transaction_id from earlier_keys where key_id = ${ids[0]!})`,
-          ]
-        : ids,
-    )
+    .where('t.id', 'in', ids)
     .execute()
   const operations = await db
     .selectFrom('operations as o')
@@ -186,7 +170,7 @@ async function readUses(
     .select(ageOf('o', clock))
     .where('o.id', 'in', ids)
     .execute()
-  const uses = new Map<string, KeyedRow>(rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row]))
+  const uses = new Map<string, KeyedRow>(rows.map((row) => [row.id, row]))
   // Of a process that knows otherwise who sends a write there may be both: the signer signs one of them.
   for (const row of operations) {
     const own = uses.get(row.id)
@@ -211,6 +195,9 @@ const ageOf = (table: 't' | 'o', { wall }: Clock) => {
     sql<boolean>`${row}.updated_at < now() - interval '2 seconds'`.as('is_idle'),
   ] as const
 }
+
+export const keyReused = (): AppError =>
+  new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
 
 export const inFlight = (): AppError =>
   new AppError('idempotency_in_flight', 'A request with this idempotency key is in progress.', { retryAfter: 1 })

@@ -7,13 +7,13 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
-import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './stop-lane.ts'
 import { isolateRowErrors } from './recover.ts'
 import { readAttemptsOf } from './attempts.ts'
 import { marketOf } from './market.ts'
 import type { ReplaceRequest } from './sign.ts'
-import { nextAttempt, sendCancel, sendReplacement } from './replace.ts'
+import { nextAttempt, sendCancel, sendReplacement, signedOf } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
   giveBackLooks,
@@ -130,7 +130,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
 }
 
 /** What a look is at: all attempts of a transaction, newest first, and what stood in its way the last time. */
-type RaiseCandidate = { bound: Bound; attempts: AttemptRow[]; before: Trouble | null }
+type RaiseCandidate = { bound: Bound; attempts: ReturnType<typeof signedOf>[]; before: Trouble | null }
 
 /** Who meets that node or signer is away keeps its pause, so that one whose look takes too long does not end every round. */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
@@ -183,7 +183,7 @@ async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): 
     db,
     looks.map(({ bound }) => bound.id),
   )
-  return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)! }))
+  return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)!.map(signedOf) }))
 }
 
 /** @returns what is in the way; null when it was raised, or is about to be by someone else */

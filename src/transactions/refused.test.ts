@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { fakeLedger } from '../../test/fake-ledger.ts'
 import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
 import { parseAbi } from '../abi/parse.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
@@ -219,6 +220,7 @@ test('two who change a transaction at once: one is told to repeat; a node that h
   answers()
   const writer = await world.account('at-once')
   const { id } = await world.row(writer)
+  fakeLedger(world.signer).sign(writer, { nonce: 0, intentId: id, maxFeePerGas: '100', maxPriorityFeePerGas: '10' })
   const unknown = new SignerRefused('unknown_account', 'who')
   const away = new AppError('signer_unavailable', 'away')
   for (const change of [cancelTransaction, speedUpTransaction]) {
@@ -256,6 +258,12 @@ test('a cancel is signed for what a transfer of nothing costs, a quarter above 2
     }
     world.node.eth_estimateGas = () => said
     const { id } = await world.row(writer, { nonce: index })
+    fakeLedger(world.signer).sign(writer, {
+      nonce: index,
+      intentId: id,
+      maxFeePerGas: '100',
+      maxPriorityFeePerGas: '10',
+    })
     const shown = await cancelTransaction(world.app, callerOf(writer), id)
     assert.equal(shown.isCancel, true)
     assert.deepEqual(

@@ -6,9 +6,8 @@ import { toOperation } from './operation.ts'
 import { toHex } from '../store/bytes.ts'
 
 /**
- * What a repeat of a request began before, so that it is neither looked up nor asked anew: the name of a recipient may be
- * someone else's by now. Null when the key is free; a database that went back says so too, and is corrected while
- * sending.
+ * What a request with this key has sent, so that a repeat neither looks it up nor asks it anew: the name of a recipient may be
+ * someone else's by now. Null when nothing was sent: what is signed then is what this request says.
  * @throws idempotency_key_reused, idempotency_in_flight
  */
 export async function findBegun(
@@ -20,12 +19,11 @@ export async function findBegun(
     scope: { accountId, clientId, route, key },
     requestHash: Buffer.from(requestHash),
   })
-  if ('free' in known) return null
-  if ('carried' in known || 'uncarried' in known) {
-    const [first] = toOperation('carried' in known ? known.carried : known.uncarried).calls
-    const { to, value, data } = first!
+  if ('carried' in known) {
+    const { to, value, data } = toOperation(known.carried).calls[0]!
     return { to: toHex(to), data: toHex(data), value, abi: '', fn: null, errors: [] }
   }
-  const { to, data, value } = toBound('told' in known ? known.told : known.unsigned)
+  if (!('told' in known)) return null
+  const { to, data, value } = toBound(known.told)
   return { to, data, value, abi: '', fn: null, errors: [] }
 }

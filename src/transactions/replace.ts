@@ -5,30 +5,43 @@ import type { Chain } from '../chain/network.ts'
 import { mapChainError, RpcError } from '../chain/rpc/rpc.ts'
 import { readRaw } from '../follower/transaction.ts'
 import { readCancel } from '../gas/dispatch.ts'
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { readAttempts } from './attempts.ts'
 import type { BroadcastResult } from './broadcast.ts'
 import { cancelGas, cancelOuterGas, type UsedUp } from './cancel-gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt, type Terms } from './intent.ts'
 import { readGas } from './limits.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { delegateOf } from './delegation.ts'
 import { marketOf } from './market.ts'
 import { callOf, limitOf } from './prepare.ts'
 import type { ReplaceRequest } from './sign.ts'
+import { readRecalled } from './recalled.ts'
+import { recallAll } from './restore-from-ledger.ts'
 import { replacement } from './steps.ts'
 import { isRejected } from './trouble.ts'
 
-const termsOf = (row: AttemptRow): Pick<Attempt, 'gas' | 'isCancel'> => ({
+/** What was signed for a nonce, newest first; without bytes where those were dropped. */
+type Signed = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
+
+export const signedOf = (row: AttemptRow): Signed => ({
   gas: BigInt(row.gas_limit),
+  fees: readFees(row),
   isCancel: row.is_cancel,
+  raw: row.raw === null ? null : toHex(row.raw),
 })
+
+/** By the signer's ledger: who can write the database must not decide what is to be outbid. @throws signer_unavailable */
+async function readSigned(app: App, { id }: Bound): Promise<Signed[]> {
+  return (await recallAll(app, { intentId: id })).map(readRecalled)
+}
 
 /**
  * Signs, stores and sends the same effect at fees of at least 12.5 % more. Once a cancel was signed it is the cancel
  * that is raised: the ledger does not raise the original any more.
  * @param options.relieve  called before anything is signed, with what it will cost more
  * @returns what the node said of the new bytes, and their hash
- * @throws fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
+ * @throws fee_cap_reached, conflict, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
  */
 export async function raiseFee(
   app: App,
@@ -36,7 +49,8 @@ export async function raiseFee(
   bound: Bound,
   { relieve, ...options }: { accessToken?: string; relieve?: (more: Terms) => Promise<void> } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
-  const [attempts, wasRejected] = await Promise.all([readAttempts(app, bound), isRejected(app.db, bound)])
+  const [attempts, wasRejected] = await Promise.all([readSigned(app, bound), isRejected(app.db, bound)])
+  if (attempts.length === 0) throw new AppError('conflict', 'The signer has signed nothing that could be raised.')
   const { offered, ...next } = await nextAttempt(chain, bound, attempts, { wasRejected })
   const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
   await relieve?.({ gas: next.gas, fees: { type: 'legacy', gasPrice: priceOf(fees) - priceOf(offered) } })
@@ -52,10 +66,10 @@ export async function raiseFee(
 export async function nextAttempt(
   chain: Chain,
   bound: Bound,
-  attempts: AttemptRow[],
+  attempts: Signed[],
   { wasRejected }: { wasRejected: boolean },
 ): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees; usesUp?: UsedUp }> {
-  const before = termsOf(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
+  const before = attempts.find(({ isCancel }) => isCancel) ?? attempts[0]!
   const kind = before.isCancel ? 'cancel' : 'replace'
   const usesUp = before.isCancel ? usedUpBy(bound, attempts) : undefined
   const gas = before.isCancel || wasRejected ? await gasAgain(chain, bound, before, usesUp) : before.gas
@@ -63,11 +77,11 @@ export async function nextAttempt(
 }
 
 /** What the cancel of a nonce uses up, by its bytes: another one is never signed. */
-function usedUpBy({ authorizations }: Bound, attempts: AttemptRow[]): UsedUp | undefined {
+function usedUpBy({ authorizations }: Bound, attempts: Signed[]): UsedUp | undefined {
   if (authorizations === undefined || authorizations === null) return undefined
-  const cancel = attempts.find(({ is_cancel: isCancel, raw }) => isCancel && raw !== null)
+  const cancel = attempts.find(({ isCancel, raw }) => isCancel && raw !== null)
   if (cancel === undefined) return undefined
-  const { to, data } = readRaw(Buffer.from(cancel.raw!))
+  const { to, data } = readRaw(fromHex(cancel.raw!))
   return delegateOf(to) !== null ? readCancel(data)?.map(Number) : undefined
 }
 
@@ -108,14 +122,15 @@ export async function sendCancel(
   bound: Bound,
   options: { accessToken?: string; usesUp?: UsedUp } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
-  const attempts = await readAttempts(app, bound)
+  const attempts = await readSigned(app, bound)
   const delegates = (bound.authorizations?.length ?? 0) > 0
-  const isCancelled = attempts.some(({ is_cancel }) => is_cancel)
+  const isCancelled = attempts.some(({ isCancel }) => isCancel)
   const usesUp = isCancelled ? usedUpBy(bound, attempts) : (options.usesUp ?? (delegates ? [] : undefined))
   const gas = await gasOfCancel(chain, bound, usesUp).catch((error: unknown) => {
     throw mapChainError(error)
   })
-  const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
+  const market = await marketOf(chain)
+  const fees = attempts.length === 0 ? market : nextFee(dearest(attempts), market, chain.feeCapWei)
   const { accessToken } = options
   return sendReplacement(app, chain, bound, {
     ...{ kind: 'cancel', gas, fees },
@@ -125,15 +140,17 @@ export async function sendCancel(
 }
 
 /** The highest of what attempts offered, field by field: a replacement has to outbid all of them. */
-function dearest(attempts: AttemptRow[]): Fees {
-  return attempts.map(readFees).reduce((most, fees) => {
-    if (most.type === 'legacy' || fees.type === 'legacy') return priceOf(fees) > priceOf(most) ? fees : most
-    return {
-      type: 'eip1559',
-      maxFeePerGas: larger(most.maxFeePerGas, fees.maxFeePerGas),
-      maxPriorityFeePerGas: larger(most.maxPriorityFeePerGas, fees.maxPriorityFeePerGas),
-    }
-  })
+function dearest(attempts: Signed[]): Fees {
+  return attempts
+    .map(({ fees }) => fees)
+    .reduce((most, fees) => {
+      if (most.type === 'legacy' || fees.type === 'legacy') return priceOf(fees) > priceOf(most) ? fees : most
+      return {
+        type: 'eip1559',
+        maxFeePerGas: larger(most.maxFeePerGas, fees.maxFeePerGas),
+        maxPriorityFeePerGas: larger(most.maxPriorityFeePerGas, fees.maxPriorityFeePerGas),
+      }
+    })
 }
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)

@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import { cheaper } from '../chain/fees.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
@@ -12,9 +13,19 @@ import { asBound, checkWrite } from './dry-run.ts'
 import { bringDelegation } from './bring-delegation.ts'
 import { strategyFor } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
-import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
+import {
+  findKey,
+  inFlight,
+  isBound,
+  keyReused,
+  toKey,
+  type IdempotencyKey,
+  type KeyLookup,
+  type SendOptions,
+} from './key.ts'
 import { isCarried } from './own-nonces.ts'
 import { sendOperation, toldOperation } from './send-operation.ts'
+import { marketOf } from './market.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { untilReplayed } from './replay.ts'
@@ -137,17 +148,29 @@ async function prepareAndSend(app: App, write: Write, id: string): Promise<Outco
 /** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
 async function resume(app: App, write: Write, row: TransactionRow): Promise<Outcome> {
   const { chain } = write
-  const bound = toBound(row)
+  let bound = toBound(row)
   const found = await adopt(app, chain, bound)
   if (found === null) {
     await refuseStopped(app.db, bound)
-    if (!(await claim(app.db, bound.id))) throw inFlight()
+    refuseForged(bound, write.intent)
+    bound = { ...bound, fees: cheaper(bound.fees, await marketOf(chain)) }
+    if (!(await claim(app.db, bound))) throw inFlight()
     return finish(app, write, bound, { mayVacate: false })
   }
   // Its nonce was filled: the key is at its next use.
   if (found.first.isCancel) return { kind: 'nonce_taken' }
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   return { kind: 'sent', answer: answerOf(chain, bound, found.first.hash) }
+}
+
+/**
+ * A token signs what its request asks for. The row says the same unless somebody changed it who can write the database; its nonce is filled
+ * then, and the key is free again.
+ * @throws idempotency_key_reused
+ */
+function refuseForged({ to, value, data, gas }: Bound, asked: Intent): void {
+  const isAsked = to === asked.to && value === asked.value && data === asked.data
+  if (!isAsked || (asked.gas !== undefined && asked.gas !== gas)) throw keyReused()
 }
 
 /** Sign, store, broadcast. What is queued is left to the keeper. */

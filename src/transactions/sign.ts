@@ -1,5 +1,5 @@
 import type { App } from '../app.ts'
-import { highestPrice, type Fees } from '../chain/fees.ts'
+import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
@@ -131,9 +131,9 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
 }
 
 /**
- * The cancel that fills the nonce of an intent without bytes. At the intent's own fees; at the market's for a nonce that was
- * held for someone else's transaction, which the chain gave back: nobody has offered anything for it. Where the ledger has
- * given the nonce to something that was told, or may have been, nothing of ours outbids it.
+ * The cancel that fills the nonce of an intent without bytes, at the market's fees: what a row says of fees is nobody's
+ * offer until it is signed. Where the ledger has given the nonce to something that was told, or may have been, nothing of
+ * ours outbids it.
  * @returns `has_bytes`: the intent has some by now; `denied`: the signer's rules deny it for now
  */
 export async function signFill(
@@ -142,13 +142,11 @@ export async function signFill(
   bound: Bound,
 ): Promise<Signing | { kind: 'has_bytes' } | { kind: 'denied'; error: unknown }> {
   // Where it is unknown what a cancel takes, the nonce stays open for the next round: better late than stuck.
-  const gas = await cancelGas(chain, bound.from)
-  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }
-  const { fees } = bound
-  const offer = highestPrice(fees) === 0n ? await marketOf(chain) : fees
+  const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])
+  if (!(await claim(app.db, { id: bound.id, fees }))) return { kind: 'has_bytes' }
   try {
-    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })
-    return { kind: 'signed', attempt: { raw, hash, gas, fees: offer, isCancel: true } }
+    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
+    return { kind: 'signed', attempt: { raw, hash, gas, fees, isCancel: true } }
   } catch (error) {
     if (denialOf(error) !== null) return { kind: 'denied', error }
     if (!isTaken(error)) throw error
