@@ -133,6 +133,22 @@ for (const isFollowed of [false, true])
     await assertOnce(writer)
   })
 
+for (const how of ['speed-up', 'write'] as const)
+  test(`what a raise or a reorganisation took from a write that was told is sent by the user’s next ${how}`, async () => {
+    const writer = await world.poor(`relieved-by-${how}`, 'demo', COIN)
+    const { id } = (await world.send(writer)).answer
+    await world.give(writer, 0n)
+    assert.equal(await stateOf(id), 'SUBMITTED')
+    // Once it is paid for, a block may have it before the raise is signed.
+    const orMined = (error: unknown) => assert.ok(refusedWith('not_cancellable')(error), String(error))
+    if (how === 'write') await world.write(writer)
+    else await world.mining(speedUpTransaction(world.first.app, writer, id)).catch(orMined)
+    await world.recovering(until('it is mined', async () => (await stateOf(id)) !== 'SUBMITTED'))
+    await world.mine()
+    assert.equal((await world.sentTo(writer)).length, 1)
+    assert.equal(await world.countOf(writer), how === 'write' ? 2n : 1n)
+  })
+
 /** Another write, whose client does not wait until the transfer for it is mined. */
 const secondBegun = (writer: Writer) => {
   const onItsWay = async () =>
@@ -189,22 +205,6 @@ test('a request that waits for a block that this process has not seen, or for an
   await diesAt(world.first.app, 'after-bind', () => world.send(writer, 'key'))
   await pending(false)
 })
-
-for (const how of ['speed-up', 'write'] as const)
-  test(`what a raise or a reorganisation took from a write that was told is sent by the user’s next ${how}`, async () => {
-    const writer = await world.poor(`relieved-by-${how}`, 'demo', COIN)
-    const { id } = (await world.send(writer)).answer
-    await world.give(writer, 0n)
-    assert.equal(await stateOf(id), 'SUBMITTED')
-    // Once it is paid for, a block may have it before the raise is signed.
-    const orMined = (error: unknown) => assert.ok(refusedWith('not_cancellable')(error), String(error))
-    if (how === 'write') await world.write(writer)
-    else await world.mining(speedUpTransaction(world.first.app, writer, id)).catch(orMined)
-    await world.recovering(until('it is mined', async () => (await stateOf(id)) !== 'SUBMITTED'))
-    await world.mine()
-    assert.equal((await world.sentTo(writer)).length, 1)
-    assert.equal(await world.countOf(writer), how === 'write' ? 2n : 1n)
-  })
 
 test('two replicas pay once for what they are asked at once, also the one that does not follow the chain', async () => {
   const second = await world.replica()
