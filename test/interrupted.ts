@@ -5,16 +5,17 @@ import { age, keep } from './lost-tail.ts'
 import { until } from './until.ts'
 import type { Replica, Writing } from './writing.ts'
 
-/** As a process that is killed at a step, once: what it was at ends there. */
-export async function diesAt(app: App, step: Step, work: () => Promise<unknown>): Promise<void> {
-  let isDead = false
+/**
+ * As a process that is killed at a step, once: what it was at ends there.
+ * @param time  1: the first time that it comes to the step
+ */
+export async function diesAt(app: App, step: Step, work: () => Promise<unknown>, time = 1): Promise<void> {
+  let left = time
   interruptSteps(app, (reached) => {
-    if (reached !== step || isDead) return
-    isDead = true
-    throw new Error('killed')
+    if (reached === step && --left === 0) throw new Error('killed')
   })
   await assert.rejects(work(), /killed/)
-  assert.ok(isDead)
+  assert.ok(left <= 0)
   interruptSteps(app, null)
 }
 

@@ -1,10 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
+import type { App } from '../src/app.ts'
 import { readGasContracts } from '../src/gas/contracts.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import { allowSponsor, spaceOf } from '../src/devnet/sponsor.ts'
 import { assertUser, verifyAccessToken } from '../src/http/bearer.ts'
 import type { DelegateName, Hex } from '../src/ids.ts'
 import type { Sponsor } from '../src/sponsors/sponsors.ts'
+import type { SponsorBudget } from '../src/store/sponsor-budget.ts'
 import { interruptSteps } from '../src/transactions/crash-points.ts'
 import { toBound } from '../src/transactions/intent.ts'
 import { sendCancel } from '../src/transactions/replace.ts'
@@ -17,6 +19,8 @@ import { until } from './until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
 
 const COIN = 10n ** 18n
+/** of an application; wei */
+const RICH = { perUser: COIN, perApplication: 1_000n * COIN }
 
 /** The world of `writing.ts` on a network whose gas is `sponsor`, with one sponsor, and applications of several budgets. */
 export type Sponsored = Writing & {
@@ -30,6 +34,10 @@ export type Sponsored = Writing & {
   target: Hex
   /** a person with 0 coins */
   poor(name: string, clientId?: string): Promise<Writer>
+  /** the same person at another application, or another replica, which finds the application */
+  at(writer: Writer, clientId: string, app?: App): Promise<Writer>
+  /** null: nobody pays for its people */
+  application(clientId: string, budget: Partial<SponsorBudget> | null): Promise<unknown>
   sponsor(name: string): Promise<Sponsor>
   balanceOf(address: Hex): Promise<bigint>
   submit(writer: Writer, body: { to: Hex; data: Hex; gas?: string }): ReturnType<typeof submitTransaction>
@@ -70,30 +78,30 @@ export async function sponsored(
     await world.clock.advance(5_001)
     return { accountId, chainId: 31_337, name: label, address: address.toLowerCase() as Hex }
   }
-  const application = (
-    clientId: string,
-    budget: { perUser: bigint; perApplication: bigint; contracts?: Hex[] } | null,
-  ) =>
+  const application: Sponsored['application'] = (clientId, budget) =>
     saveApplication(app, {
       ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
       ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
-      ...{ logoUri: null, isSuspended: false, sponsor: budget === null ? null : { contracts: null, ...budget } },
+      ...{ logoUri: null, isSuspended: false, sponsor: budget && { ...RICH, contracts: null, ...budget } },
     })
   // Its budgets are read under a lock of its row.
   await db.insertInto('networks').values({ chain_id: 31_337, name: 'devnet', genesis_hash: Buffer.alloc(32) }).onConflict((on) => on.doNothing()).execute() // prettier-ignore
   const house = await sponsor('HOUSE')
-  await application('demo', { perUser: COIN, perApplication: 1_000n * COIN })
-  await application('small', { perUser: 1_000n, perApplication: 1_000n * COIN })
+  await application('demo', RICH)
+  await application('small', { perUser: 1_000n })
   await application('none', null)
-  await application('one-contract', { perUser: COIN, perApplication: 1_000n * COIN, contracts: [world.probe] })
+  await application('one-contract', { contracts: [world.probe] })
 
   async function poor(name: string, clientId = 'demo'): Promise<Writer> {
     const writer = await world.writer(name)
     await rpc('anvil_setBalance', writer.address, '0x0')
     await world.mine()
-    if (clientId === 'demo') return writer
+    return clientId === 'demo' ? writer : at(writer, clientId)
+  }
+
+  async function at(writer: Writer, clientId: string, replica = app): Promise<Writer> {
     const token = await world.place.token(writer.userId, { client_id: clientId, scope: 'openid wallet:read contracts:write', gid: 'grant' }) // prettier-ignore
-    const caller = await verifyAccessToken(app, token)
+    const caller = await verifyAccessToken(replica, token)
     assertUser(caller)
     return { ...caller, name: writer.name }
   }
@@ -135,7 +143,8 @@ export async function sponsored(
 
   return {
     ...world,
-    ...{ house, name, dispatcher, delegated: delegatedCode(name), target: contractAddress, sponsor, poor, inOne },
+    ...{ house, name, dispatcher, delegated: delegatedCode(name), target: contractAddress },
+    ...{ sponsor, application, poor, at, inOne },
     balanceOf: async (address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest')),
     submit: (writer, body) => submitTransaction(app, writer, body, {}),
     cancelOuter: async (id) => {
