@@ -4,7 +4,7 @@
  * Environment: BLOCKS, ACCOUNTS.
  */
 import { TRANSFER_TOPIC } from '../src/abi/transfers.ts'
-import { serveRpc } from '../test/rpc-server.ts'
+import { serveRpc } from '../test/nodes/rpc-server.ts'
 
 const BLOCKS = Number(process.env.BLOCKS)
 const ACCOUNTS = Number(process.env.ACCOUNTS)

@@ -25,7 +25,7 @@ const PORTION = 10_000
 
 const cluster = await startPostgres()
 if (cluster !== null) process.env.TEST_DATABASE_URL = cluster.url
-const { testDatabase } = await import('../test/database.ts')
+const { testDatabase } = await import('../test/kit/database.ts')
 
 const child = fork(new URL('backfill-node.ts', import.meta.url), {
   env: { ...process.env, BLOCKS: String(BLOCKS), ACCOUNTS: String(ACCOUNTS) },

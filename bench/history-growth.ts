@@ -19,7 +19,7 @@ delete process.env.TEST_DATABASE_URL
 const cluster = await startPostgres()
 assert(cluster !== null, 'this needs PostgreSQL')
 process.env.TEST_DATABASE_URL = cluster.url
-const { testDatabase } = await import('../test/database.ts')
+const { testDatabase } = await import('../test/kit/database.ts')
 
 const SIZES = process.argv.slice(2).map((millions) => Math.round(Number(millions) * 1e6))
 if (SIZES.length === 0) SIZES.push(100_000, 1_000_000, 4_000_000)

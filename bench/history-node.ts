@@ -5,8 +5,8 @@
  * each transaction, which then runs code. Asked for `counts`, says calls and bytes since it was asked last.
  */
 import { bloomOf } from '../src/follower/bloom.ts'
-import { serveRpc } from '../test/rpc-server.ts'
-import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
+import { serveRpc } from '../test/nodes/rpc-server.ts'
+import { addressOf, scriptedChain } from '../test/nodes/scripted-chain.ts'
 import { signerAt } from '../test/scripted-transactions.ts'
 import { randomOf } from '../test/random.ts'
 

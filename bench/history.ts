@@ -20,7 +20,7 @@ import { openEmbedded, type RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
 import { attestingSigner } from '../test/attesting.ts'
-import { addressOf } from '../test/scripted-chain.ts'
+import { addressOf } from '../test/nodes/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
 import { openedHead } from '../test/opened.ts'
 import { systemClock } from '../src/clock.ts'
@@ -28,7 +28,7 @@ import { systemClock } from '../src/clock.ts'
 // A cluster of our own, unless one is named: then what others do on it counts as ours.
 const cluster = await startPostgres()
 if (cluster !== null) process.env.TEST_DATABASE_URL = cluster.url
-const { migratedSnapshot, testCluster, testDatabase } = await import('../test/database.ts')
+const { migratedSnapshot, testCluster, testDatabase } = await import('../test/kit/database.ts')
 
 const BLOCKS = Number(process.argv[2] ?? 2_000)
 const TRANSFERS = 100

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import { keccak } from '../src/keccak.ts'
-import { serveRpc } from '../test/rpc-server.ts'
+import { serveRpc } from '../test/nodes/rpc-server.ts'
 
 const DELAY_MS = Number(process.env.DELAY_MS)
 const GWEI = 1_000_000_000n

@@ -18,7 +18,7 @@ import type { RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
 import { openedHead } from '../test/opened.ts'
-import { addressOf } from '../test/scripted-chain.ts'
+import { addressOf } from '../test/nodes/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
 import { systemClock } from '../src/clock.ts'
 
@@ -31,7 +31,7 @@ type Counted = { calls: number; bytes: number }
 type Cost = Counted & { cpuMs: number; databaseMs: number }
 const cluster = await startPostgres()
 if (cluster !== null) process.env.TEST_DATABASE_URL = cluster.url
-const { testDatabase } = await import('../test/database.ts')
+const { testDatabase } = await import('../test/kit/database.ts')
 
 const child = fork(new URL('history-node.ts', import.meta.url), {
   env: { ...process.env, BLOCKS: String(BLOCKS), TRANSFERS: String(TRANSACTIONS), PER_TRANSACTION: '1', PARTIES: '20000', TRACES: '1' }, // prettier-ignore

@@ -9,7 +9,7 @@ import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { deploySamples, type Samples } from '../src/devnet/deploy.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
-import { emptyPostgres } from '../test/database.ts'
+import { emptyPostgres } from '../test/kit/database.ts'
 
 /** What a benchmark starts: a node, the plain service, the program; ended with `end` in reverse order. */
 export type Started = { url: string; pid: number; end(): Promise<void> }

@@ -5,7 +5,7 @@
 import { fetchBlock } from '../src/follower/fetch.ts'
 import { computeBlock } from '../src/follower/strict.ts'
 import { readSent } from '../src/follower/transaction.ts'
-import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
+import { addressOf, scriptedChain } from '../test/nodes/scripted-chain.ts'
 import { signerAt } from '../test/scripted-transactions.ts'
 
 const TRANSACTIONS = 200

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { ask, makePlace, startSigner } from '../test/spawned-signer.ts'
+import { ask, makePlace, startSigner } from '../test/kit/signer.ts'
 import type { Hex } from '../src/signer/wire.ts'
 
 /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressOf, publicKeyOf, signDigest } from '../src/signer/curve.ts'
-import { ask, makePlace, startSigner, type Running } from '../test/spawned-signer.ts'
+import { ask, makePlace, startSigner, type Running } from '../test/kit/signer.ts'
 import type { Hex } from '../src/signer/wire.ts'
 
 /**

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import * as openid from 'openid-client'
 import type { Browser, Page } from 'playwright-core'
-import { until } from '../test/until.ts'
+import { until } from '../test/kit/until.ts'
 import { lookAround, lookAtWidths, openChromium, shots, skip } from './chromium.ts'
 import { place, start, type Place, type Program } from './start.ts'
 

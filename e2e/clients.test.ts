@@ -7,7 +7,7 @@ import { BigNumber } from 'ethers5'
 import * as oauth from 'oauth4webapi'
 import * as openid from 'openid-client'
 import OAuth2Strategy from 'passport-oauth2'
-import { until } from '../test/until.ts'
+import { until } from '../test/kit/until.ts'
 import { installation } from './start.ts'
 import { walk } from './walk.ts'
 

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
-import { until } from '../test/until.ts'
+import { until } from '../test/kit/until.ts'
 import { lookAround, openChromium, shots, skip } from './chromium.ts'
 import { place, start, type Place, type Program } from './start.ts'
 

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { makeCertificate, noCertificates } from '../test/certificate.ts'
-import { testCluster } from '../test/database.ts'
-import { until } from '../test/until.ts'
+import { testCluster } from '../test/kit/database.ts'
+import { until } from '../test/kit/until.ts'
 import { noMachine, openMachine, type Machine } from './debian/machine.ts'
 
 /**

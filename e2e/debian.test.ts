@@ -8,7 +8,7 @@ import { before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { configKeys, readConfig } from '../src/config.ts'
-import { command } from '../test/command.ts'
+import { command } from '../test/kit/command.ts'
 
 /**
  * The guide from nothing to production on Debian, as far as it can be tried without being root: its settings are good

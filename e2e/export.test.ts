@@ -7,7 +7,7 @@ import { Wallet } from 'ethers'
 import type { Browser, Page } from 'playwright-core'
 import { languages } from '../src/texts/choose.ts'
 import { en } from '../src/texts/en.ts'
-import { until } from '../test/until.ts'
+import { until } from '../test/kit/until.ts'
 import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
 import { place, start, type Place, type Program } from './start.ts'
 

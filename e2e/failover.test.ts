@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { findPrograms, startPair } from '../test/chaos/failover-pair.ts'
-import { testCluster } from '../test/database.ts'
+import { testCluster } from '../test/kit/database.ts'
 
 const guide = fileURLToPath(new URL('../docs/guides/failover.md', import.meta.url))
 const programs = findPrograms()

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
-import { until } from '../test/until.ts'
+import { until } from '../test/kit/until.ts'
 import { launch, place, processesOf, start, type Place, type Program } from './start.ts'
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape

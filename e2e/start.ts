@@ -13,8 +13,8 @@ import {
   migratedPostgres,
   testCluster,
   type PostgresDatabase,
-} from '../test/database.ts'
-import { until } from '../test/until.ts'
+} from '../test/kit/database.ts'
+import { until } from '../test/kit/until.ts'
 
 const launcher = fileURLToPath(new URL('../scripts/run.mjs', import.meta.url))
 

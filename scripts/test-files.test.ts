@@ -21,15 +21,15 @@ test('no file of the default tier takes more than six seconds of CPU without a r
 
 test('a file that opens nothing is a unit; what it reaches through other test files counts, and its own line most', (t) => {
   const place = project(t, {
-    'test/database.ts': '',
+    'test/kit/database.ts': '',
     'test/spawned.ts': `import { spawn } from 'node:child_process'`,
     'test/pure.ts': `import type { App } from '../src/app.ts'`,
     'src/app.ts': `import { spawn } from 'node:child_process'`,
     'src/unit.test.ts': `import { x } from '../test/pure.ts'`,
-    'src/slice.test.ts': `import { testDatabase } from '../test/database.ts'`,
+    'src/slice.test.ts': `import { testDatabase } from '../test/kit/database.ts'`,
     'src/starts.test.ts': `import { start } from '../test/spawned.ts'`,
-    'src/storm.test.ts': `// tier: all, because it repeats a race a thousand times\nimport '../test/database.ts'`,
-    'src/dear.test.ts': `// tier: default, because every write passes here\nimport '../test/database.ts'`,
+    'src/storm.test.ts': `// tier: all, because it repeats a race a thousand times\nimport '../test/kit/database.ts'`,
+    'src/dear.test.ts': `// tier: default, because every write passes here\nimport '../test/kit/database.ts'`,
   })
   assert.deepEqual(
     testFiles(place).map((file) => `${file} ${tierOf(file, place)}`),
@@ -44,9 +44,9 @@ test('a file that opens nothing is a unit; what it reaches through other test fi
 })
 
 test('files of one equipment share a process, up to a weight; a file that says so, and one of the slow tier, has its own', (t) => {
-  const asks = `import '../test/database.ts'`
+  const asks = `import '../test/kit/database.ts'`
   const place = project(t, {
-    'test/database.ts': '',
+    'test/kit/database.ts': '',
     'test/writing.ts': asks,
     'src/a.test.ts': asks,
     'src/b.test.ts': asks,
@@ -75,9 +75,9 @@ test('a change affects the files that lead to it, and all of them where no impor
   const place = project(t, {
     'src/money.ts': '',
     'src/store/migrate.ts': '',
-    'test/database.ts': `import '../src/store/migrate.ts'`,
+    'test/kit/database.ts': `import '../src/store/migrate.ts'`,
     'src/money.test.ts': `import './money.ts'`,
-    'src/stored.test.ts': `import '../test/database.ts'`,
+    'src/stored.test.ts': `import '../test/kit/database.ts'`,
   })
   const affected = (...changed: string[]) => affectedBy(changed, testFiles(place), place)
   assert.deepEqual(affected('src/money.ts'), ['src/money.test.ts'])
@@ -92,13 +92,13 @@ test('a variable of the suite’s database is read in one file, so that who reac
     exclude: ['**/node_modules', '**/*.test.ts'],
   }).filter((file) => /env(?:\.|\[')TEST_DATABASE_/.test(readFileSync(join(root, file), 'utf8')))
   // The long forms of the proofs are started by their own commands and by no test file.
-  assert.deepEqual(readers.toSorted(), ['test/chaos/proof.ts', 'test/database.ts'])
+  assert.deepEqual(readers.toSorted(), ['test/chaos/proof.ts', 'test/kit/database.ts'])
 })
 
 test('what asks the suite’s database is found by imports, over several files, and by the scripts a file starts', (t) => {
   const place = project(t, {
-    'test/database.ts': '',
-    'test/world.ts': `import { testDatabase } from './database.ts'`,
+    'test/kit/database.ts': '',
+    'test/world.ts': `import { testDatabase } from './kit/database.ts'`,
     'test/program.ts': `const { world } = await import('../test/world.ts')`,
     'src/a.test.ts': `import {\n  world,\n} from "../test/world.ts"`,
     'src/b.test.ts': `export * from './rehearsal.ts'`,

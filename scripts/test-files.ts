@@ -46,8 +46,8 @@ const EQUIPMENT: Record<string, RegExp> = {
   writing: /^test\/writing\.ts$/,
   world: /^test\/world\.ts$/,
   rehearsal: /^test\/rehearsal\.ts$/,
-  signer: /^test\/spawned-signer\.ts$/,
-  database: /^test\/database\.ts$/,
+  signer: /^test\/kit\/signer\.ts$/,
+  database: /^test\/kit\/database\.ts$/,
 }
 /** Modules of Node.js with which a file starts processes or threads. */
 const STARTS = /from 'node:(?:child_process|worker_threads)'/
@@ -115,7 +115,7 @@ export const atOnce = (cores = availableParallelism(), memory = totalmem()): num
   Math.max(2, Math.min(2 * cores, MAX_AT_ONCE, Math.floor(memory / GIGABYTE)))
 
 /** The only file through which a test learns of TEST_DATABASE_URL; test-files.test.ts holds that. */
-const DATABASE = 'test/database.ts'
+const DATABASE = 'test/kit/database.ts'
 
 /** Returns the files whose run with TEST_DATABASE_URL can differ from one without: they reach the file that reads it. */
 export const askingOf = (files: string[], root = ROOT): string[] =>

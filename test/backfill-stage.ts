@@ -6,7 +6,7 @@ import { indexTransfers } from '../src/history/index-transfers.ts'
 import type { Hex } from '../src/ids.ts'
 import { fromHex } from '../src/store/bytes.ts'
 import { followerStage } from './follower-stage.ts'
-import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from './scripted-chain.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from './nodes/scripted-chain.ts'
 import { signerAt } from './scripted-transactions.ts'
 
 export const [ALICE, BOB, CAROL] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xca)]

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TestContext } from 'node:test'
-import { sendJson, serveRpc, type Asked, type Said } from './rpc-server.ts'
+import { sendJson, serveRpc, type Asked, type Said } from './nodes/rpc-server.ts'
 
 /** A node of a test: it has a short chain and does what the test says. */
 export type BadNode = {

@@ -1,7 +1,7 @@
 import type { Hex } from '../src/ids.ts'
 import { fromWord, toHex } from '../src/store/bytes.ts'
 import type { Db } from '../src/store/db.ts'
-import type { ScriptedBlock } from './scripted-chain.ts'
+import type { ScriptedBlock } from './nodes/scripted-chain.ts'
 
 /**
  * What the table of transfers must hold for a chain, a line for each row, made from what the test wrote down and not

@@ -12,14 +12,14 @@ import type { Db } from '../src/store/db.ts'
 import type { Database } from '../src/store/rows.ts'
 import { openState } from '../src/state.ts'
 import { openTelemetry } from '../src/telemetry.ts'
-import { testDatabase, type TestDatabase } from './database.ts'
-import { addressOf, type ScriptedBlock, type ScriptedChain, type ScriptedTransaction } from './scripted-chain.ts'
+import { testDatabase, type TestDatabase } from './kit/database.ts'
+import { addressOf, type ScriptedBlock, type ScriptedChain, type ScriptedTransaction } from './nodes/scripted-chain.ts'
 import { signerAt } from './scripted-transactions.ts'
-import { until } from './until.ts'
+import { until } from './kit/until.ts'
 import { systemClock } from '../src/clock.ts'
 
 /**
- * For tests of the follower alone: a real database, a scripted chain (test/scripted-chain.ts) and nothing of an App that the
+ * For tests of the follower alone: a real database, a scripted chain (test/nodes/scripted-chain.ts) and nothing of an App that the
  * follower and its listeners do not use. The whole program stands in test/world.ts, writes in test/writing.ts.
  * @param empties  tables that each test finds empty
  */

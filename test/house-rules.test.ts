@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { sql } from 'kysely'
 import { referencePages } from '../src/cli/reference.ts'
-import { testDatabase } from './database.ts'
+import { testDatabase } from './kit/database.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 

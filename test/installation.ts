@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { command, type Ended } from './command.ts'
-import { migratedFolder, migratedPostgres, testCluster, testPooler } from './database.ts'
+import { command, type Ended } from './kit/command.ts'
+import { migratedFolder, migratedPostgres, testCluster, testPooler } from './kit/database.ts'
 
 /** An installation that no server runs on, with its database migrated. */
 export type IdleInstallation = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { App } from '../src/app.ts'
 import { interruptSteps, type Step } from '../src/transactions/crash-points.ts'
 import { age, keep } from './lost-tail.ts'
-import { until } from './until.ts'
+import { until } from './kit/until.ts'
 import type { Replica, Writing } from './writing.ts'
 
 /**

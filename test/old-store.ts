@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { canonical } from '../src/signer/canonical.ts'
 import { GENESIS, recordOf, type LedgerRow } from '../src/signer/record.ts'
-import type { Place } from './spawned-signer.ts'
+import type { Place } from './kit/signer.ts'
 
 /**
  * Makes of the store of a signer that has ended what a signer from before MACs would have written: records of the first two

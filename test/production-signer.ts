@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { jwkThumbprint } from '../src/jwk-thumbprint.ts'
 import { REVOCATIONS_TYPE } from '../src/signer/wire.ts'
-import { ALICE, CHAIN_ID, ISSUER, makePlace, startSigner } from './spawned-signer.ts'
+import { ALICE, CHAIN_ID, ISSUER, makePlace, startSigner } from './kit/signer.ts'
 
 /** The signer as production has it, and an authorization server that can offer keys and sign with any. */
 export async function productionSigner(t: TestContext) {

@@ -1,4 +1,4 @@
-import { serveRpc, type RpcServer } from './rpc-server.ts'
+import { serveRpc, type RpcServer } from './nodes/rpc-server.ts'
 
 /** A node that knows its chain id and its genesis block and nothing else. @param port  0 takes any free one */
 export async function openSilentNode({ chainId, port = 0 }: { chainId: number; port?: number }): Promise<RpcServer> {

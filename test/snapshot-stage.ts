@@ -9,7 +9,7 @@ import { backupDatabase } from '../src/snapshot/backup.ts'
 import type { SnapshotFile } from '../src/snapshot/files.ts'
 import { restoreDatabase } from '../src/snapshot/restore.ts'
 import { withCopySession, type CopySession, type DatabasePlace } from '../src/store/copy.ts'
-import { emptyPostgres, migratedFolder, migratedPostgres, testCluster, testPooler } from './database.ts'
+import { emptyPostgres, migratedFolder, migratedPostgres, testCluster, testPooler } from './kit/database.ts'
 
 /** Databases to back up and to restore into, a folder for what is between, and keys that open it. */
 export type SnapshotStage = {

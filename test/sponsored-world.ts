@@ -4,7 +4,7 @@ import { encodeFunctionData } from 'viem'
 import { verifyStore } from '../src/signer/verify.ts'
 import type { Hex, SignedOperationText, SignOperationRequest, SignOuterRequest } from '../src/signer/wire.ts'
 import { artefact } from './gas/stage.ts'
-import { ALICE, BOB, CHAIN_ID, makePlace, SOMEWHERE, startSigner } from './spawned-signer.ts'
+import { ALICE, BOB, CHAIN_ID, makePlace, SOMEWHERE, startSigner } from './kit/signer.ts'
 
 export const HOUSE = 'SPONSOR-HOUSE'
 export const RESERVE = 'SPONSOR-RESERVE'

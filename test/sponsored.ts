@@ -15,7 +15,7 @@ import { restoreAccount } from '../src/users/pregenerate.ts'
 import { delegatedCode } from '../src/transactions/delegation.ts'
 import { TESTED_DELEGATE } from './delegate.ts'
 import { artefact, caliburCode } from './gas/stage.ts'
-import { until } from './until.ts'
+import { until } from './kit/until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
 
 const COIN = 10n ** 18n

@@ -11,7 +11,7 @@ import { diesAt, whileMining } from './interrupted.ts'
 import { hurried } from './kit/hurried.ts'
 import { remember, replay } from './lost-tail.ts'
 import { sponsored } from './sponsored.ts'
-import { until } from './until.ts'
+import { until } from './kit/until.ts'
 import type { Writer } from './writing.ts'
 
 export const COIN = 10n ** 18n

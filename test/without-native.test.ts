@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { ask, makePlace, startSigner } from './spawned-signer.ts'
+import { ask, makePlace, startSigner } from './kit/signer.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const NODE_OPTIONS = `--import=${new URL('without-native.mjs', import.meta.url).href}`

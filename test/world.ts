@@ -5,7 +5,7 @@ import type { App } from '../src/app.ts'
 import { readConfig, type Config } from '../src/config.ts'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
 import { open } from '../src/open.ts'
-import { migratedFolder, migratedPostgres, testCluster, testPooler } from './database.ts'
+import { migratedFolder, migratedPostgres, testCluster, testPooler } from './kit/database.ts'
 
 /** An answer as a client sees it; `body` is parsed JSON, or the text where it is none. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape

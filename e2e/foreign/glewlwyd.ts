@@ -5,7 +5,7 @@ import { chmodSync, chownSync, readFileSync, renameSync, statSync, writeFileSync
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { freePort } from '../../test/kit/ports.ts'
 import { missing } from './missing.ts'
 

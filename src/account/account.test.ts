@@ -6,7 +6,7 @@ import { rpc as callNode } from '../devnet/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { en } from '../texts/en.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
 

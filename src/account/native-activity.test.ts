@@ -7,7 +7,7 @@ import type { AccountOwner } from '../oauth/account/slices.ts'
 import { toWord } from '../store/bytes.ts'
 import { openBrowser, textOf } from '../../test/kit/browser.ts'
 import { en } from '../texts/en.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Person, type World } from '../../test/world.ts'
 import { accountReads } from './reads.ts'
 

@@ -11,7 +11,7 @@ import type { AccountOwner } from '../oauth/account/slices.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { noIdentityKeys } from '../../test/identity-keys.ts'
-import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { addressOf, scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 import { accountReads } from './reads.ts'
 

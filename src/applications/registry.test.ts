@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { testDatabase } from '../../test/database.ts'
+import { testDatabase } from '../../test/kit/database.ts'
 import { guarded } from '../../test/row-keys.ts'
 import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { RpcError } from '../chain/rpc/rpc.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 
 let here: World

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import type { Hex } from '../ids.ts'
 import { newestBlock } from './latest-block.ts'
 import { hasLost } from './lost.ts'

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { command, type Ended } from '../../test/command.ts'
-import { testCluster, testPooler } from '../../test/database.ts'
+import { command, type Ended } from '../../test/kit/command.ts'
+import { testCluster, testPooler } from '../../test/kit/database.ts'
 import { world, type World } from '../../test/world.ts'
 
 let here: World

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { idleShell } from '../../test/command.ts'
+import { idleShell } from '../../test/kit/command.ts'
 import { openWholeProgram } from './program.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { command } from '../../test/command.ts'
+import { command } from '../../test/kit/command.ts'
 import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
-import type { RpcServer } from '../../test/rpc-server.ts'
+import type { RpcServer } from '../../test/nodes/rpc-server.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 
 let here: IdleInstallation

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { command } from '../../test/command.ts'
+import { command } from '../../test/kit/command.ts'
 import { openOperatorDoor } from '../operator/auth.ts'
 
 let folder: string

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { after, before, test } from 'node:test'
-import { command, spawnCommand, startCommand } from '../../test/command.ts'
-import { migratedFolder } from '../../test/database.ts'
+import { command, spawnCommand, startCommand } from '../../test/kit/command.ts'
+import { migratedFolder } from '../../test/kit/database.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { makeIdentity } from '../backup/age.ts'
 
 /** What only a process shows; all else of commands is tested in the process of the tests. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Help } from 'commander'
-import { idleShell } from '../../test/command.ts'
+import { idleShell } from '../../test/kit/command.ts'
 import { openProgram, openWholeProgram } from './program.ts'
 
 test('the help says of each command what the command says of itself, although none is loaded for it', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { command } from '../../test/command.ts'
+import { command } from '../../test/kit/command.ts'
 import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
 
 let here: IdleInstallation

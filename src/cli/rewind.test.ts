@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { listActions } from '../operator/actions.ts'

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { command } from '../../test/command.ts'
+import { command } from '../../test/kit/command.ts'
 import { inPrivate, onSignals } from './shell.ts'
 
 test('commands that run at once in one process each have their own settings, input, answers and exit code', async (t) => {

@@ -10,8 +10,8 @@ import { connectSigner } from '../signer/client.ts'
 import { makeKekFile, openKekFile } from '../signer/kek/file.ts'
 import { openSigningLog } from '../signer/signing-log.ts'
 import { openStore } from '../signer/store.ts'
-import { command } from '../../test/command.ts'
-import { ALICE, makePlace } from '../../test/spawned-signer.ts'
+import { command } from '../../test/kit/command.ts'
+import { ALICE, makePlace } from '../../test/kit/signer.ts'
 
 const main = join(import.meta.dirname, 'main.ts')
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 import type { Chain } from '../chain/network.ts'
 import { deploy } from '../devnet/deploy.ts'

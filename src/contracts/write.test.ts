@@ -7,7 +7,7 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { startSigner, type Running } from '../../test/spawned-signer.ts'
+import { startSigner, type Running } from '../../test/kit/signer.ts'
 
 let world: Writing
 let alice: Writer
@@ -294,7 +294,7 @@ test('a dry run says what would happen and changes nothing', async () => {
 
 test('wait=mined answers when the transaction is in a block', async () => {
   const waiting = post(`${WRITE}?wait=mined`, add('1'))
-  const { until } = await import('../../test/until.ts')
+  const { until } = await import('../../test/kit/until.ts')
   await until(
     'the write is in the pool',
     async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { takeGroup, takeTransfers } from './apply.ts'
 import { fetchBlock } from './fetch.ts'
 

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import {
   endLease,
   Fenced,

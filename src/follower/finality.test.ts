@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { followerStage } from '../../test/follower-stage.ts'
-import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
+import { scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-chain.ts'
+import { until } from '../../test/kit/until.ts'
 import type { BlockListener } from './block.ts'
 
 // What happens exactly at the final block, and one beside it.

@@ -5,7 +5,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { RootDb } from '../store/db.ts'
 import { migrate } from '../store/migrate.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { Fenced, setHalted, takeLease } from './cursor.ts'
 import { indexedTo, lockHistory, moveHistory, openCursors, readHistory, setHistoryBack, takeHistory, takeLeaseAndHistory } from './history-cursor.ts' // prettier-ignore
 

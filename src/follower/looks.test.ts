@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
 import { followerStage, recorder, TRANSACTION, headOf } from '../../test/follower-stage.ts'
-import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
+import { scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-chain.ts'
+import { until } from '../../test/kit/until.ts'
 import { startFollower } from './follow.ts'
 
 // When the node is looked at, and how often.

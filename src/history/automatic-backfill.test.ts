@@ -8,8 +8,8 @@ import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
 import { openState } from '../state.ts'
 import { ALICE, backfillStage, BOB, CAROL, CHAIN, idOf } from '../../test/backfill-stage.ts'
-import { addressOf, logOf, scriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/scripted-chain.ts' // prettier-ignore
-import { until } from '../../test/until.ts'
+import { addressOf, logOf, scriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts' // prettier-ignore
+import { until } from '../../test/kit/until.ts'
 import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'

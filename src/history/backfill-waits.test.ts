@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, suite, test } from 'node:test'
 import { ALICE, backfillStage, BOB } from '../../test/backfill-stage.ts'
-import type { ScriptedChain } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
+import type { ScriptedChain } from '../../test/nodes/scripted-chain.ts'
+import { until } from '../../test/kit/until.ts'
 import { fillNext } from './automatic-backfill.ts'
 
 suite('a backfill waits', () => {

@@ -10,7 +10,7 @@ import {
   type ScriptedBlock,
   type ScriptedChain,
   type ScriptedTransfer,
-} from '../../test/scripted-chain.ts'
+} from '../../test/nodes/scripted-chain.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { expectedTransfers, storedTransfers } from '../../test/expected-transfers.ts'
 import { randomOf } from '../../test/random.ts'

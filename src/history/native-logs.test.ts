@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { NATIVE_TRANSFER_LOGGER, TRANSFER_TOPIC } from '../abi/transfers.ts'
 import type { KeptBlock, Log } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
-import { addressOf } from '../../test/scripted-chain.ts'
+import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { logsNative, readNativeLogs } from './native-logs.ts'
 
 const [ALICE, BOB] = [addressOf(0xa1), addressOf(0xb0)]

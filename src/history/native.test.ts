@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { BlockNative, KeptBlock, Receipt, SentNative } from '../follower/block.ts'
 import { wordDigits, type Hex } from '../ids.ts'
-import { addressOf } from '../../test/scripted-chain.ts'
+import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { findNative, kindOf } from './native.ts'
 
 const [ALICE, BOB, MINER] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xe1)]

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
 import { fetchPast, fetchWhole, isTooMuch, TooMuch } from './past-logs.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { AppError } from '../errors.ts'
-import { addressOf } from '../../test/scripted-chain.ts'
+import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { placeCursor, readParameters, readPlace, type CursorScope, type HistoryParameters } from './query.ts'
 
 const TOKEN = addressOf(0xab)

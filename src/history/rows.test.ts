@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KeptBlock } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
-import { addressOf, logOf } from '../../test/scripted-chain.ts'
+import { addressOf, logOf } from '../../test/nodes/scripted-chain.ts'
 import { findTransfers } from './rows.ts'
 
 test('what a transaction logged is a transfer where it succeeded, and where only its logs are known; of a failed one nothing is', () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import { fromHex } from '../store/bytes.ts'
-import { testDatabase } from '../../test/database.ts'
-import { addressOf } from '../../test/scripted-chain.ts'
+import { testDatabase } from '../../test/kit/database.ts'
+import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { explainDifference } from './sum-causes.ts'
 
 const ALICE = addressOf(0xa1)

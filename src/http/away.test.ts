@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { startCable, type Cable } from '../../test/chaos/cable.ts'
-import { emptyPostgres, testCluster } from '../../test/database.ts'
-import { until } from '../../test/until.ts'
+import { emptyPostgres, testCluster } from '../../test/kit/database.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 
 const skip = testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false

@@ -6,7 +6,7 @@ import { exportJWK, generateKeyPair, SignJWT, type GenerateKeyPairResult } from 
 import { audienceOf, issuerOf } from '../app.ts'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'

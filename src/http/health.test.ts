@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world } from '../../test/world.ts'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'

@@ -308,7 +308,7 @@ test('a revoked grant stops working within seconds', async () => {
     .insertInto('revoked_grants')
     .values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) })
     .execute()
-  const { until } = await import('../../test/until.ts')
+  const { until } = await import('../../test/kit/until.ts')
   const refused = await until('the token is refused', async () => {
     const answer = await carol.get('/v1/me')
     return answer.status === 401 ? answer : null

@@ -3,7 +3,7 @@ import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { userPermissions, machinePermissions } from '../applications/permissions.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 
 type Media = { schema: object; example?: unknown; examples?: Record<string, { value: unknown }> }

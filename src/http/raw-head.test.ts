@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { randomOf } from '../../test/random.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { readHead } from './raw-head.ts'
 
 const read = (text: string) => readHead(Buffer.from(text, 'latin1'))

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { openTurns } from './turns.ts'
 
 /** A server that answers when it is told to. */

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { rehearse } from '../../test/rehearsal.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world } from '../../test/world.ts'
 
 test('bodies that do not come to the token endpoints hold nobody’s place, and are answered once they are there', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { startWatchingSponsors } from '../sponsors/watch.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 

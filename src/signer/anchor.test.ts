@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ALICE, ask, refusal } from '../../test/spawned-signer.ts'
+import { ALICE, ask, refusal } from '../../test/kit/signer.ts'
 import { productionSigner } from '../../test/production-signer.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { anchorOf, readTokenKeys } from './anchor.ts'
 
 test('in production a key counts when the signer’s user took it by its fingerprint, and not because the server wrote it', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { makePlace, startSigner } from '../../test/spawned-signer.ts'
+import { makePlace, startSigner } from '../../test/kit/signer.ts'
 import { connectSigner } from './client.ts'
 import { openBeside } from './beside.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ALICE, refusal, SOMEWHERE } from '../../test/spawned-signer.ts'
+import { ALICE, refusal, SOMEWHERE } from '../../test/kit/signer.ts'
 import { GAS_LIMIT, HOUSE, RESERVE, sponsored } from '../../test/sponsored-world.ts'
 import { SignerRefused } from './client.ts'
 import { frozenEntry, revoked, type CheckOperationRequest, type Hex, type SignOperationRequest } from './wire.ts'

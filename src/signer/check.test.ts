@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ALICE, ask, BOB, refusal, SOMEWHERE, world } from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, refusal, SOMEWHERE, world } from '../../test/kit/signer.ts'
 import type { SignRequest } from './wire.ts'
 
 test('a check answers what a signature would, and leaves nothing behind', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Transaction } from 'ethers'
-import { ask, refusal, world } from '../../test/spawned-signer.ts'
+import { ask, refusal, world } from '../../test/kit/signer.ts'
 import { verifyStore } from './verify.ts'
 import type { Hex } from './wire.ts'
 

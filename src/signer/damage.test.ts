@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { asBeforeMacs } from '../../test/old-store.ts'
-import { ALICE, ask, BOB, refusal, world, type Place, type Running } from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, refusal, world, type Place, type Running } from '../../test/kit/signer.ts'
 import { verifyStore, verifyStoreWith } from './verify.ts'
 import type { Hex } from './wire.ts'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { keyServices } from '../../test/key-services/opened.ts'
 import { skip, softHsm } from '../../test/softhsm.ts'
-import { ask, makePlace, startSigner, type Running } from '../../test/spawned-signer.ts'
+import { ask, makePlace, startSigner, type Running } from '../../test/kit/signer.ts'
 import { openNative } from '../secp256k1.ts'
 
 const at = (file: string) => new URL(`../../test/${file}`, import.meta.url).href

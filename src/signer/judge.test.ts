@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { isFill, judge, termsOf, type SignedAttempt, type SigningFacts } from './judge.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
-import { ask as requestFrom } from '../../test/spawned-signer.ts'
+import { ask as requestFrom } from '../../test/kit/signer.ts'
 import type { Hex, SignRequest } from './wire.ts'
 
 const SELF: Hex = `0x${'5e'.repeat(20)}`

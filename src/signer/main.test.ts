@@ -6,16 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Transaction } from 'ethers'
 import { connectSigner, type SignerRefused } from './client.ts'
-import {
-  ALICE,
-  ask,
-  BOB,
-  makePlace,
-  refusal,
-  startSigner,
-  type Place,
-  type Running,
-} from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, makePlace, refusal, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
 import { verifyStore } from './verify.ts'
 import { encodeFrame, frameReader } from './frames.ts'
 import { type Hex } from './wire.ts'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi } from 'viem'
 import { mostInAnySpan, openGoverned, readSpends, type JudgedSpend } from '../../test/policy-world.ts'
 import { randomOf } from '../../test/random.ts'
-import { ask, SOMEWHERE } from '../../test/spawned-signer.ts'
+import { ask, SOMEWHERE } from '../../test/kit/signer.ts'
 import type { Hex } from '../ids.ts'
 import { verifyStore } from './verify.ts'
 

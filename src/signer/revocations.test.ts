@@ -10,16 +10,7 @@ import { connectSigner } from './client.ts'
 import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
-import {
-  ALICE,
-  ask,
-  BOB,
-  ISSUER,
-  makePlace,
-  refusal,
-  startSigner,
-  world as anyWorld,
-} from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner, world as anyWorld } from '../../test/kit/signer.ts'
 import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }

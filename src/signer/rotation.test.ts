@@ -4,13 +4,13 @@ import { existsSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { command } from '../../test/command.ts'
-import { ask, makePlace, startSigner, type Place, type Running } from '../../test/spawned-signer.ts'
+import { command } from '../../test/kit/command.ts'
+import { ask, makePlace, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
 import { askAt } from './ask-operator.ts'
 import type { RotationState } from './rotation.ts'
 import { adminSocketIn } from './socket.ts'
 import { verifyStore } from './verify.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 
 const operator = ({ env }: Place, verb: string) =>
   askAt<RotationState>(adminSocketIn(env.SIGNER_DIR!), { verb, request: {} })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
-import { ask, makePlace, startSigner, world } from '../../test/spawned-signer.ts'
+import { ask, makePlace, startSigner, world } from '../../test/kit/signer.ts'
 import { verifyStore } from './verify.ts'
 
 describe('starting and ending', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ALICE, ask, BOB, CHAIN_ID, refusal, world } from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, CHAIN_ID, refusal, world } from '../../test/kit/signer.ts'
 import { dearerBy, openUnattendedFees } from './unattended.ts'
 import type { Hex, SignRequest } from './wire.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { testCluster, testPooler } from '../../test/database.ts'
+import { testCluster, testPooler } from '../../test/kit/database.ts'
 import { inside, snapshotStage } from '../../test/snapshot-stage.ts'
 import { AppError } from '../errors.ts'
 import { openPostgres, type RootDb } from '../store/db.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import { emptyPostgres, testCluster } from '../../test/database.ts'
+import { emptyPostgres, testCluster } from '../../test/kit/database.ts'
 import { findPgBouncer, startPgBouncer } from '../../test/pgbouncer.ts'
 import { world } from '../../test/world.ts'
 import { openPostgres } from './db.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import { testDatabase } from '../../test/database.ts'
+import { testDatabase } from '../../test/kit/database.ts'
 
 test('a time of the database is a date, whatever it is', async () => {
   const { db, close } = await testDatabase()

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import { testDatabase } from '../../test/database.ts'
+import { testDatabase } from '../../test/kit/database.ts'
 import { listNetworks } from '../applications/networks.ts'
 import { nextByNeed } from '../history/backfill-need.ts'
 import { readFirstBlock, sweepWishes } from '../history/backfill-wishes.ts'
-import { scriptedChain } from '../../test/scripted-chain.ts'
+import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {

@@ -1,7 +1,7 @@
 // tier: default, because it moves money
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { testDatabase, testPooler, type TestDatabase } from '../../test/database.ts'
+import { testDatabase, testPooler, type TestDatabase } from '../../test/kit/database.ts'
 import { randomOf } from '../../test/random.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
 import { openPostgres, retrying, type Db, type RootDb } from '../store/db.ts'

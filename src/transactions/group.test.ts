@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'

@@ -18,7 +18,7 @@ import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { readTransaction } from './read.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 
 /** The database comes back as it was some commits ago, as after a failover to a replica that was behind. */
 let world: Writing

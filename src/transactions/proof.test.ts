@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { keccak256 } from 'viem/utils'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { writing, type Writing } from '../../test/writing.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'

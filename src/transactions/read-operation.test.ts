@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { listTransactions, readTransaction } from './read.ts'
 
 /** What is shown of a write that a sponsor sent, and to whom. */

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { newTransactionId } from '../ids.ts'

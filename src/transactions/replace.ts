@@ -22,9 +22,9 @@ import { replacement } from './steps.ts'
 import { isRejected } from './trouble.ts'
 
 /** What was signed for a nonce, newest first; without bytes where those were dropped. */
-type Signed = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
+type SignedOffer = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
 
-export const signedOf = (row: AttemptRow): Signed => ({
+export const signedOf = (row: AttemptRow): SignedOffer => ({
   gas: BigInt(row.gas_limit),
   fees: readFees(row),
   isCancel: row.is_cancel,
@@ -32,7 +32,7 @@ export const signedOf = (row: AttemptRow): Signed => ({
 })
 
 /** By the signer's ledger: who can write the database must not decide what is to be outbid. @throws signer_unavailable */
-async function readSigned(app: App, { id }: Bound): Promise<Signed[]> {
+async function readSigned(app: App, { id }: Bound): Promise<SignedOffer[]> {
   return (await recallAll(app, { intentId: id })).map(readRecalled)
 }
 
@@ -66,7 +66,7 @@ export async function raiseFee(
 export async function nextAttempt(
   chain: Chain,
   bound: Bound,
-  attempts: Signed[],
+  attempts: SignedOffer[],
   { wasRejected }: { wasRejected: boolean },
 ): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees; usesUp?: UsedUp }> {
   const before = attempts.find(({ isCancel }) => isCancel) ?? attempts[0]!
@@ -77,7 +77,7 @@ export async function nextAttempt(
 }
 
 /** What the cancel of a nonce uses up, by its bytes: another one is never signed. */
-function usedUpBy({ authorizations }: Bound, attempts: Signed[]): UsedUp | undefined {
+function usedUpBy({ authorizations }: Bound, attempts: SignedOffer[]): UsedUp | undefined {
   if (authorizations === undefined || authorizations === null) return undefined
   const cancel = attempts.find(({ isCancel, raw }) => isCancel && raw !== null)
   if (cancel === undefined) return undefined
@@ -140,7 +140,7 @@ export async function sendCancel(
 }
 
 /** The highest of what attempts offered, field by field: a replacement has to outbid all of them. */
-function dearest(attempts: Signed[]): Fees {
+function dearest(attempts: SignedOffer[]): Fees {
   return attempts
     .map(({ fees }) => fees)
     .reduce((most, fees) => {

@@ -164,7 +164,7 @@ async function resume(app: App, write: Write, row: TransactionRow): Promise<Outc
 }
 
 /**
- * A token signs what its request asks for. The row says the same unless somebody changed it who can write the database; its nonce is filled
+ * A token signs what its request asks for. The row says the same unless someone changed it who can write the database; its nonce is filled
  * then, and the key is free again.
  * @throws idempotency_key_reused
  */

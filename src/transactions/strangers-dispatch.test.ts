@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { writeBatch } from '../contracts/write-batch.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'

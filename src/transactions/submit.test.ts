@@ -4,7 +4,7 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { parseAbi } from '../abi/parse.ts'
 import { encodeCall } from '../abi/args.ts'
 import { checksumAddress } from '../abi/address.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 

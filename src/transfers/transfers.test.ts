@@ -9,7 +9,7 @@ import { accountIdOf } from '../ids.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { parseUnits } from 'viem'
 import { fractionsOf } from '../../test/random.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { standInOf } from './strangers.ts'
 

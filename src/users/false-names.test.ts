@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { appLike } from '../../test/opened.ts'
-import { until } from '../../test/until.ts'
+import { until } from '../../test/kit/until.ts'
 import { world } from '../../test/world.ts'
 import { accountIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { rehearse } from '../rehearsal.ts'
 import { raceCodes, slowed } from '../race-codes.ts'
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 
 /**
  * `npm run prove codes [-- --rounds 1000 --parallel 16 --replicas 2]`: an authorization code is good once. The long

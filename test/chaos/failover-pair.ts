@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { startCable, type Cable } from './cable.ts'
 import { freePort } from '../kit/ports.ts'
 

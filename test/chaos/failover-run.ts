@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fractionsOf } from '../random.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { findAll, repeatAll, startLoad, type Answered, type Load } from './failover-load.ts'
 import { startPair, type Pair } from './failover-pair.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'

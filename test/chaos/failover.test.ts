@@ -1,7 +1,7 @@
 // tier: all, because it kills processes and nodes under load
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 import { findPrograms } from './failover-pair.ts'
 import { describeFailover, runFailover } from './failover-run.ts'
 

@@ -7,7 +7,7 @@ import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, type RootDb } from '../../src/store/db.ts'
 import type { Database } from '../../src/store/rows.ts'
-import { migratedFolder, testCluster, testDatabase } from '../database.ts'
+import { migratedFolder, testCluster, testDatabase } from '../kit/database.ts'
 
 /** Where lives are stored, and how many processes may share one. */
 export type Home = {

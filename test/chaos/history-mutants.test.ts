@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 import { openHome, type Home } from './history-home.ts'
 import { runHistory } from './history-run.ts'
 

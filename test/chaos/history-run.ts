@@ -24,11 +24,11 @@ import {
   type ScriptedBlock,
   type ScriptedChain,
   type ScriptedTransfer,
-} from '../scripted-chain.ts'
+} from '../nodes/scripted-chain.ts'
 import { signerAt } from '../scripted-transactions.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { empty, expireLease, type Home } from './history-home.ts'
-import { startHistoryNode, type HistoryNode } from './history-node.ts'
+import { startHistoryNode, type HistoryNode } from '../nodes/history-node.ts'
 import { chainLike } from '../opened.ts'
 import { systemClock } from '../../src/clock.ts'
 

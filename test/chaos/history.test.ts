@@ -1,7 +1,7 @@
 // tier: all, because it kills processes and nodes under load
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 import { embeddedHome, openHome, type Home } from './history-home.ts'
 import seeds from './history-seeds.json' with { type: 'json' }
 import { runHistory } from './history-run.ts'

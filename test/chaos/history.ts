@@ -4,7 +4,7 @@
  * embedded database one process is killed and started again on the same folder.
  * Arguments: how many seeds (200), the first of them (1), and how many lives at once (3).
  */
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 import { openHome } from './history-home.ts'
 import { runHistory, type HistoryOutcome } from './history-run.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { rewind } from '../../src/cli/rewind.ts'
 import type { Hex } from '../../src/ids.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import type { Answer, Person } from '../world.ts'
 import type { Fault } from './nodes-faults.ts'
 import type { Stage } from './nodes-stage.ts'

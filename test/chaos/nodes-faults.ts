@@ -1,7 +1,7 @@
 import type { Hex } from '../../src/ids.ts'
 import type { Answer, Asked } from '../kit/chain.ts'
 import type { Profile } from './nodes-profiles.ts'
-import { refused, said, type ProfiledNode } from './nodes-proxy.ts'
+import { refused, said, type ProfiledNode } from '../nodes/proxy.ts'
 
 /** What happens to a node for a while. */
 export type Fault = {

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
 import { age } from '../lost-tail.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { world, type Person, type World } from '../world.ts'
 import type { Profile } from './nodes-profiles.ts'
-import { startProfiledNode, type ProfiledNode } from './nodes-proxy.ts'
+import { startProfiledNode, type ProfiledNode } from '../nodes/proxy.ts'
 import { tokenBytecode } from './nodes-token.ts'
 
 /** The whole program in front of a node of a profile, and accounts with coins that nobody has used yet. */

@@ -6,7 +6,7 @@ import { randomOf } from '../random.ts'
 import { playCell } from './nodes-cell.ts'
 import { FAULTS, type Fault } from './nodes-faults.ts'
 import { PROFILES, type Profile } from './nodes-profiles.ts'
-import { refused, said } from './nodes-proxy.ts'
+import { refused, said } from '../nodes/proxy.ts'
 import { stageOf, type Stage } from './nodes-stage.ts'
 import { BEGIN, END, keyOf } from './nodes-table.ts'
 

@@ -28,7 +28,7 @@ import { verifyStoreWith } from '../../src/signer/verify.ts'
 import { openWitness } from '../../src/signer/witness.ts'
 import type { Hex } from '../../src/signer/wire.ts'
 import { fractionsOf } from '../random.ts'
-import { ask, makePlace, startSigner, type Running } from '../spawned-signer.ts'
+import { ask, makePlace, startSigner, type Running } from '../kit/signer.ts'
 
 const { values: flags } = parseArgs({
   options: {

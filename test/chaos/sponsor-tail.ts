@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { RootDb } from '../../src/store/db.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import type { ChaosWorld } from './transactions-world.ts'
 
 type Table = { name: string; columns: string }

@@ -5,7 +5,7 @@ import { connectSigner } from '../../src/signer/client.ts'
 import { fromHex } from '../../src/store/bytes.ts'
 import { TESTED_DELEGATE } from '../delegate.ts'
 import { caliburCode } from '../gas/stage.ts'
-import type { FaultyNode } from './faulty-node.ts'
+import type { FaultyNode } from '../nodes/faulty-node.ts'
 import { nextAmount, type Part, type Want } from './transactions-client.ts'
 import { COINS, type Account, type ChaosWorld, type Prepared } from './transactions-world.ts'
 

@@ -1,7 +1,7 @@
 // tier: all, because it kills processes and nodes under load
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { testCluster } from '../database.ts'
+import { testCluster } from '../kit/database.ts'
 import { playTopUpPoints } from './top-up-points.ts'
 import { runToppedUp } from './top-ups.ts'
 import { describe } from './transactions-report.ts'

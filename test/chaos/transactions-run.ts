@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { BAD_WEATHER } from './faulty-node.ts'
+import { BAD_WEATHER } from '../nodes/faulty-node.ts'
 import type { Supervised } from './processes.ts'
 import { fractionsOf } from '../random.ts'
 import { meddle, wantOf } from './transactions-clients.ts'

@@ -1,4 +1,4 @@
-import { until as lookAgain } from '../until.ts'
+import { until as lookAgain } from '../kit/until.ts'
 import { insist, newWrite, readBack, type Want, type Write } from './transactions-client.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
@@ -57,7 +57,7 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
 /** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
 export const WAIT_MS = 50_000
 
-/** As test/until.ts, and longer. */
+/** As test/kit/until.ts, and longer. */
 export const until = (what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<boolean> =>
   lookAgain(what, isSo, withinMs)
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { utils } from 'ethers5'
 import { encodeFunctionData, numberToHex, parseAbi, toFunctionSelector, type Hex } from 'viem'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { world, type Answer, type World } from '../world.ts'
 import { hostileTokens, type HostileToken } from './hostile-tokens.ts'
 

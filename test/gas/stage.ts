@@ -13,7 +13,7 @@ import { readGasContracts } from '../../src/gas/contracts.ts'
 import { quantityOf, type DelegateName, type Hex } from '../../src/ids.ts'
 import { keccak } from '../../src/keccak.ts'
 import { openCurve } from '../../src/secp256k1.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import type { Evm } from './evm.ts'
 import { readOutcomes, type Log, type Outcome } from './events.ts'
 

@@ -1,5 +1,5 @@
 import { underDeadline } from '../../src/deadline.ts'
-import { until } from '../until.ts'
+import { until } from './until.ts'
 import type { TestClock } from './clock.ts'
 
 const PATIENCE_MS = 60_000

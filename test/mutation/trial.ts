@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { TEMPLATE } from '../embedded-template.ts'
+import { TEMPLATE } from '../kit/embedded-template.ts'
 
 /** Where test files run: the copy, and what its processes find around them. */
 export type Bench = {

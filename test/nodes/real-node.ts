@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { freePort } from '../kit/ports.ts'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 import type { Hex } from '../../src/ids.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { openDriven } from './driven.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

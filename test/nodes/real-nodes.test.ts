@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, suite, test } from 'node:test'
 import type { Hex } from '../../src/ids.ts'
-import { until } from '../until.ts'
+import { until } from '../kit/until.ts'
 import { world, type Person, type World } from '../world.ts'
 import { startNode, titleOf, type NodeName, type RealNode } from './real-node.ts'
 

@@ -1,5 +1,5 @@
 import type { Hex } from '../../src/ids.ts'
-import { addressOf } from '../scripted-chain.ts'
+import { addressOf } from '../nodes/scripted-chain.ts'
 import { BASE_FEE, type LedgerChain } from './chain.ts'
 import type { Holdings, LedgerTransaction, Step, TokenStep } from './ledger.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hex } from '../../src/ids.ts'
-import { addressOf } from '../scripted-chain.ts'
+import { addressOf } from '../nodes/scripted-chain.ts'
 import { CONTRACTS, STRANGERS, TOKENS } from './generate.ts'
 import type { LedgerTransaction, Step, TokenStep } from './ledger.ts'
 import { liveAndSum } from './life.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { AppError } from '../../errors.ts'
-import { until } from '../../../test/until.ts'
+import { until } from '../../../test/kit/until.ts'
 import { badNode, hashOf, reply, type BadNode } from '../../../test/bad-node.ts'
 import { connect } from './connect.ts'
 import { explorerAt, type Chain } from '../network.ts'

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { PGlite } from '@electric-sql/pglite'
 import { Kysely, PGliteDialect, sql } from 'kysely'
-import { sqlState } from '../src/store/away.ts'
-import { openPostgres, type RootDb } from '../src/store/db.ts'
-import { migrate, readMigrations } from '../src/store/migrate.ts'
-import { INT8, readInt8 } from '../src/store/pool.ts'
-import { boundTime, parseIso, TIMESTAMPTZ } from '../src/store/read-time.ts'
+import { sqlState } from '../../src/store/away.ts'
+import { openPostgres, type RootDb } from '../../src/store/db.ts'
+import { migrate, readMigrations } from '../../src/store/migrate.ts'
+import { INT8, readInt8 } from '../../src/store/pool.ts'
+import { boundTime, parseIso, TIMESTAMPTZ } from '../../src/store/read-time.ts'
 import { embeddedTemplate, tarOf, unpackTemplate, type Template } from './embedded-template.ts'
 
 export type TestDatabase = {

@@ -5,10 +5,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
-import { exportTokens } from './export-tokens.ts'
-import { AppError } from '../src/errors.ts'
-import { connectSigner, SignerRefused, type Signer } from '../src/signer/client.ts'
-import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../src/signer/wire.ts'
+import { exportTokens } from '../export-tokens.ts'
+import { AppError } from '../../src/errors.ts'
+import { connectSigner, SignerRefused, type Signer } from '../../src/signer/client.ts'
+import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../../src/signer/wire.ts'
 
 /** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
 export type Place = {
@@ -90,7 +90,7 @@ export async function startSigner(
   { more = {}, flags = ['--development'] }: { more?: Record<string, string>; flags?: string[] } = {},
 ): Promise<Running> {
   const { NODE_OPTIONS, NODE_COMPILE_CACHE } = process.env
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../src/signer/main.ts'), ...flags], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/signer/main.ts'), ...flags], {
     // A machine that the tests pretend to be is the program's too. Nothing here is worth guarding: what was compiled is kept.
     env: { NODE_OPTIONS, NODE_COMPILE_CACHE, ...env, ...more },
     stdio: ['pipe', 'pipe', 'pipe'],

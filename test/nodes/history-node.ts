@@ -1,8 +1,8 @@
 import { RpcError } from '../../src/chain/rpc/rpc.ts'
 import { bloomOf } from '../../src/follower/bloom.ts'
 import type { Hex } from '../../src/ids.ts'
-import { serveRpc, type Asked, type Said } from '../rpc-server.ts'
-import type { ScriptedBlock, ScriptedChain } from '../scripted-chain.ts'
+import { serveRpc, type Asked, type Said } from './rpc-server.ts'
+import type { ScriptedBlock, ScriptedChain } from './scripted-chain.ts'
 
 /** The node of a scripted chain as a real server, which lies and fails while it is told to. */
 export type HistoryNode = {

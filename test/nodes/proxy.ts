@@ -5,14 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { keccak256 } from 'viem'
 import type { Hex } from '../../src/ids.ts'
 import { startAnvil, type Answer, type Anvil, type Asked } from '../kit/chain.ts'
-import type { Profile, Words } from './nodes-profiles.ts'
-import { ACCOUNT_FULL, poolOver, type Pool } from './pool.ts'
+import type { Profile, Words } from '../chaos/nodes-profiles.ts'
+import { ACCOUNT_FULL, poolOver, type Pool } from '../chaos/pool.ts'
 
 type Json = Record<string, unknown>
 type Mined = { number: number; hash: Hex; block: Json; receipts: Json[] }
 
 /** What happens to a request as a whole. `cut`: it takes effect, and the connection ends without an answer. */
-export type Trouble = 'refuse' | 'cut' | { delayMs: number } | { status: number; body: string; headers?: Json } | null
+type Trouble = 'refuse' | 'cut' | { delayMs: number } | { status: number; body: string; headers?: Json } | null
 
 /** A node of a profile, in front of a real chain. What goes wrong with it is set from outside; null is nothing. */
 export type ProfiledNode = {

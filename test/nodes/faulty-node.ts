@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
 import { startAnvil, type Answer, type Anvil, type Asked } from '../kit/chain.ts'
-import { ACCOUNT_FULL, poolOver, type Offered, type Pool } from './pool.ts'
+import { ACCOUNT_FULL, poolOver, type Offered, type Pool } from '../chaos/pool.ts'
 
 /** What goes wrong with a whole HTTP request; `dropped`: the connection ends without an answer. */
 const REQUEST_FAULTS = ['refused', '503', 'dropped-before', 'dropped-after', 'slow'] as const
@@ -16,7 +16,7 @@ const REQUEST_FAULTS = ['refused', '503', 'dropped-before', 'dropped-after', 'sl
 const CALL_FAULTS = ['error', 'error-after', 'swallowed', 'lagging', 'mined-too-low', 'wrong-chain'] as const
 const READ_FAULTS = ['error', 'lagging', 'wrong-chain'] as const
 
-export type Fault = (typeof REQUEST_FAULTS)[number] | (typeof CALL_FAULTS)[number]
+type Fault = (typeof REQUEST_FAULTS)[number] | (typeof CALL_FAULTS)[number]
 
 /** Chance of each fault, 0 to 1: of a request, or of a call in it. */
 export type Weather = Partial<Record<Fault, number>>

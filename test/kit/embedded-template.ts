@@ -16,8 +16,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
-import { openEmbedded } from '../src/store/db.ts'
-import { migrate, readMigrations } from '../src/store/migrate.ts'
+import { openEmbedded } from '../../src/store/db.ts'
+import { migrate, readMigrations } from '../../src/store/migrate.ts'
 
 /** A migrated embedded database that was shut down in order, as one file: its folders, and its files one after the other. */
 export type Template = { folders: string[]; files: { name: string; size: number; at: number; kept: number }[]; body: Buffer } // prettier-ignore

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 
 /**
  * JSON-RPC over HTTP for the nodes of tests and measurements that are no real ones: each says what it answers, and what it
- * does to a whole request. Two stand beside it: chaos/faulty-node.ts and chaos/nodes-proxy.ts pass requests on to a real node.
+ * does to a whole request. faulty-node.ts and proxy.ts pass requests on to a real node.
  */
 export type Asked = { jsonrpc: string; id: number; method: string; params: unknown[] }
 export type Said = { result: unknown } | { error: { code: number; message: string; data?: unknown } }

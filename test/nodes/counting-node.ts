@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import { CHAIN_ID } from './spawned-signer.ts'
+import { CHAIN_ID } from '../kit/signer.ts'
 
 /** A node that counts transactions; `counts` by lower-case address, `latest` and `pending`. */
 export async function countingNode(t: TestContext, counts: Record<string, [latest: string, pending: string]>) {

@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { runCommand } from '../src/cli/run-command.ts'
-import { ExitCode, type Shell, type Successor } from '../src/cli/shell.ts'
+import { runCommand } from '../../src/cli/run-command.ts'
+import { ExitCode, type Shell, type Successor } from '../../src/cli/shell.ts'
 
-const MAIN = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
 export type Ended = { code: number | null; out: string; err: string }
 type Settings = Readonly<Record<string, string>>

@@ -1,11 +1,11 @@
-import { explorerAt, type Chain } from '../src/chain/network.ts'
-import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc/rpc.ts'
-import { bloomOf } from '../src/follower/bloom.ts'
-import { headerHash, receiptsRoot, transactionsRoot } from '../src/follower/strict.ts'
-import type { Hex } from '../src/ids.ts'
-import { makeTransaction, type WholeTransaction } from './scripted-transactions.ts'
-import { openedHead } from './opened.ts'
-import { openExpensiveCalls } from '../src/chain/rpc/expensive-calls.ts'
+import { explorerAt, type Chain } from '../../src/chain/network.ts'
+import { RpcError, RpcUnavailable, type Rpc } from '../../src/chain/rpc/rpc.ts'
+import { bloomOf } from '../../src/follower/bloom.ts'
+import { headerHash, receiptsRoot, transactionsRoot } from '../../src/follower/strict.ts'
+import type { Hex } from '../../src/ids.ts'
+import { makeTransaction, type WholeTransaction } from '../scripted-transactions.ts'
+import { openedHead } from '../opened.ts'
+import { openExpensiveCalls } from '../../src/chain/rpc/expensive-calls.ts'
 
 /** A transfer as a test writes it down; the log is made from it, and so is what the history should say. */
 export type ScriptedTransfer = {
