@@ -75,7 +75,7 @@ test('a change affects the files that lead to it, and all of them where no impor
   const place = project(t, {
     'src/money.ts': '',
     'src/store/migrate.ts': '',
-    'test/kit/database.ts': `import '../src/store/migrate.ts'`,
+    'test/kit/database.ts': `import '../../src/store/migrate.ts'`,
     'src/money.test.ts': `import './money.ts'`,
     'src/stored.test.ts': `import '../test/kit/database.ts'`,
   })

@@ -147,15 +147,20 @@ export const rowOf = (
   created_at: sql<Date>`date_trunc('milliseconds', now())`,
 })
 
-/** Takes up a bound operation once more, with what its account delegates by now. @returns false when it is carried by now, or gone */
+/** Takes up a bound operation once more, with what is asked for and what its account delegates by now. @returns false when it is carried by now, or gone */
 export async function claimOperation(
   db: Db,
-  { id, authorizationNonce }: Pick<Operation, 'id' | 'authorizationNonce'>,
+  { id, calls, authorizationNonce }: Pick<Operation, 'id' | 'calls' | 'authorizationNonce'>,
 ): Promise<boolean> {
   const mine = await retrying(() =>
     db
       .updateTable('operations')
-      .set({ claims: sql`claims + 1`, authorization_nonce: authorizationNonce, updated_at: sql`now()` })
+      .set({
+        claims: sql`claims + 1`,
+        calls: packCalls(calls),
+        authorization_nonce: authorizationNonce,
+        updated_at: sql`now()`,
+      }) // prettier-ignore
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')

@@ -210,15 +210,20 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
 }
 
 /**
- * Takes up a bound intent once more, at these fees, for anyone who is about to ask the signer for its bytes. From then on
- * nobody may vacate its nonce: two asked.
+ * Takes up a bound intent once more, for anyone who is about to ask the signer for its bytes. From then on nobody may
+ * vacate its nonce: two asked.
+ * @param effect  what is asked for, where a token is shown for it: the row is made to say the same
  * @returns false when it has bytes by now
  */
-export async function claim(db: Db, { id, fees }: Pick<Bound, 'id' | 'fees'>): Promise<boolean> {
+export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Promise<boolean> {
+  const asked = effect && {
+    ...{ target: fromHex(effect.to), value: toWord(effect.value), data: fromHex(effect.data) },
+    ...{ gas_limit: Number(effect.gas), ...writeFees(effect.fees), authorizations: null },
+  }
   const mine = await retrying(() =>
     db
       .updateTable('transactions')
-      .set({ claims: sql`claims + 1`, ...writeFees(fees), updated_at: sql`now()` })
+      .set({ ...asked, claims: sql`claims + 1`, updated_at: sql`now()` })
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')

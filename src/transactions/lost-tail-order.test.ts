@@ -171,7 +171,7 @@ test('a refused nonce is given free by nobody while the ledger is away, nor when
   app.signer = real
   const [row] = await rowsOf(writer)
   assert.equal(row!.state, 'BOUND')
-  assert.equal(await claim(app.db, toBound(row!)), true)
+  assert.equal(await claim(app.db, row!.id), true)
   assert.equal(await vacate(app, row!.id), false)
   assert.equal((await rowsOf(writer))[0]!.state, 'BOUND')
 })

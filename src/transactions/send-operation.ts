@@ -6,7 +6,6 @@ import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
-import { packCalls } from '../gas/operation.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { SignOperationRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -20,7 +19,7 @@ import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
 import { toBound, type Intent } from './intent.ts'
-import { findKey, inFlight, keyReused, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
+import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
 import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
@@ -207,7 +206,6 @@ export async function preparePaid(
 /** A repeat finishes what a request before it left bound. */
 async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
   let operation = toOperation(row)
-  refuseForged(app, write, operation)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
   // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it. Nobody is put back on
@@ -216,18 +214,13 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
   const authorizationNonce =
     operation.authorizationNonce ??
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
-  operation = { ...operation, authorizationNonce }
+  // As of a transaction (send.ts): the token signs what this request asks for.
+  const calls = write.intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
+  operation = { ...operation, calls, authorizationNonce }
   if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
   // Its number was another's, which the database had lost (restore-operation.ts).
   return finish(app, write, await moved(app, write.chain, operation), { mayUnbind: false })
-}
-
-/** As of a transaction (send.ts); and it can be done no later than one that is bound now. @throws idempotency_key_reused */
-function refuseForged(app: App, { chain, intents }: OperationWrite, { calls, space, deadline }: Operation): void {
-  const asked = intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
-  const isAsked = packCalls(calls).equals(packCalls(asked)) && space === chain.gasSpace
-  if (!isAsked || deadline > networkSeconds(app, chain) + LIFE_SECONDS) throw keyReused()
 }
 
 /** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */

@@ -13,16 +13,7 @@ import { asBound, checkWrite } from './dry-run.ts'
 import { bringDelegation } from './bring-delegation.ts'
 import { strategyFor } from './gas.ts'
 import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
-import {
-  findKey,
-  inFlight,
-  isBound,
-  keyReused,
-  toKey,
-  type IdempotencyKey,
-  type KeyLookup,
-  type SendOptions,
-} from './key.ts'
+import { findKey, inFlight, isBound, toKey, type IdempotencyKey, type KeyLookup, type SendOptions } from './key.ts'
 import { isCarried } from './own-nonces.ts'
 import { sendOperation, toldOperation } from './send-operation.ts'
 import { marketOf } from './market.ts'
@@ -148,14 +139,13 @@ async function prepareAndSend(app: App, write: Write, id: string): Promise<Outco
 /** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
 async function resume(app: App, write: Write, row: TransactionRow): Promise<Outcome> {
   const { chain } = write
-  let bound = toBound(row)
+  const bound = toBound(row)
   const found = await adopt(app, chain, bound)
   if (found === null) {
     await refuseStopped(app.db, bound)
-    refuseForged(bound, write.intent)
-    bound = { ...bound, fees: cheaper(bound.fees, await marketOf(chain)) }
-    if (!(await claim(app.db, bound))) throw inFlight()
-    return finish(app, write, bound, { mayVacate: false })
+    const asked = await askedFor(chain, bound, write.intent)
+    if (!(await claim(app.db, asked.id, asked))) throw inFlight()
+    return finish(app, write, asked, { mayVacate: false })
   }
   // Its nonce was filled: the key is at its next use.
   if (found.first.isCancel) return { kind: 'nonce_taken' }
@@ -164,13 +154,13 @@ async function resume(app: App, write: Write, row: TransactionRow): Promise<Outc
 }
 
 /**
- * A token signs what its request asks for. The row says the same unless someone changed it who can write the database; its nonce is filled
- * then, and the key is free again.
- * @throws idempotency_key_reused
+ * What the token of a repeat signs: what this request asks for, at no more than the market's fees. Of the row that a request before it left
+ * bound nothing counts but its nonce, since a row is what anyone makes of it who can write the database.
+ * @throws fee_cap_reached, chain_unavailable, chain_timeout
  */
-function refuseForged({ to, value, data, gas }: Bound, asked: Intent): void {
-  const isAsked = to === asked.to && value === asked.value && data === asked.data
-  if (!isAsked || (asked.gas !== undefined && asked.gas !== gas)) throw keyReused()
+async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bound.gas }: Intent): Promise<Bound> {
+  const fees = cheaper(bound.fees, await marketOf(chain))
+  return { ...bound, to, value, data, gas, fees, authorizations: null }
 }
 
 /** Sign, store, broadcast. What is queued is left to the keeper. */

@@ -143,7 +143,7 @@ export async function signFill(
 ): Promise<Signing | { kind: 'has_bytes' } | { kind: 'denied'; error: unknown }> {
   // Where it is unknown what a cancel takes, the nonce stays open for the next round: better late than stuck.
   const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])
-  if (!(await claim(app.db, { id: bound.id, fees }))) return { kind: 'has_bytes' }
+  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }
   try {
     const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
     return { kind: 'signed', attempt: { raw, hash, gas, fees, isCancel: true } }
