@@ -196,7 +196,7 @@ const ageOf = (table: 't' | 'o', { wall }: Clock) => {
   ] as const
 }
 
-export const keyReused = (): AppError =>
+const keyReused = (): AppError =>
   new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
 
 export const inFlight = (): AppError =>
