@@ -15,6 +15,9 @@ export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
   isShared?: boolean | undefined
 }
 
+/** Who asks: a token of the operator API cannot bring other keys for people who are there. */
+export type IssuerChange = { by: 'command' | 'api' }
+
 /** Signatures with a key pair; a shared secret would let anyone who verifies also sign. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 const MAX_ISSUERS = 10
@@ -32,8 +35,9 @@ export async function bringsPeople(db: Db, clientId: string, provider: string): 
 
 /**
  * Makes an application trust an issuer, or changes what it knows of it. A provider name stays with its issuer, its
- * subject claim and its application: another application that trusts the same issuer has other people under another
- * name, unless `isShared` says that they are the same.
+ * subject claim, the place of its keys and its application: another application that trusts the same issuer has other
+ * people under another name, unless `isShared` says that they are the same. Whose tokens count for people who are there,
+ * in another application or under other keys, is changed by a command alone.
  * @throws not_found, invalid_request naming everything that is wrong, already_exists
  */
 export async function trustIssuer(
@@ -41,6 +45,7 @@ export async function trustIssuer(
   clientId: string,
   provider: string,
   { isShared = false, ...draft }: IssuerDraft,
+  { by }: IssuerChange = { by: 'api' },
 ): Promise<RegisteredApplication> {
   const given = Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined))
   const trusted = { provider, ...defaults, ...given } as TrustedIssuer
@@ -51,6 +56,14 @@ export async function trustIssuer(
         pointer: '/clientId',
         code: 'invalid',
         detail: 'A public application cannot exchange tokens: anyone with its client id could.',
+      })
+    const before = issuers.find((one) => one.provider === provider)
+    if (by === 'api' && trusted.allowsPrivate && before?.allowsPrivate !== true)
+      problems.push({
+        pointer: '/allowsPrivate',
+        code: 'invalid',
+        detail:
+          'Only chatelaine app trust-issuer --private, on the operator’s machine, allows an issuer in your own network.',
       })
     const others = issuers.filter((one) => one.provider !== provider)
     if (others.some(({ issuer }) => issuer === trusted.issuer))
@@ -63,7 +76,7 @@ export async function trustIssuer(
       problems.push({ pointer: '/provider', code: 'invalid', detail: `At most ${MAX_ISSUERS} issuers are allowed.` })
     if (problems.length > 0)
       throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
-    await bindName(db, { clientId, trusted, isShared })
+    await bindName(db, { clientId, trusted, isShared, by })
     return [...others, trusted]
   })
   return readApplication(app.db, clientId)
@@ -113,12 +126,12 @@ const change = (
 /** The name is this issuer's from now on. @throws invalid_request, already_exists when it is someone else's */
 async function bindName(
   db: Db,
-  { clientId, trusted, isShared }: { clientId: string; trusted: TrustedIssuer; isShared: boolean },
+  { clientId, trusted, isShared, by }: { clientId: string; trusted: TrustedIssuer; isShared: boolean } & IssuerChange,
 ): Promise<void> {
-  const { provider, issuer, subjectClaim } = trusted
+  const { provider, issuer, subjectClaim, jwksUri } = trusted
   await db
     .insertInto('application_providers')
-    .values({ provider, issuer, subject_claim: subjectClaim, client_id: clientId })
+    .values({ provider, issuer, subject_claim: subjectClaim, jwks_uri: jwksUri, client_id: clientId })
     .onConflict((on) => on.doNothing())
     .execute()
   const bound = await db
@@ -130,11 +143,17 @@ async function bindName(
     const detail = `The provider name ${provider} belongs to the issuer ${bound.issuer} and its claim ${bound.subject_claim} permanently; other people need another name.`
     throw new AppError('invalid_request', detail, { errors: [{ pointer: '/provider', code: 'invalid', detail }] })
   }
-  if (bound.client_id !== clientId && !isShared)
+  if (bound.client_id !== clientId && !(isShared && by === 'command'))
     throw new AppError(
       'already_exists',
-      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another, or allow both applications to share its people and their accounts (--shared).`,
+      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another. On the operator’s machine, chatelaine app trust-issuer --shared has both applications share its people and their accounts.`,
     )
+  if (bound.jwks_uri === jwksUri) return
+  if (by === 'api') {
+    const detail = `The keys of ${provider} are ${bound.jwks_uri === null ? 'found by discovery' : `at ${bound.jwks_uri}`}; only chatelaine app trust-issuer, on the operator’s machine, changes that.`
+    throw new AppError('invalid_request', detail, { errors: [{ pointer: '/jwksUri', code: 'invalid', detail }] })
+  }
+  await db.updateTable('application_providers').set({ jwks_uri: jwksUri }).where('provider', '=', provider).execute()
 }
 
 /** Everything that keeps an issuer from being trusted safely, each with its place. */

@@ -58,7 +58,11 @@ export function registryThrough(ask: AskOperator): Registry {
         : ask('PATCH', of(clientId), changes),
     rotateSecret: (clientId) => ask('POST', `${of(clientId)}/rotate-secret`),
     resetSecret: (clientId) => ask('POST', `${of(clientId)}/reset-secret`),
-    trustIssuer: (clientId, provider, draft) => ask('PUT', issuerOf(clientId, provider), draft),
+    trustIssuer: async (clientId, provider, { isShared, ...draft }) => {
+      if (isShared === true)
+        throw new Error('Stop the server first: its API has no way to share people between applications.')
+      return ask('PUT', issuerOf(clientId, provider), draft)
+    },
     distrustIssuer: (clientId, provider) => ask('DELETE', issuerOf(clientId, provider)),
     suspend: (clientId) => ask('POST', `${of(clientId)}/suspend`),
     resume: (clientId) => ask('POST', `${of(clientId)}/resume`),

@@ -14,6 +14,9 @@ const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const type = (name: string): string => `urn:ietf:params:oauth:token-type:${name}`
 const SECRET = 'a secret of forty-three characters, at least'
 
+/** on the operator’s machine */
+const COMMAND = { by: 'command' } as const
+
 let world: Rehearsal
 let idp: IssuerStandIn
 let other: IssuerStandIn
@@ -172,8 +175,9 @@ suite('who the person is', () => {
     await register('sister')
     const same = { issuer: idp.issuer, audience: 'sister' }
     await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', same), { code: 'already_exists' })
-    await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, issuer: other.issuer, isShared: true }), { code: 'invalid_request' }) // prettier-ignore
-    await trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, isShared: true })
+    await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, issuer: other.issuer, isShared: true }, COMMAND), { code: 'invalid_request' }) // prettier-ignore
+    await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, isShared: true }), { code: 'already_exists' }) // prettier-ignore
+    await trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, isShared: true }, COMMAND)
     const { body } = await exchange(await idp.sign({ aud: 'sister' }), {}, 'sister')
     const { sub, client_id } = payloadOf(body.access_token!)
     assert.deepEqual([sub, client_id], ['APP_SHOP-alice', 'sister'])
@@ -190,6 +194,21 @@ suite('who the person is', () => {
     for (const changed of [{ issuer: other.issuer }, { subjectClaim: 'uid' }])
       await assert.rejects(trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm', ...changed }), /permanently/) // prettier-ignore
     await trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'n' })
+  })
+
+  test('a token of the operator brings no other keys for people who are there; a command does', async () => {
+    const draft = { issuer: idp.issuer, audience: 'keys' }
+    const thief = { ...draft, jwksUri: `${other.issuer}/keys` }
+    await register('keys')
+    await register('keys-too')
+    await trustIssuer(world.app, 'keys', 'APP_KEYS', draft)
+    await assert.rejects(trustIssuer(world.app, 'keys', 'APP_KEYS', thief), { code: 'invalid_request' })
+    await distrustIssuer(world.app, 'keys', 'APP_KEYS')
+    await assert.rejects(trustIssuer(world.app, 'keys', 'APP_KEYS', thief), { code: 'invalid_request' })
+    await assert.rejects(trustIssuer(world.app, 'keys-too', 'APP_KEYS', { ...thief, isShared: true }), { code: 'already_exists' }) // prettier-ignore
+    await assert.rejects(trustIssuer(world.app, 'keys', 'APP_KEYS', { ...draft, allowsPrivate: true }), { code: 'invalid_request' }) // prettier-ignore
+    await trustIssuer(world.app, 'keys', 'APP_KEYS', thief, COMMAND)
+    await trustIssuer(world.app, 'keys', 'APP_KEYS', thief)
   })
 
   test('the id may be another claim, and a number; ids with odd characters stay what they are', async () => {

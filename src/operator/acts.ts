@@ -71,7 +71,7 @@ export function operatorActs(
     suspend: (clientId: string) => onApplication('suspend', clientId, (app) => suspendApplication(app, clientId)),
     resume: (clientId: string) => onApplication('resume', clientId, (app) => resumeApplication(app, clientId)),
     trustIssuer: (clientId: string, provider: string, draft: IssuerDraft) =>
-      onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft)),
+      onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft, { by: by.via })),
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
     freeze: (userId: UserId, end: End): Promise<FreezeState> =>

@@ -252,12 +252,6 @@ export const NewIssuer = Type.Object(
     issuer: issuerAddress,
     audience,
     ...Type.Partial(Type.Object(optional)).properties,
-    isShared: Type.Optional(
-      Type.Boolean({
-        description:
-          'The provider name already belongs to another application, and both share its people and their accounts',
-      }),
-    ),
   },
   {
     title: 'NewIssuer',
@@ -277,7 +271,7 @@ export const trustIssuer = {
   operationId: 'trustIssuer',
   summary: 'Let an application exchange tokens of its own identity provider',
   description:
-    'Token exchange of RFC 8693. A provider name permanently belongs to its issuer and subject claim; omitted fields have their default.',
+    'Token exchange of RFC 8693. A provider name permanently belongs to its issuer, subject claim and place of keys; omitted fields have their default. Other keys, an issuer in your own network and people shared with another application take `chatelaine app trust-issuer` on the operator’s machine.',
   body: NewIssuer,
   ...answers(Application, 404, 409, 413, 415),
 }

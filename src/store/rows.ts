@@ -141,6 +141,7 @@ export type Database = {
     provider: string
     issuer: string
     subject_claim: string
+    jwks_uri: string | null
     client_id: string
     created_at: DefaultTime
   }
