@@ -14,6 +14,9 @@ import { world, type Answer, type World } from '../../test/world.ts'
 import { addConsent } from '../oauth/consents.ts'
 import { addRevokedGrant } from './bearer.ts'
 
+/** Consents are not asked for here. */
+const ANY = { redirectUris: [], secretHashes: [] }
+
 /**
  * Every route of the API behind every wrong key. The routes are those of the OpenAPI document, so a new one is tried
  * as soon as it is there, and fails here until someone has said what it needs.
@@ -74,7 +77,7 @@ before(async () => {
       isSuspended: false,
     })
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
-  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
+  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'], application: ANY }) // prettier-ignore
   const { body } = await here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
   transaction = body.id
 })

@@ -126,20 +126,20 @@ async function* macedConsents(db: Db): AsyncGenerator<MacedRow & { clientId: str
     const rows = await retrying(() =>
       db
         .selectFrom('consents')
-        .select(['account_id', 'client_id', 'permissions', 'keys', 'mac'])
+        .select(['account_id', 'client_id', 'permissions', 'keys', 'ways', 'mac'])
         .where(sql<boolean>`(account_id, client_id) > (${after.account_id}::uuid, ${after.client_id})`)
         .orderBy('account_id')
         .orderBy('client_id')
         .limit(PAGE)
         .execute(),
     )
-    for (const { account_id: accountId, client_id: clientId, permissions, keys, mac } of rows) {
-      const content = consentContent({ accountId, clientId }, { permissions, keys })
+    for (const { account_id: accountId, client_id: clientId, permissions, keys, ways, mac } of rows) {
+      const content = consentContent({ accountId, clientId }, { permissions, keys, ways })
       const write = (by: RowKeys) =>
         wrote(
           sql`
           update consents set mac = ${macOf(by, content)} where account_id = ${accountId} and client_id = ${clientId}
-            and permissions = ${JSON.stringify(permissions)}::jsonb and keys = ${JSON.stringify(keys)}::jsonb`.execute(
+            and permissions = ${JSON.stringify(permissions)}::jsonb and keys = ${JSON.stringify(keys)}::jsonb and ways = ${JSON.stringify(ways)}::jsonb`.execute(
             db,
           ),
         )

@@ -39,7 +39,7 @@ export function consentPages(
     const application = await applicationAt(app, interaction)
     const user = await userAt(interaction)
     const { uid } = interaction
-    const known = await readConsent(app, { accountId: user.accountId, clientId: application.clientId })
+    const known = await readConsent(app, { accountId: user.accountId, clientId: application.clientId }, application)
     const { username, address, imageSrc } = userWire(await provenUser(app, user))
     const words = textsAt(interaction, request)
     const body = consentBody(words, {
@@ -77,7 +77,7 @@ export function consentPages(
     const { clientId } = application
     const scopes = scopesOf(interaction)
     const key = isOpen(application, interaction) ? keyIn(interaction) : undefined
-    await addConsent(app, { accountId, clientId, permissions: questionsOf(scopes, application), key })
+    await addConsent(app, { accountId, clientId, permissions: questionsOf(scopes, application), key, application })
     await noteUser(app.db, { clientId, accountId })
     const grant = await saveGrant(app, provider, {
       userId,

@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import type { Application } from '../applications/application.ts'
 import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { areTexts } from '../store/column-values.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -10,28 +11,56 @@ const MAX_KEYS = 20
 
 export type ConsentKey = { accountId: string; clientId: string }
 
-/** `keys`: what was allowed to programs that hold a key, by its thumbprint. */
+/** `keys`: what was allowed to programs that hold a key, by its thumbprint; `ways`: of the application when that was allowed. */
 export type ConsentRow = {
   permissions: string[]
+  ways: string[]
   keys: Record<string, { permissions: string[]; at: string }>
   mac: string | null
 }
 
 type ConsentReader = RowReader & { db: Db }
 
-/** What a user has allowed an application so far. */
-export const readConsent = async (app: ConsentReader, whose: ConsentKey): Promise<ReadonlySet<string>> =>
-  new Set((await readAuthentic(app, whose))?.permissions)
+type Reached = Pick<Application, 'redirectUris' | 'secretHashes'>
+
+/** How an application gets what it is allowed: the origins where answers go, and its secrets. */
+export const waysOf = ({ redirectUris, secretHashes }: Reached): string[] =>
+  [...new Set([...redirectUris.map(originOf), ...secretHashes.map((hash) => `secret ${hash}`)])].toSorted()
+
+/** Of an address with a scheme of a program's own, which has no origin, all of it. */
+function originOf(redirectUri: string): string {
+  const { origin } = new URL(redirectUri)
+  return origin === 'null' ? redirectUri : origin
+}
+
+/**
+ * What a user has allowed an application so far. Nothing where it can be reached by a way that it did not have then: who may change an
+ * application is not who people said yes to.
+ */
+export const readConsent = async (
+  app: ConsentReader,
+  whose: ConsentKey,
+  application: Reached,
+): Promise<ReadonlySet<string>> => allowedBy(await readAuthentic(app, whose), application)
+
+/** The same of a consent that was read. */
+export const allowedBy = (
+  known: Pick<ConsentRow, 'permissions' | 'ways'> | null,
+  application: Reached,
+): ReadonlySet<string> => new Set(known !== null && hasWays(known, waysOf(application)) ? known.permissions : [])
 
 /** What a user has allowed the program that holds a key; null where they have not said yes to that key. */
 export async function readConsentForKey(
   app: ConsentReader,
   whose: ConsentKey,
-  key: string,
+  { key, application }: { key: string; application: Reached },
 ): Promise<ReadonlySet<string> | null> {
-  const known = (await readAuthentic(app, whose))?.keys[key]
-  return known === undefined ? null : new Set(known.permissions)
+  const known = await readAuthentic(app, whose)
+  const allowed = known !== null && hasWays(known, waysOf(application)) ? known.keys[key] : undefined
+  return allowed === undefined ? null : new Set(allowed.permissions)
 }
+
+const hasWays = ({ ways }: Pick<ConsentRow, 'ways'>, all: string[]): boolean => all.every((way) => ways.includes(way))
 
 /**
  * Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. What
@@ -39,10 +68,11 @@ export async function readConsentForKey(
  */
 export async function addConsent(
   app: ConsentReader & Pick<App, 'clock' | 'rowKeys'>,
-  { permissions, key, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined },
+  { permissions, key, application, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined; application: Reached }, // prettier-ignore
 ): Promise<void> {
   const { accountId, clientId } = whose
   const at = new Date(app.clock.wall()).toISOString()
+  const ways = waysOf(application)
   await retrying(() =>
     inTransaction(app.db, async (db) => {
       // The second of two waits here, or at the lock below, for what the first one has allowed.
@@ -53,12 +83,16 @@ export async function addConsent(
         .onConflict((on) => on.doNothing())
         .execute()
       const row = await rowOf(db, whose).forUpdate().executeTakeFirstOrThrow()
-      const next = withMore(authenticConsent(app, whose, row) ?? NOTHING, { permissions, key, at })
+      const before = authenticConsent(app, whose, row)
+      // What was allowed before the application had all of these was not allowed to who has them.
+      const known = before !== null && hasWays(before, ways) ? before : NOTHING
+      const next = { ...withMore(known, { permissions, key, at }), ways }
       await db
         .updateTable('consents')
         .set({
           permissions: JSON.stringify(next.permissions),
           keys: JSON.stringify(next.keys),
+          ways: JSON.stringify(ways),
           updated_at: new Date(app.clock.wall()),
           mac: macOf(app.rowKeys, consentContent(whose, next)),
         })
@@ -72,8 +106,8 @@ export async function addConsent(
 /** What the MAC of a consent covers. */
 export const consentContent = (
   { accountId, clientId }: ConsentKey,
-  { permissions, keys }: Pick<ConsentRow, 'permissions' | 'keys'>,
-): RowContent => ['consents', accountId, clientId, permissions, keys]
+  { permissions, keys, ways }: Omit<ConsentRow, 'mac'>,
+): RowContent => ['consents', accountId, clientId, permissions, keys, ways]
 
 /** A consent as it was read; null for one that someone else wrote, or that is none. */
 export function authenticConsent(app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null {
@@ -84,8 +118,8 @@ export function authenticConsent(app: RowReader, whose: ConsentKey, row: Consent
 }
 
 /** The columns are JSON: anything, where someone else wrote. */
-const isWhole = ({ permissions, keys }: Record<'permissions' | 'keys', unknown>): boolean =>
-  areTexts(permissions) && isObject(keys) && Object.values(keys).every(isKey)
+const isWhole = ({ permissions, keys, ways }: Record<'permissions' | 'keys' | 'ways', unknown>): boolean =>
+  areTexts(permissions) && areTexts(ways) && isObject(keys) && Object.values(keys).every(isKey)
 
 const isKey = (key: unknown): key is ConsentRow['keys'][string] =>
   isObject(key) && areTexts(key.permissions) && typeof key.at === 'string'
@@ -97,7 +131,7 @@ export const keysIn = (keys: unknown): [thumbprint: string, allowed: ConsentRow[
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const NOTHING: Pick<ConsentRow, 'permissions' | 'keys'> = { permissions: [], keys: {} }
+const NOTHING: Omit<ConsentRow, 'mac'> = { permissions: [], keys: {}, ways: [] }
 
 function withMore(
   known: Pick<ConsentRow, 'permissions' | 'keys'>,
@@ -118,6 +152,6 @@ async function readAuthentic(app: ConsentReader, whose: ConsentKey): Promise<Con
 const rowOf = (db: Db, { accountId, clientId }: ConsentKey) =>
   db
     .selectFrom('consents')
-    .select(['permissions', 'keys', 'mac'])
+    .select(['permissions', 'keys', 'ways', 'mac'])
     .where('account_id', '=', accountId)
     .where('client_id', '=', clientId)

@@ -237,6 +237,33 @@ test('consent is asked once, remembered in every browser, and asked again when p
   assert.equal(await asked(open('openid email')), '')
 })
 
+test('consent is asked again, for all of it, when answers go elsewhere or there is another secret, whoever brought that', async () => {
+  const [A, B] = ['a'.repeat(64), 'b'.repeat(64)] as const
+  const reached: Application = { ...world.demo, clientId: 'reached', kind: 'confidential', secretHashes: [A], redirectUris: ['https://reached.example/callback'] } // prettier-ignore
+  await saveApplication(world.app, reached)
+  const asks = async (redirectUri = reached.redirectUris[0]!) => {
+    const browser = openBrowser(world.origin)
+    const { url } = authorizationUrl(world.origin, { client_id: 'reached', scope: 'openid wallet:read contracts:write', login_provider: 'DEV', redirect_uri: redirectUri }) // prettier-ignore
+    const page = await browser.submit(await browser.go(url), '/sign-in/', { username: 'rita' })
+    if (!page.url.pathname.startsWith('/consent/')) return false
+    assert.match(page.text, /able to spend what is in your account/)
+    await browser.submit(page, '/consent/', { answer: 'allow' })
+    return true
+  }
+  const thief = 'https://thief.example/callback'
+  assert.deepEqual([await asks(), await asks()], [true, false])
+  // Another path of the same origin is the same program.
+  await changeApplication(world.app, { ...reached, redirectUris: [...reached.redirectUris, 'https://reached.example/2'] }) // prettier-ignore
+  assert.equal(await asks(), false)
+  await changeApplication(world.app, { ...reached, redirectUris: [...reached.redirectUris, thief] })
+  assert.deepEqual([await asks(thief), await asks()], [true, false])
+  await changeApplication(world.app, { ...reached, redirectUris: [...reached.redirectUris, thief], secretHashes: [A, B] }) // prettier-ignore
+  assert.deepEqual([await asks(), await asks()], [true, false])
+  // What is gone needs no yes.
+  await changeApplication(world.app, { ...reached, secretHashes: [B] })
+  assert.equal(await asks(), false)
+})
+
 test('who does not allow it sends the application an access_denied, and nothing is granted', async () => {
   const browser = openBrowser(world.origin)
   const login = await browser.go(authorizationUrl(world.origin, { login_provider: 'DEV' }).url)

@@ -5,7 +5,11 @@ import { sql } from 'kysely'
 import { copy, hashOf, ofUser, SECRET, set, signedInAs, stage, withHash, type Stage } from '../../test/forged-rows.ts'
 import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { keyHolder } from '../../test/key-holder.ts'
-import { authorizationUrl, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { authorizationUrl, demoApplication, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { waysOf } from './consents.ts'
+
+/** of the demo application's addresses, which the other applications here have, too */
+const WAYS = JSON.stringify(waysOf({ ...demoApplication, secretHashes: [] }))
 
 /**
  * What someone writes into the database who can write anything there and has no key. Each attack is tried twice: on a server that
@@ -295,19 +299,19 @@ const attacks: Record<string, Attack> = {
   async 'a consent of another person is copied'(at) {
     const { browser } = await at.arrive(at.victim, { scope: 'openid' })
     await at.arrive(at.thief)
-    await at.run(`insert into consents (account_id, client_id, permissions, keys, mac) select victim.account_id, client_id, permissions, keys, mac from consents, accounts as victim where victim.user_id = '${at.victimId}' and consents.account_id = (select account_id from accounts where user_id = '${at.thiefId}') on conflict (account_id, client_id) do update set permissions = excluded.permissions, keys = excluded.keys, mac = excluded.mac`) // prettier-ignore
+    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, mac) select victim.account_id, client_id, permissions, keys, ways, mac from consents, accounts as victim where victim.user_id = '${at.victimId}' and consents.account_id = (select account_id from accounts where user_id = '${at.thiefId}') on conflict (account_id, client_id) do update set permissions = excluded.permissions, keys = excluded.keys, ways = excluded.ways, mac = excluded.mac`) // prettier-ignore
     return at.tokenOf(browser, { scope: 'openid wallet:read contracts:write' })
   },
   async 'a consent to another application is copied'(at) {
     const clientId = await at.application({ kind: 'public', secretHashes: [] })
     const { browser } = await at.arrive(at.victim)
-    await at.run(`insert into consents (account_id, client_id, permissions, keys, mac) select account_id, '${clientId}', permissions, keys, mac from consents where account_id = (select account_id from accounts where user_id = '${at.victimId}')`) // prettier-ignore
+    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, mac) select account_id, '${clientId}', permissions, keys, ways, mac from consents where account_id = (select account_id from accounts where user_id = '${at.victimId}')`) // prettier-ignore
     return at.tokenOf(browser, { client_id: clientId })
   },
   async 'a consent is written from nothing'(at) {
     const clientId = await at.application({ kind: 'public', secretHashes: [] })
     const { browser } = await at.arrive(at.victim)
-    await at.run(`insert into consents (account_id, client_id, permissions) select account_id, '${clientId}', '["wallet:read"]' from accounts where user_id = '${at.victimId}'`) // prettier-ignore
+    await at.run(`insert into consents (account_id, client_id, permissions, ways) select account_id, '${clientId}', '["wallet:read"]', '${WAYS}' from accounts where user_id = '${at.victimId}'`) // prettier-ignore
     return at.tokenOf(browser, { client_id: clientId })
   },
   async 'a consent knows the key of one more program'(at) {
@@ -322,6 +326,7 @@ const attacks: Record<string, Attack> = {
     const clientId = await at.application({ kind: 'public', secretHashes: [], permissions: ['wallet:read'] })
     const { browser } = await at.codeOf(at.victim, { client_id: clientId, scope: 'openid wallet:read' })
     await at.run(`update applications set redirect_uris = redirect_uris || '["https://evil.example/cb"]' where client_id = '${clientId}'`) // prettier-ignore
+    await at.run(`update consents set ways = ways || '["https://evil.example"]' where client_id = '${clientId}'`)
     at.forget(clientId)
     const asked = { client_id: clientId, scope: 'openid wallet:read', redirect_uri: 'https://evil.example/cb' }
     return (await at.silently(browser, asked))?.code ?? null

@@ -6,7 +6,7 @@ import { noteUser } from '../applications/registry.ts'
 import type { UserId } from '../ids.ts'
 import { cameByOf } from './came-by.ts'
 import { applicationOf } from './clients.ts'
-import { readConsent, readConsentForKey } from './consents.ts'
+import { allowedBy, readConsent, readConsentForKey } from './consents.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { askedOf, openidOf, questionsOf } from './scopes.ts'
 import { unitOfWork, userInRequest } from './unit-of-work.ts'
@@ -39,10 +39,10 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   const known = unitOfWork()?.consent
   const isRead = known?.clientId === clientId && known.accountId === user.accountId
   const allowed = isOpen
-    ? await readConsentForKey(app, whose, key!)
+    ? await readConsentForKey(app, whose, { key: key!, application })
     : isRead
-      ? known.permissions
-      : await readConsent(app, whose)
+      ? allowedBy(known, application)
+      : await readConsent(app, whose, application)
   // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
   if (allowed === null) return undefined
   const questions = questionsOf(scopes, application)

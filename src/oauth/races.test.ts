@@ -5,6 +5,7 @@ import { addConsent, readConsent, readConsentForKey } from './consents.ts'
 import { raceCodes, slowed } from '../../test/race-codes.ts'
 import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 
+const application = { redirectUris: ['https://demo.example/callback'], secretHashes: [] }
 let world: Rehearsal
 before(async () => void (world = await rehearse({ slow: slowed })))
 after(() => world.close())
@@ -69,10 +70,10 @@ test('without a grace time one of 16 parallel uses of a refresh token succeeds',
 
 test('what is allowed an application in several browsers at once is all remembered, in the order it was asked', async () => {
   const whose = { accountId: accountIdOf('DEV', 'everywhere'), clientId: 'demo' }
-  await addConsent(world.app, { ...whose, permissions: ['email', 'wallet:read'] })
+  await addConsent(world.app, { ...whose, application, permissions: ['email', 'wallet:read'] })
   const more = ['contracts:read', 'contracts:write', 'users:directory', 'users:read']
-  await Promise.all(more.map((one) => addConsent(world.app, { ...whose, permissions: ['email', one] })))
-  const allowed = [...(await readConsent(world.app, whose))]
+  await Promise.all(more.map((one) => addConsent(world.app, { ...whose, application, permissions: ['email', one] })))
+  const allowed = [...(await readConsent(world.app, whose, application))]
   assert.deepEqual(allowed.slice(0, 2), ['email', 'wallet:read'])
   assert.deepEqual(allowed.slice(2).toSorted(), more)
 })
@@ -81,29 +82,29 @@ test('what is allowed two keys at once is remembered for each, and of many keys 
   const whose = { accountId: accountIdOf('DEV', 'with-keys'), clientId: 'demo' }
   const keyOf = (number: number) => String(number).padStart(43, 'k')
   const allowedTo = async (number: number) => {
-    const allowed = await readConsentForKey(world.app, whose, keyOf(number))
+    const allowed = await readConsentForKey(world.app, whose, { key: keyOf(number), application })
     return allowed === null ? null : [...allowed]
   }
-  await addConsent(world.app, { ...whose, permissions: ['wallet:read'], key: keyOf(0) })
+  await addConsent(world.app, { ...whose, application, permissions: ['wallet:read'], key: keyOf(0) })
   assert.deepEqual([await allowedTo(0), await allowedTo(1)], [['wallet:read'], null])
   await Promise.all([
-    addConsent(world.app, { ...whose, permissions: ['contracts:read'], key: keyOf(0) }),
-    addConsent(world.app, { ...whose, permissions: ['contracts:write'], key: keyOf(1) }),
-    addConsent(world.app, { ...whose, permissions: ['email'] }),
+    addConsent(world.app, { ...whose, application, permissions: ['contracts:read'], key: keyOf(0) }),
+    addConsent(world.app, { ...whose, application, permissions: ['contracts:write'], key: keyOf(1) }),
+    addConsent(world.app, { ...whose, application, permissions: ['email'] }),
   ])
   assert.deepEqual(
     [await allowedTo(0), await allowedTo(1)],
     [['wallet:read', 'contracts:read'], ['contracts:write']],
     'what one key was allowed says nothing of another',
   )
-  assert.deepEqual([...(await readConsent(world.app, whose))].toSorted(), [
+  assert.deepEqual([...(await readConsent(world.app, whose, application))].toSorted(), [
     'contracts:read',
     'contracts:write',
     'email',
     'wallet:read',
   ])
   for (let number = 2; number < 21; number++)
-    await addConsent(world.app, { ...whose, permissions: ['email'], key: keyOf(number) })
+    await addConsent(world.app, { ...whose, application, permissions: ['email'], key: keyOf(number) })
   const kept = await Promise.all(Array.from({ length: 21 }, async (_, number) => (await allowedTo(number)) !== null))
   assert.deepEqual([kept.filter(Boolean).length, kept[20]], [20, true])
 })

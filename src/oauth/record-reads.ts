@@ -21,6 +21,7 @@ type RowOfPerson = RecordRow &
     client_id: string | null
     permissions: string[] | null
     keys: ConsentRow['keys'] | null
+    ways: string[] | null
     consent_mac: string | null
     is_noted: boolean
   }
@@ -88,7 +89,7 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
       work.consent = {
         accountId: user.accountId,
         clientId: row.client_id,
-        permissions: new Set(consentOf(app, { accountId: user.accountId, clientId: row.client_id }, row)),
+        ...consentOf(app, { accountId: user.accountId, clientId: row.client_id }, row),
         isNoted: row.is_noted,
       }
     return row
@@ -104,9 +105,14 @@ function grantOf(app: App, { guarded: [grantId], grant_payload: payload, grant_g
 }
 
 /** What was allowed, of which one row was read with the person. */
-function consentOf(app: App, whose: ConsentKey, { permissions, keys, consent_mac: mac }: RowOfPerson): string[] {
-  if (permissions === null || keys === null) return []
-  return authenticConsent(app, whose, { permissions, keys, mac })?.permissions ?? []
+function consentOf(
+  app: App,
+  whose: ConsentKey,
+  { permissions, keys, ways, consent_mac: mac }: RowOfPerson,
+): Pick<ConsentRow, 'permissions' | 'ways'> {
+  const none = { permissions: [], ways: [] }
+  if (permissions === null || keys === null || ways === null) return none
+  return authenticConsent(app, whose, { permissions, keys, ways, mac }) ?? none
 }
 
 /** An id of a linked identity leads to a user of another id, who is looked up by the way that knows this. */
@@ -138,7 +144,7 @@ const readWithPerson = (app: App, { kind, id }: RecordKey) => {
   return first<RowOfPerson>(
     app,
     sql`
-    select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions, consent.keys,
+    select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions, consent.keys, consent.ways,
       consent.mac as consent_mac, noted.client_id is not null as is_noted
     from oauth_records as record
       ${withUser(userId)}

@@ -134,7 +134,7 @@ suite('old rows', () => {
       .executeTakeFirstOrThrow()
     await db.deleteFrom('consents').where('account_id', '=', accountId).execute()
     assert.equal(await at.tokenOf(browser), null)
-    await db.insertInto('consents').values({ ...old, permissions: JSON.stringify(old.permissions), keys: JSON.stringify(old.keys) }).execute() // prettier-ignore
+    await db.insertInto('consents').values({ ...old, permissions: JSON.stringify(old.permissions), keys: JSON.stringify(old.keys), ways: JSON.stringify(old.ways) }).execute() // prettier-ignore
     assert.notEqual(await at.tokenOf(browser), null)
     assert.equal(await at.tokenOf(browser, { scope: 'openid wallet:read contracts:write' }), null)
   })

@@ -33,7 +33,8 @@ export type UnitOfWork = {
 type KnownConsent = {
   accountId: string
   clientId: string
-  permissions: ReadonlySet<string>
+  permissions: string[]
+  ways: string[]
   isNoted: boolean
 }
 

@@ -166,6 +166,7 @@ export type Database = {
     client_id: string
     permissions: JsonColumn<string[]>
     keys: ColumnType<Record<string, { permissions: string[]; at: string }>, string | undefined, string>
+    ways: ColumnType<string[], string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
     mac: ColumnType<string | null, string | null | undefined, string | null>

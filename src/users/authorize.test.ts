@@ -9,6 +9,9 @@ import { addConsent } from '../oauth/consents.ts'
 import { ownAccount } from './authorize.ts'
 import { linkIdentity } from './identities.ts'
 
+/** Consents are not asked for here. */
+const ANY = { redirectUris: [], secretHashes: [] }
+
 test('an application reads nobody by an identity that is not proven to be theirs', async (t) => {
   const { app, db, account, close } = await fakeApp()
   t.after(close)
@@ -17,7 +20,7 @@ test('an application reads nobody by an identity that is not proven to be theirs
   const { clientId } = demoApplication
   await saveApplication(app, demoApplication)
   await noteUser(db, { clientId, accountId })
-  await addConsent(app, { accountId, clientId, permissions: ['users:read'] })
+  await addConsent(app, { accountId, clientId, permissions: ['users:read'], application: ANY })
   const profile = { provider: 'TWO', subject: '7', username: null, imageSrc: null, email: null, emailVerified: null }
   await linkIdentity(app, { accountId, userId }, profile)
   const reader = { kind: 'machine', clientId } as Reader

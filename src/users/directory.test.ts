@@ -7,6 +7,9 @@ import { writeCursor } from '../http/cursor.ts'
 import { addConsent } from '../oauth/consents.ts'
 import { obtainTokens, post, REDIRECT } from '../../test/rehearsal.ts'
 
+/** Consents are not asked for here. */
+const ANY = { redirectUris: [], secretHashes: [] }
+
 let here: World
 const tokens = new Map<string, string>()
 before(async () => {
@@ -71,7 +74,7 @@ test('who is not of the application, or did not allow being found, is not there,
   const dan = (await here.person('dan')).userId
   const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', dan).executeTakeFirstOrThrow() // prettier-ignore
   await db.insertInto('application_users').values({ client_id: 'social', account_id: accountId }).execute()
-  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['wallet:read'] })
+  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['wallet:read'], application: ANY })
   const said = []
   for (const id of ['DEV-alice', 'DEV-cas', 'DEV-dan', 'DEV-nobody']) {
     const { status, body } = await get(`/v1/users/${id}`, tokens.get('ann')!)
@@ -79,7 +82,7 @@ test('who is not of the application, or did not allow being found, is not there,
     assert.deepEqual((await look(`username=${id.slice(4)}`)).body, [])
   }
   assert.equal(new Set(said).size, 1)
-  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['users:directory'] })
+  await addConsent(here.app, { accountId, clientId: 'social', permissions: ['users:directory'], application: ANY })
   assert.equal((await look('username=dan')).body.length, 1)
 })
 
@@ -135,7 +138,8 @@ test('an application lists who allowed it to read them, each once, the newest fi
       .insertInto('application_users')
       .values({ client_id: 'office', account_id: accountId, created_at })
       .execute()
-    if (name !== 'ivy') await addConsent(here.app, { accountId, clientId: 'office', permissions: ['users:read'] })
+    if (name !== 'ivy')
+      await addConsent(here.app, { accountId, clientId: 'office', permissions: ['users:read'], application: ANY })
   }
   const basic = { authorization: `Basic ${Buffer.from(`office:${secret}`).toString('base64')}` }
   const { body } = await post(here.facts.origin, '/oauth/token', { grant_type: 'client_credentials' }, basic)

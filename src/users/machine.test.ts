@@ -8,6 +8,9 @@ import { addConsent } from '../oauth/consents.ts'
 import { authorizationUrl } from '../../test/rehearsal.ts'
 import { openBrowser, textOf } from '../../test/kit/browser.ts'
 
+/** Consents are not asked for here. */
+const ANY = { redirectUris: [], secretHashes: [] }
+
 let here: World
 let secret: string
 let machine: string
@@ -16,7 +19,7 @@ before(async () => {
   secret = await register('backend', ['wallet:read', 'users:read'])
   // Alice signed in to this application, Bob did not.
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
-  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
+  await addConsent(here.app, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'], application: ANY }) // prettier-ignore
   machine = (await ask('backend', secret)).body.access_token
 })
 after(() => here.close())
