@@ -1,4 +1,6 @@
 import { errors, interactionPolicy, Provider, type Configuration, type KoaContextWithOIDC } from 'oidc-provider'
+import { NEW_SPENDING } from './interactions.ts'
+import { isFresh } from './sessions.ts'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
@@ -123,7 +125,7 @@ export function openProvider(
       },
     },
     interactions: {
-      policy: policy(),
+      policy: policy(app),
       url: (_ctx, { prompt, uid }) => (prompt.name === 'consent' ? `/consent/${uid}` : `/login/${uid}`),
     },
     // Of a session, or of a code or a refresh token.
@@ -265,11 +267,11 @@ function correct(provider: Provider): void {
 }
 
 /**
- * When someone is asked to sign in or to allow something: the library's rules, with two changes. Consent is
- * remembered for native applications too, and `login_provider` asks for a sign-in when the session came from another
- * provider.
+ * When someone is asked to sign in or to allow something: the library's rules, with three changes. Consent is
+ * remembered for native applications too, `login_provider` asks for a sign-in when the session came from another
+ * provider, and so does a permission to spend that was not allowed before, when the sign-in is old.
  */
-function policy(): interactionPolicy.DefaultPolicy {
+function policy(app: Pick<App, 'clock'>): interactionPolicy.DefaultPolicy {
   const { base, Check, Prompt } = interactionPolicy
   const prompts = base()
   prompts.get('consent')!.checks.remove('native_client_prompt')
@@ -291,6 +293,15 @@ function policy(): interactionPolicy.DefaultPolicy {
       if (asked === undefined || userId === undefined || oidc.result?.login !== undefined)
         return Check.NO_NEED_TO_PROMPT
       return parseUserId(userId)?.provider === asked ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT
+    }),
+  )
+  prompts.get('login')!.checks.add(
+    new Check(NEW_SPENDING, 'a new permission to spend takes a recent sign-in', ({ oidc }) => {
+      const { session, result, requestParamScopes, entities } = oidc
+      // A grant that was not saved yet is one that nobody has allowed.
+      const isNew = requestParamScopes.has('contracts:write') && entities.Grant?.jti === undefined
+      if (!isNew || session?.accountId === undefined || result?.login !== undefined) return Check.NO_NEED_TO_PROMPT
+      return isFresh(session.loginTs, app.clock) ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT
     }),
   )
   return prompts

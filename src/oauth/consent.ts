@@ -13,6 +13,7 @@ import { addConsent, readConsent } from './consents.ts'
 import { isOpenToOthers, keyOf, saveGrant } from './grants.ts'
 import {
   applicationAt,
+  begunAgain,
   finish,
   formOf,
   parameterOf,
@@ -23,6 +24,7 @@ import {
 import { consentBody } from './pages.ts'
 import { questionsOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
+import { isFresh } from './sessions.ts'
 import { chainName } from './page-context.ts'
 
 type ConsentParams = { uid: string }
@@ -76,6 +78,9 @@ export function consentPages(
     const { accountId, userId } = await userAt(interaction)
     const { clientId } = application
     const scopes = scopesOf(interaction)
+    // The page may have been open for long.
+    if (scopes.includes('contracts:write') && !(await isRecent(interaction)))
+      return reply.redirect(await begunAgain(interaction), 303)
     const key = isOpen(application, interaction) ? keyIn(interaction) : undefined
     await addConsent(app, { accountId, clientId, permissions: questionsOf(scopes, application), key, application })
     await noteUser(app.db, { clientId, accountId })
@@ -95,6 +100,11 @@ export function consentPages(
       uid: request.params.uid,
       name: 'consent',
     })
+
+  async function isRecent({ session }: Interaction): Promise<boolean> {
+    const found = session === undefined ? undefined : await provider.Session.findByUid(session.uid)
+    return isFresh(found?.loginTs, app.clock)
+  }
 
   async function userAt({ session }: Interaction): Promise<User> {
     const user = session === undefined ? null : await ifProven(findUser(app, session.accountId))

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { withWall } from '../../test/kit/clock.ts'
 import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
@@ -262,6 +263,37 @@ test('consent is asked again, for all of it, when answers go elsewhere or there 
   // What is gone needs no yes.
   await changeApplication(world.app, { ...reached, secretHashes: [B] })
   assert.equal(await asks(), false)
+})
+
+test('a permission to spend that was not allowed before takes a recent sign-in, also where the page was open for long; what was allowed before does not', async () => {
+  const spender: Application = {
+    ...world.demo,
+    clientId: 'spender',
+    redirectUris: ['https://spender.example/callback'],
+  }
+  await saveApplication(world.app, spender)
+  const browser = openBrowser(world.origin)
+  await browser.signIn('/account', 'sven')
+  const ask = (scope: string) => browser.go(authorizationUrl(world.origin, { client_id: 'spender', scope, redirect_uri: spender.redirectUris[0]! }).url) // prettier-ignore
+  const { clock } = world.app
+  const later = () => void (world.app.clock = withWall(() => clock.wall() + 16 * 60_000))
+  try {
+    const open = await ask('openid wallet:read contracts:write')
+    assert.match(open.url.pathname, /^\/consent\//)
+    later()
+    assert.match((await browser.submit(open, '/consent/', { answer: 'allow' })).url.pathname, /^\/login\//)
+    const page = await ask('openid wallet:read contracts:write')
+    assert.match(page.url.pathname, /^\/login\//)
+    assert.match((await ask('openid wallet:read')).url.pathname, /^\/consent\//)
+    // The provider’s clock is the system's: what it says of the time of a sign-in is not ahead of it.
+    world.app.clock = clock
+    const allowed = await browser.signIn((await ask('openid wallet:read contracts:write')).url.href, 'sven')
+    assert.ok(allowed.url.searchParams.has('code'), allowed.text)
+    later()
+    assert.ok((await ask('openid wallet:read contracts:write')).url.searchParams.has('code'))
+  } finally {
+    world.app.clock = clock
+  }
 })
 
 test('who does not allow it sends the application an access_denied, and nothing is granted', async () => {

@@ -46,9 +46,15 @@ export const asksAgain = (interaction: Interaction): boolean =>
   (parameterOf(interaction, 'prompt') ?? '').split(' ').some((one) => one === 'login' || one === 'select_account') ||
   wantsFresh(interaction)
 
-/** Whether the sign-in is worth nothing unless its provider asked now: `prompt=login`, or a `max_age` that is over. */
+/** The reason of a sign-in that a new permission to spend asks for. */
+export const NEW_SPENDING = 'new_spending'
+
+/**
+ * Whether the sign-in is worth nothing unless its provider asked now: `prompt=login`, a `max_age` that is over, or a new
+ * permission to spend.
+ */
 export const wantsFresh = (interaction: Interaction): boolean =>
-  interaction.prompt.reasons.includes('max_age') ||
+  interaction.prompt.reasons.some((reason) => reason === 'max_age' || reason === NEW_SPENDING) ||
   (parameterOf(interaction, 'prompt') ?? '').split(' ').includes('login')
 
 /** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
@@ -71,6 +77,13 @@ export async function findInteraction(provider: Provider, uid: string): Promise<
  */
 export async function finish(interaction: Interaction, result: InteractionResults): Promise<string> {
   interaction.result = 'error' in result ? result : { ...interaction.lastSubmission, ...result }
+  await interaction.persist()
+  return interaction.returnTo
+}
+
+/** Begins an interaction anew, as if nothing had been answered yet. @returns where the browser continues */
+export async function begunAgain(interaction: Interaction): Promise<string> {
+  interaction.result = {}
   await interaction.persist()
   return interaction.returnTo
 }

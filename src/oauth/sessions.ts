@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import type { Clock } from '../clock.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 import { findUser, provenUser, type ProvenUser, type User } from '../users/find.ts'
@@ -36,6 +37,13 @@ export async function readVisitor(
   if (user === null || !(await stillHolds(app, user, cameBy))) return null
   return { user, sessionUid: uid, signedInAt: loginTs ?? 0, cameBy }
 }
+
+/** Spending, and whatever else an unlocked screen alone must not be enough for, takes a sign-in this fresh, seconds. */
+const FRESH_SECONDS = 900
+
+/** @param signedInAt  seconds since 1970 */
+export const isFresh = (signedInAt: number | undefined, clock: Pick<Clock, 'wall'>, seconds = FRESH_SECONDS): boolean =>
+  (signedInAt ?? 0) + seconds > clock.wall() / 1_000
 
 export type ListedSession = { uid: string; signedInAt: Date } & BrowserName
 

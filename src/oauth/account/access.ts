@@ -9,10 +9,8 @@ import { ownSignIn, type ComesBackTo } from '../first-party.ts'
 import { formOf } from '../interactions.ts'
 import { exportNotice } from './export-body.ts'
 import type { Secrets } from '../secrets.ts'
-import { provenVisitor, readVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
+import { isFresh as isFreshAt, provenVisitor, readVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 
-/** Adding an identity, sending and deleting need a sign-in this fresh: an unlocked screen alone must not be enough, seconds. */
-const FRESH_SECONDS = 900
 /** Views of one account per second and at once: each asks the nodes. */
 const PER_SECOND = 2
 const BURST = 30
@@ -49,8 +47,7 @@ export function openAccountDoor(
   const { config, pagesOrigin: origin } = app
   const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.clock.wall() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
-  const isFresh = ({ signedInAt }: Visitor, seconds = FRESH_SECONDS): boolean =>
-    signedInAt + seconds > app.clock.wall() / 1_000
+  const isFresh = ({ signedInAt }: Visitor, seconds?: number): boolean => isFreshAt(signedInAt, app.clock, seconds)
   return { arrive, isFresh, noticeFor, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
 
   async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null> {
@@ -93,7 +90,7 @@ export function openAccountDoor(
     }
   }
 
-  function actFresh(path: string, work: Work, back: ComesBackTo = 'again', seconds = FRESH_SECONDS): void {
+  function actFresh(path: string, work: Work, back: ComesBackTo = 'again', seconds?: number): void {
     act(path, async (action) =>
       isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
     )
