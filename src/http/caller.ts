@@ -33,9 +33,13 @@ declare module 'fastify' {
   }
 }
 
+/** Whom a limit counts: however many tokens they have, one person at one application; or an application by itself. */
+const personOf = (reader: Reader): string =>
+  reader.kind === 'machine' ? reader.clientId : `${reader.clientId} ${reader.accountId}`
+
 /**
  * Authenticates every route that names a scope, before its body is read: token, permission, then limits:
- * reads per token, writes per account, what these let through per application, and what that lets through of its quotas; of a
+ * reads and writes per person and application, what these let through per application, and what that lets through of its quotas; of a
  * write once its body is there, which says whether it is a dry run.
  * @param isAnswered  whether an idempotency key stands for an answered write, and will for longer than a request takes
  */
@@ -75,7 +79,7 @@ export function authenticated(
   server.decorateRequest('chargeReads', async function (this: FastifyRequest, more: number, reply: FastifyReply) {
     // One is spent already: a full bucket is enough for any batch.
     const spent = Math.min(more, config.READS_BURST - 1)
-    if (config.RATE_LIMITS === 'on' && spent > 0) spend(reads, this.reader.tokenId, reply, spent)
+    if (config.RATE_LIMITS === 'on' && spent > 0) spend(reads, personOf(this.reader), reply, spent)
     if (more > 0) await count('reads', this.reader.clientId, more)
   })
   server.addHook('onRequest', async (request, reply) => {
@@ -95,8 +99,8 @@ export function authenticated(
       )
     if (config.RATE_LIMITS === 'on') {
       // The person first: what one of them is refused for costs the others of the application nothing.
-      if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, reader.accountId, reply)
-      else spend(reads, reader.tokenId, reply)
+      if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, personOf(reader), reply)
+      else spend(reads, personOf(reader), reply)
       spendBehind(application, reader.clientId, reply)
     }
     if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)
