@@ -316,6 +316,20 @@ test('a token of another kind, time, person, purpose, request or recipient gets 
   open(await take(await ask().then(({ id: next }) => ((clock.at += DAY), next!))))
 })
 
+test('who ends what was not asked for writes so many records a day, and ends what was asked for all the same', async (t) => {
+  const { ask, take, clock, exports, kinds } = await world(t)
+  const end = () => exports.cancel({ userId: ALICE, by: 'person' })
+  for (let times = 0; times < 10; times++) await end()
+  const before = kinds().length
+  await assert.rejects(end(), refused('rate_limited'))
+  assert.equal(kinds().length, before)
+  const { id } = await ask()
+  await end()
+  clock.at += DAY
+  await assert.rejects(take(id!), refused('invalid_token'))
+  await end()
+})
+
 test('a token is used once: after a cancel it opens no new request', async (t) => {
   const { exports, token } = await world(t)
   const one = await token(ALICE, 'ask')

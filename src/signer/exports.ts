@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { BoundedMap } from '../bounded-map.ts'
 import type { Logger } from '../log.ts'
 import { canonical } from './canonical.ts'
 import { isStatedElsewhere, recordElsewhere, stateElsewhere } from './elsewhere.ts'
@@ -57,7 +58,10 @@ export type Exports = {
 }
 
 /** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
-const LAPSES_AFTER_MS = 7 * 86_400_000
+const DAY_MS = 86_400_000
+const LAPSES_AFTER_MS = 7 * DAY_MS
+/** cancels of one person in a day where nothing is asked for */
+const MAX_IN_VAIN = 10
 type Ender = 'person' | 'operator' | 'freeze' | 'export-all'
 
 /** Before signatures, as new accounts are. */
@@ -91,6 +95,8 @@ export function openExports({
   now: () => number
   log: Logger
 }): Exports {
+  /** by user id; of the newest so many people */
+  const inVain = new BoundedMap<string, { day: number; count: number }>(10_000)
   return {
     async ask(request) {
       const { token } = readExportRequest(request)
@@ -111,6 +117,7 @@ export function openExports({
     async cancel(request) {
       const { userId, by } = readCancelExportRequest(request)
       return group(FIRST, () => {
+        if (by === 'person') boundInVain(userId)
         cancel(userId, by)
         return stateNow(userId)
       })
@@ -248,6 +255,18 @@ export function openExports({
     const { address } = keys.ofUser(userId) ?? { address: Buffer.alloc(0) }
     const evidence = { request: last !== 'damaged' && isUnderWay(last) ? last.request : null }
     append('export-cancel', `export-cancelled-by-${by}`, { userId, address }, { at: now(), tokenId: null, evidence })
+  }
+
+  /** A click is a record for good, also where nothing seems to be asked: so many a day are. @throws rate_limited */
+  function boundInVain(userId: string): void {
+    const last = readable(() => records.newest(userId))
+    if (last === 'damaged' || isUnderWay(last)) return
+    const day = Math.floor(now() / DAY_MS)
+    const before = inVain.get(userId)
+    const count = before?.day === day ? before.count : 0
+    if (count >= MAX_IN_VAIN)
+      throw new Refusal('rate_limited', 'No key is asked for, and that was ended several times today.')
+    inVain.set(userId, { day, count: count + 1 })
   }
 
   function append(
