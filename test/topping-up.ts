@@ -1,5 +1,5 @@
+import { refusedWith } from './kit/refused.ts'
 import { strict as assert } from 'node:assert'
-import { AppError, type ErrorCode } from '../src/errors.ts'
 import { transactionIdOf, type Hex } from '../src/ids.ts'
 import type { Signer } from '../src/signer/client.ts'
 import type { Sponsor } from '../src/sponsors/sponsors.ts'
@@ -17,11 +17,6 @@ import type { Writer } from './writing.ts'
 export const COIN = 10n ** 18n
 /** where payments go */
 export const AWAY: Hex = `0x${'b2'.repeat(20)}`
-
-export const refusedWith =
-  (code: ErrorCode, text = '') =>
-  (error: unknown): error is AppError =>
-    error instanceof AppError && error.code === code && error.message.includes(text)
 
 /** The most that the gas of a write can cost, wei. */
 export const mostOf = ({ tx }: WriteAnswer): bigint => BigInt(tx.gasLimit.hex) * BigInt(tx.maxFeePerGas!.hex)

@@ -1,3 +1,4 @@
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, remember, replay } from '../../test/lost-tail.ts'
@@ -14,7 +15,6 @@ import type { DelegateName, Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { delegatedCode, gasContracts } from './delegation.ts'
-import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { rehearseTransaction } from './submit.ts'
 
@@ -37,10 +37,7 @@ after(() => world?.close())
 
 /** As after a restart with another setting of the network. */
 const delegateTo = (name: DelegateName) => void (world.first.chain.delegate = name)
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const stateOf = async (writer: Writer, id: string) => (await shown(writer, id)).state
-const codeOf = ({ address }: Writer) => world.rpc<Hex>('eth_getCode', address, 'latest')
+const { add, shown, rowOf, stateOf, codeOf } = operationsOf(() => world)
 const toOf = (answer: { tx: { to: string } }) => answer.tx.to.toLowerCase()
 const REGISTER = 'register((uint8 keyType, bytes publicKey) key)'
 
@@ -262,6 +259,4 @@ async function useUp(name: DelegateName, id: string): Promise<void> {
   assert.equal(status, '0x1')
 }
 
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const outerOf = async (id: string) => (await rowOf(id)).outer_id

@@ -1,8 +1,9 @@
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { remember, replay } from '../../test/lost-tail.ts'
 import { writing, type Replica, type Writer, type Writing } from '../../test/writing.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { part } from './bind.ts'
@@ -28,7 +29,6 @@ const AWAY: Hex = `0x${'b2'.repeat(20)}`
 const coins = (count: number) => (BigInt(count * 10) * COIN) / 10n
 const send = async ({ app }: Replica, writer: Writer, count: number) =>
   (await submitTransaction(app, writer, { to: AWAY, value: String(coins(count)) }, {})).answer
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const reservedOf = async (writer: Writer) => (await rowsOf(writer)).map(({ reserved }) => BigInt(reserved ?? -1))

@@ -1,3 +1,4 @@
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { diesAt } from '../../test/interrupted.ts'
@@ -8,7 +9,6 @@ import type { Writer } from '../../test/writing.ts'
 import { describeNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { readTransaction } from './read.ts'
 
 /** Who pays on a network is changed while something is open: nothing that was answered waits for good, and nothing that is answered then does. */
 let world: Sponsored
@@ -22,10 +22,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const stateOf = async (writer: Writer, id: string) => (await readTransaction(world.first.app, writer, id)).state
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const { add, rowOf, stateOf } = operationsOf(() => world)
 const codeOf = ({ address }: Writer) => world.rpc<string>('eth_getCode', address, 'latest')
 
 async function withCoins(name: string): Promise<Writer> {

@@ -1,4 +1,5 @@
 // tier: default, because it moves money while a database loses rows
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -29,7 +30,6 @@ after(() => world.close())
 
 const remember = () => rememberIn(world)
 const AGAIN = new Set<ErrorCode>(['idempotency_in_flight', 'overloaded', 'conflict', 'database_unavailable'])
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const age = (seconds: number) => ageIn(world, seconds)

@@ -1,11 +1,13 @@
 // tier: default, because it moves money
+import { refusedWith } from '../../test/kit/refused.ts'
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, rememberWithBlocks, replay } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { allowSponsor } from '../devnet/sponsor.ts'
 import { isUsed, usedData } from '../gas/dispatch.ts'
 import type { Hex } from '../ids.ts'
@@ -13,7 +15,6 @@ import { SignerRefused } from '../signer/client.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { readTransaction } from './read.ts'
 
 /** A cancel uses the id up at the nonce of what carries the operation: one of the two is mined, and that one is the truth. */
 let world: Sponsored
@@ -40,13 +41,8 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
+const { add, rowOf, stateOf, codeOf } = operationsOf(() => world)
 const cancel = (writer: Writer, id: string) => cancelTransaction(world.first.app, writer, id)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const stateOf = async (writer: Writer, id: string) => (await shown(writer, id)).state
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const outerOf = (id: string) =>
   world.db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const attemptsOf = async (outer: string) =>
@@ -59,7 +55,6 @@ const attemptsOf = async (outer: string) =>
       .execute()
   ) // prettier-ignore
     .map(({ raw, is_cancel }) => ({ raw: toHex(raw!), isCancel: is_cancel }))
-const codeOf = ({ address }: Writer) => world.rpc<Hex>('eth_getCode', address, 'latest')
 
 async function isIdUsed(id: string): Promise<boolean> {
   const { space, sequence } = await rowOf(id)

@@ -1,4 +1,5 @@
 // tier: default, because it moves money while nodes fail
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -55,11 +56,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const stateOf = async (writer: Writer, id: string) => (await readTransaction(world.first.app, writer, id)).state
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-const codeOf = ({ address }: Writer) => world.rpc<Hex>('eth_getCode', address, 'latest')
+const { add, rowOf, stateOf, codeOf } = operationsOf(() => world)
 
 /** Numbers that a process takes next are those of an operation that is there: as where a database went back has given some twice. */
 async function occupy(id: string, numbers: number): Promise<void> {

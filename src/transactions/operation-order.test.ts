@@ -1,3 +1,5 @@
+import { refusedWith } from '../../test/kit/refused.ts'
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { diesAt, loseAllButFirst } from '../../test/interrupted.ts'
@@ -6,14 +8,12 @@ import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { RpcError } from '../chain/rpc/failures.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toWord } from '../store/bytes.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { readTransaction } from './read.ts'
 
 /** What becomes of an operation by what is beside it: the same one once more, one of the same account before it, a nonce that was given back. */
 let world: Sponsored
@@ -40,11 +40,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const { add, shown, rowOf } = operationsOf(() => world)
 
 /** Asks until nobody else is at it. */
 const finished = (writer: Writer, amount: number, key: string) =>

@@ -1,10 +1,11 @@
+import { refusedWith } from '../../test/kit/refused.ts'
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
 import { writeBatch } from '../contracts/write-batch.ts'
 import { allowSponsor } from '../devnet/sponsor.ts'
 import { cancelData } from '../gas/dispatch.ts'
@@ -13,7 +14,6 @@ import type { SignOuterRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps } from './crash-points.ts'
-import { readTransaction } from './read.ts'
 import { withWall } from '../../test/kit/clock.ts'
 import { systemClock } from '../clock.ts'
 
@@ -40,11 +40,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const { add, shown, rowOf } = operationsOf(() => world)
 const outersOf = (id: string) => world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()
 
 /** A person who has delegated, so that what follows is one operation and nothing else. */

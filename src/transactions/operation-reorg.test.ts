@@ -1,3 +1,4 @@
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, rememberWithBlocks } from '../../test/lost-tail.ts'
@@ -8,7 +9,6 @@ import type { Writer } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import type { Hex } from '../ids.ts'
 import { delegationNonce } from './delegation.ts'
-import { readTransaction } from './read.ts'
 
 /**
  * What is said of an operation is said by the canonical chain: case by case what another order of blocks, or of transactions in them, makes of
@@ -24,11 +24,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const stateOf = async (writer: Writer, id: string) => (await shown(writer, id)).state
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const { add, shown, rowOf, stateOf } = operationsOf(() => world)
 const snapshot = () => world.rpc<Hex>('evm_snapshot')
 
 /** The chain as it was, and blocks of its own above: what was in others is in none. */

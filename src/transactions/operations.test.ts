@@ -1,4 +1,6 @@
 // tier: default, because it moves money
+import { refusedWith } from '../../test/kit/refused.ts'
+import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { age, keep, remember, replay } from '../../test/lost-tail.ts'
@@ -6,7 +8,7 @@ import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { bigNumber } from '../abi/bignumber.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { dryRunBatch, writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
@@ -15,7 +17,7 @@ import { SignerRefused } from '../signer/client.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { toBound } from './intent.ts'
-import { listTransactions, readTransaction } from './read.ts'
+import { listTransactions } from './read.ts'
 import { raiseFee } from './replace.ts'
 import { rehearseTransaction } from './submit.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -43,10 +45,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
-const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-const shown = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
-const codeOf = ({ address }: Writer) => world.rpc<Hex>('eth_getCode', address, 'latest')
+const { add, shown, rowOf, codeOf } = operationsOf(() => world)
 const call = (writer: Writer, abi: string, args: string[] = [], key?: string) =>
   writeContract(world.first.app, writer, { address: world.target, abi, args }, { idempotencyKey: key })
 const transaction = (hash: Hex) =>
@@ -61,8 +60,6 @@ const counted = async (id: string) => {
     return (await rowOf(id)).is_counted
   })
 }
-const rowOf = (id: string) =>
-  world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
 test('a person with 0 coins writes: a sponsor sends it, delegates the account with it, and pays', async () => {
   const writer = await world.poor('first')

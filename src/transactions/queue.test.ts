@@ -1,4 +1,5 @@
 // tier: default, because it moves money
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -6,7 +7,7 @@ import { parseTransaction, recoverTransactionAddress, type TransactionSerialized
 import { keep, remember, replay } from '../../test/lost-tail.ts'
 import { until } from '../../test/kit/until.ts'
 import { writing, type Fault, type Replica, type Writer, type Writing } from '../../test/writing.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
@@ -35,7 +36,6 @@ afterEach(async () => {
 after(() => world.close())
 
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index)
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const queuedOf = async ({ address }: Writer): Promise<number[]> => {

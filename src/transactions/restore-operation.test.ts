@@ -1,3 +1,4 @@
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -9,14 +10,12 @@ import { until } from '../../test/kit/until.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { interruptSteps } from './crash-points.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { linkOperations } from './link.ts'
 import { readTransaction } from './read.ts'
 import { restoreOperation } from './restore-operation.ts'
-
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 
 let world: Sponsored
 before(async () => {

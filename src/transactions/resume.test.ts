@@ -1,9 +1,9 @@
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { age, keep, unseen, useElsewhere } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { currentFees } from '../chain/current-fees.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { followTransactions } from './follow.ts'
@@ -19,7 +19,6 @@ before(async () => {
 })
 after(() => world.close())
 
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const stoppedOf = async ({ userId }: Writer) => (await listStopped(world.db)).filter((lane) => lane.userId === userId)

@@ -1,9 +1,10 @@
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { writing, type Fault, type Writing } from '../../test/writing.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import type { Signer } from '../signer/client.ts'
 import { fromHex } from '../store/bytes.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
@@ -16,7 +17,6 @@ after(() => world.close())
 
 const rowsOf = (address: `0x${string}`) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const sentBytes = () =>
   world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').map(({ params }) => params[0])
 

@@ -1,4 +1,5 @@
 // tier: default, because it moves money
+import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { selectorOf, parseAbi } from '../abi/parse.ts'
@@ -12,7 +13,7 @@ import { dryRunBatch, writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
 import { underDeadline } from '../deadline.ts'
 import { fromHex } from '../store/bytes.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
@@ -39,7 +40,6 @@ const ONLY_ORIGIN_ABI = JSON.stringify([
   { type: 'function', name: 'onlyOrigin', stateMutability: 'nonpayable', inputs: [], outputs: [] },
 ])
 const ONLY_ORIGIN = selectorOf(parseAbi(ONLY_ORIGIN_ABI).function)
-const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 
 /** Calls the function that only accounts of their own transactions may. */
 const call = (writer: Writer, key?: string) =>
