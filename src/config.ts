@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { brandProblems } from './brand-settings.ts'
 import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
+import { readNativeDecimals } from './native-decimals.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
 type SettingKind =
@@ -53,7 +54,6 @@ const keys = {
   NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as shown in balances' },
   NETWORK_SYMBOL: { kind: 'text', default: 'ETH', part: 'server', help: 'symbol of the native currency' },
   NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native currency' },
-  NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native currency' },
   NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must report; default: the first that it reports, kept permanently' },
   NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
@@ -63,6 +63,7 @@ const keys = {
   NETWORK_TOPUP_CONTRACTS: { kind: 'text', part: 'server', help: 'where NETWORK_GAS is `sponsor`: contracts, separated by commas or spaces, to which accounts send their writes themselves, with what a sponsor sends them for the gas: those that look at the origin of a transaction: docs/guides/gas.md' },
   NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
   NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
+  NATIVE_DECIMALS: { kind: 'text', part: 'server', help: 'networks whose native currency does not have 18 decimals, as CHAIN_ID:DECIMALS separated by commas or spaces, 0 to 36 decimals each' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower polls the node for a new head when one is expected; its lease on a network lasts 4 seconds, after which a replica can take over' },
@@ -215,6 +216,7 @@ export function readSome<K extends ConfigKey>(env: Environment, names: readonly 
 const REMOVED = {
   FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, with the values `hash` (on), `bloom` (off) and `count` (lax)',
   MULTICALL3: 'remove it, it had no effect',
+  NETWORK_DECIMALS: 'it is NATIVE_DECIMALS now, for each network that does not have 18 decimals, as CHAIN_ID:DECIMALS',
 }
 
 /** `auth`: of the settings of the server those of a program of its own. */
@@ -368,6 +370,10 @@ function shapesOf(config: Config): string[] {
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
+  if (readNativeDecimals(config.NATIVE_DECIMALS) === null)
+    problems.push(
+      'NATIVE_DECIMALS must be CHAIN_ID:DECIMALS separated by commas or spaces, each network once with 0 to 36 decimals, such as 4242:6',
+    )
   const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
   // A PORT that could not be read is nobody's, and 0 is any.
   const isPort = (port: number | undefined) => port !== undefined && port !== 0 && port === PORT

@@ -68,7 +68,7 @@ export function backfillStage() {
 
   /** The chain as an operator has added it. */
   const bindStored = async ({ chain, blocks }: ScriptedChain) => {
-    const { chainId, name, symbol, coin, decimals } = chain
+    const { chainId, name, symbol, coin } = chain
     const rules = {
       finality: 'finalized',
       explorer: null,
@@ -76,7 +76,7 @@ export function backfillStage() {
       feeCapGwei: null,
       gas: 'self',
     } as const
-    const facts = { chainId, name, symbol, coin, decimals, ...rules, genesisHash: blocks[0]!.hash }
+    const facts = { chainId, name, symbol, coin, ...rules, genesisHash: blocks[0]!.hash }
     await bindNetwork(app.db, facts, { mayBegin: true })
   }
 

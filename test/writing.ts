@@ -124,7 +124,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         name: 'devnet',
         symbol: 'ETH',
         coin: 'Ether',
-        decimals: 18,
+        nativeDecimals: new Map(),
         explorer,
       },
       ...{

@@ -30,7 +30,6 @@ const sepolia = {
   name: 'sepolia',
   symbol: 'ETH',
   coin: 'Sepolia Ether',
-  decimals: 18,
   explorer: templatesAt('https://sepolia.etherscan.io/'),
   gasSpace: null,
   delegate: 'chatelaine' as const,

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { explainNetwork, templatesAt, type NetworkFacts } from './networks.ts'
 
 const MINE: NetworkFacts = {
-  ...{ name: 'mine', chainId: 5, symbol: 'ME', coin: 'Mine', decimals: 18, finality: 'finalized', gas: 'self' },
+  ...{ name: 'mine', chainId: 5, symbol: 'ME', coin: 'Mine', finality: 'finalized', gas: 'self' },
   ...{ explorer: templatesAt('https://scan.example'), blockVerification: null, feeCapGwei: null },
 }
 
@@ -16,9 +16,6 @@ test('each fact of a network that cannot be is named, and those at the bounds ar
     [{ chainId: 0 }, /chain id must be a whole number above 0/],
     [{ symbol: 'M E' }, /symbol must have 1 to 16 characters/],
     [{ coin: '' }, /name of the native currency/],
-    [{ decimals: 36 }, null],
-    [{ decimals: 37 }, /decimals must be 0 to 36/],
-    [{ decimals: Number.NaN }, /decimals must be 0 to 36/],
     [{ finality: 9_999 }, null],
     [{ finality: 10_000 }, /finality must be `finalized` or a number/],
     [{ finality: -1 }, /finality must be `finalized` or a number/],

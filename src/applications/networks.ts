@@ -121,7 +121,6 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     name: row.name,
     symbol: row.symbol,
     coin: row.coin,
-    decimals: row.decimals,
     explorer: row.explorer,
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     blockVerification: row.block_verification as Verification | null,
@@ -279,7 +278,6 @@ export function explainNetwork({
   name,
   symbol,
   coin,
-  decimals,
   explorer,
   finality,
   blockVerification,
@@ -298,7 +296,6 @@ export function explainNetwork({
   if (!Number.isSafeInteger(chainId) || chainId < 1) problems.push('The chain id must be a whole number above 0.')
   if (!/^[^\p{C}\s]{1,16}$/u.test(symbol)) problems.push('The symbol must have 1 to 16 characters without spaces.')
   if (!/^[^\p{C}]{1,64}$/u.test(coin)) problems.push('The name of the native currency must have 1 to 64 characters.')
-  if (!Number.isInteger(decimals) || decimals < 0 || decimals > 36) problems.push('The decimals must be 0 to 36.')
   if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
     problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
   if (blockVerification !== null && !['hash', 'bloom', 'count'].includes(blockVerification))
@@ -345,7 +342,6 @@ export function explainNetwork({
 export const columnsOf = ({
   symbol,
   coin,
-  decimals,
   explorer,
   finality,
   blockVerification,
@@ -360,7 +356,6 @@ export const columnsOf = ({
 }: NetworkFacts) => ({
   symbol,
   coin,
-  decimals,
   explorer: explorer === null ? null : JSON.stringify(explorer),
   finality: String(finality),
   block_verification: blockVerification,

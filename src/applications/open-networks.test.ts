@@ -3,18 +3,20 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Chain } from '../chain/network.ts'
 import { closeChain } from '../chain/open.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
-import { readConfig } from '../config.ts'
+import { readConfig, readSome, type ConfigError } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { updateNetwork } from './change-network.ts'
 import { bindNetwork, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
 import {
+  NETWORK_KEYS,
   openKnownNetwork,
   openNetwork,
   openNetworks,
@@ -23,6 +25,7 @@ import {
   type NetworkToOpen,
 } from './open-networks.ts'
 import { systemClock } from '../clock.ts'
+import { readValueOf } from '../transfers/amount.ts'
 
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 
@@ -60,7 +63,6 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   name,
   symbol: 'ONE',
   coin: 'One',
-  decimals: 6,
   explorer: templatesAt('https://scan.example'),
   finality: 7,
   blockVerification: null,
@@ -87,8 +89,8 @@ test('a network whose node is down keeps no other from starting, and is served w
     retryEveryMs: 20,
   })
   assert.deepEqual([...chains.keys()], [1])
-  const { symbol, decimals, finality, explorer } = chains.get(1)!
-  assert.deepEqual([symbol, decimals, finality, explorer.tx('0xab')], ['ONE', 6, 7, 'https://scan.example/tx/0xab'])
+  const { symbol, finality, explorer } = chains.get(1)!
+  assert.deepEqual([symbol, finality, explorer.tx('0xab')], ['ONE', 7, 'https://scan.example/tx/0xab'])
 
   const back = await openSilentNode({ chainId: 2, port: down.port })
   const opened = Promise.withResolvers<Chain>()
@@ -120,6 +122,66 @@ test('how blocks are checked and what is paid at most is said network by network
   assert.deepEqual([kept!.blockVerification, kept!.feeCapGwei], ['hash', 3])
   closeAll(chains)
   await Promise.all([one!.close(), two!.close()])
+})
+
+/** 0.01 of the native currency, in its smallest unit */
+const aHundredth = (chain: Chain) => readValueOf(chain, { tokenType: 'NATIVE', amount: { digits: 1n, places: 2 } })
+
+test('whatever somebody writes of a network, 0.01 of its native currency sends as much', async () => {
+  const node = await openSilentNode({ chainId: 1 })
+  const file = await fileOf({ one: [node.url] })
+  const { rows } = await sql<{ name: string; type: string }>`
+    select column_name as name, data_type as type from information_schema.columns
+    where table_schema = current_schema() and table_name = 'networks' and column_name not in ('chain_id', 'name')
+      and (data_type in ('bigint', 'integer', 'smallint', 'numeric')
+        or column_name in ('symbol', 'coin', 'finality', 'sponsor_per_day', 'sponsor_low'))`.execute(here.db)
+  assert.ok(rows.some(({ name }) => name === 'fee_cap_gwei'))
+  const written = rows.map(({ name }) => sql`${sql.ref(name)} = '20'`)
+  await sql`update networks set ${sql.join(written)} where name = 'one'`.execute(here.db)
+  const [stored] = await storedNetworks(place, file)
+  assert.deepEqual([stored!.symbol, stored!.feeCapGwei], ['20', 20])
+  const chain = await openNetwork(place, stored!)
+  assert.equal(await aHundredth(chain), 10n ** 16n)
+  closeChain(chain)
+  await bindNetwork(here.db, { ...facts('one', 1), backfillFrom: null, genesisHash: GENESIS }, { mayBegin: false })
+  await node.close()
+})
+
+test('native currency has 18 decimals, but on the networks for which NATIVE_DECIMALS says others', async () => {
+  const [one, two] = [await openSilentNode({ chainId: 1 }), await openSilentNode({ chainId: 2 })]
+  const file = await fileOf({ one: [one.url] })
+  const decimalsWith = async (env: Record<string, string>) => {
+    const chains = new Map<number, Chain>()
+    const there = { ...place, config: readConfig({ NODE_ENV: 'test', ...env }, 'server') }
+    // The network of the settings is what its node says it is: no chain id is given.
+    const ofSettings = { ...want('two', 2, two.url), chainId: undefined }
+    await openNetworks(there, [...(await storedNetworks(there, file)), ofSettings], chains)
+    closeAll(chains)
+    return [1, 2].map((chainId) => chains.get(chainId)!.decimals)
+  }
+  for (const [NATIVE_DECIMALS, decimals] of [
+    ['', [18, 18]],
+    ['2:6', [18, 6]],
+    ['1:0,2:36', [0, 36]],
+    [' 1:8\n2:18, 77:6 ', [8, 18]],
+  ] as const)
+    assert.deepEqual(await decimalsWith({ NATIVE_DECIMALS }), decimals, NATIVE_DECIMALS)
+  await Promise.all([one.close(), two.close()])
+})
+
+test('NATIVE_DECIMALS that cannot be read ends the start of each program that has it, and a command, by its name', () => {
+  const wrong = ['6', '1', '1:', ':6', '0:6', '01:6', '1:06', '1:37', '1:-1', '1:6.5', '1:1e1', '0x1:6', '1:6;2:6', '1:6,two:6', '1:6:6', '1=6', '1: 6', '1:6,1:6', '1:6 1:18', `${2 ** 53}:6`, ',', ' '] // prettier-ignore
+  for (const NATIVE_DECIMALS of wrong)
+    for (const read of [
+      () => readConfig({ NATIVE_DECIMALS }, 'server'),
+      () => readConfig({ NATIVE_DECIMALS, NODE_ENV: 'production' }, 'auth'),
+      () => readSome({ NATIVE_DECIMALS }, NETWORK_KEYS),
+    ])
+      assert.throws(
+        read,
+        ({ problems }: ConfigError) => problems.some((line) => line.startsWith('NATIVE_DECIMALS must be ')),
+        NATIVE_DECIMALS,
+      )
 })
 
 test('a network that was opened before is opened again without changing what is kept of it; an unknown one is not', async () => {

@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict'
 import { explainAddress } from '../abi/address.ts'
 import type { Chain } from '../chain/network.ts'
 import { closeChain, openChain } from '../chain/open.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Config } from '../config.ts'
 import type { Hex } from '../ids.ts'
+import { readNativeDecimals } from '../native-decimals.ts'
 import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
@@ -22,7 +24,7 @@ export const NETWORK_KEYS = [
   'NETWORK_CHAIN_ID',
   'NETWORK_SYMBOL',
   'NETWORK_COIN',
-  'NETWORK_DECIMALS',
+  'NATIVE_DECIMALS',
   'NETWORK_EXPLORER',
   'NETWORK_FINALITY',
   'FEE_CAP_GWEI',
@@ -70,7 +72,6 @@ export const settingsNetwork = (
   name: config.NETWORK_NAME,
   symbol: config.NETWORK_SYMBOL,
   coin: config.NETWORK_COIN,
-  decimals: config.NETWORK_DECIMALS,
   explorer: config.NETWORK_EXPLORER === undefined ? null : templatesAt(config.NETWORK_EXPLORER),
   finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
   blockVerification: null,
@@ -121,8 +122,11 @@ async function connectNetwork(
   wanted: NetworkToOpen & Pick<Chain, 'faucet' | 'isDevelopment'>,
   check: (facts: NetworkFacts & { genesisHash: Hex }) => Promise<void>,
 ): Promise<Chain> {
+  const nativeDecimals = readNativeDecimals(config.NATIVE_DECIMALS)
+  assert(nativeDecimals !== null, 'the start checks NATIVE_DECIMALS')
   const { chain, genesisHash } = await openChain({
     ...wanted,
+    nativeDecimals,
     topUpContracts: new Set((wanted.topUpContracts ?? []).map((one) => one.toLowerCase() as Hex)),
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
     verification: wanted.blockVerification ?? config.BLOCK_VERIFICATION,

@@ -190,7 +190,6 @@ export const ListedNetwork = Type.Object(
     chainId: Type.Integer(),
     symbol: Type.String(),
     coin: Type.String(),
-    decimals: Type.Integer(),
     /** null: this service shows pages of its own */
     explorer: Nullable(
       exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
@@ -318,7 +317,6 @@ export const ListedNetwork = Type.Object(
         chainId: 11_155_111,
         symbol: 'ETH',
         coin: 'Ether',
-        decimals: 18,
         explorer: {
           tx: 'https://sepolia.etherscan.io/tx/{hash}',
           address: 'https://sepolia.etherscan.io/address/{address}',
@@ -353,14 +351,13 @@ export const ListedNetwork = Type.Object(
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
 
-const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
+const { symbol, coin, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
 const { topUpContracts, sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
 export const NetworkChanges = Type.Partial(
   Type.Object({
     symbol,
     coin,
-    decimals,
     explorer,
     finality,
     blockVerification,

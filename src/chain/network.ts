@@ -21,6 +21,7 @@ export type Chain = {
   name: string
   symbol: string
   coin: string
+  /** of the native currency: from the settings, never from the database, since amounts of money are scaled by it */
   decimals: number
   /** the node's `finalized` tag, or a number of blocks */
   finality: 'finalized' | number

@@ -9,15 +9,19 @@ import type { OnNode } from './rpc/pool.ts'
 import type { OnCall } from './rpc/rpc.ts'
 
 /** What a network is, before its nodes were asked. */
-export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head' | 'memory' | 'state'> & {
+export type ChainSettings = Omit<Chain, 'chainId' | 'decimals' | 'rpc' | 'newHeads' | 'head' | 'memory' | 'state'> & {
   /** one or several nodes of the same network; they hold keys, so they appear in no message */
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
   chainId: number | undefined
+  /** of native currencies that do not have 18, by the chain id that the nodes say */
+  nativeDecimals: ReadonlyMap<number, number>
   onCall: OnCall
   onNode?: OnNode
 }
 
+/** of a native currency, which is counted in wei */
+const USUAL_DECIMALS = 18
 const LOST_AMONG_SEVERAL_MS = 60_000
 
 /**
@@ -31,7 +35,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
     name,
     symbol,
     coin,
-    decimals,
+    nativeDecimals,
     finality,
     feeCapWei,
     verification,
@@ -51,7 +55,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       name,
       symbol,
       coin,
-      decimals,
+      decimals: nativeDecimals.get(chainId) ?? USUAL_DECIMALS,
       finality,
       feeCapWei,
       verification,

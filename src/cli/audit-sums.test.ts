@@ -65,7 +65,7 @@ suite('chatelaine audit --sums', { skip: testCluster === null && 'needs PostgreS
     await bindNetwork(
       db,
       {
-        ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 8 },
+        ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', explorer: null, finality: 8 },
         ...{ blockVerification: 'hash', feeCapGwei: null, gas: 'self', genesisHash: script.blocks[0]!.hash },
       },
       { mayBegin: false },

@@ -23,7 +23,7 @@ import { systemClock } from '../clock.ts'
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 const DEVNET: NetworkFacts = {
   chainId: 31337,
-  ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 3 },
+  ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', explorer: null, finality: 3 },
   ...{ blockVerification: 'hash', feeCapGwei: null, gas: 'self' },
 }
 const ACCOUNT = addressOf(0xa1)

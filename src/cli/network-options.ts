@@ -7,7 +7,6 @@ import type { GasChoice, Verification } from '../chain/network.ts'
 export type NetworkFactsOptions = {
   symbol?: string
   coin?: string
-  decimals?: string
   explorer?: string
   explorerTx?: string
   explorerAddress?: string
@@ -27,7 +26,6 @@ export const withFactsOptions = (command: Command): Command =>
   command
     .option('--symbol <symbol>', 'manual: symbol of the native currency')
     .option('--coin <name>', 'name of the native currency; default its symbol')
-    .option('--decimals <n>', 'decimals of the native currency; default 18')
     .option('--explorer <url>', 'manual: block explorer with /tx/, /address/ and /block/ pages')
     .option('--explorer-tx <template>', 'page of a transaction, with {hash}')
     .option('--explorer-address <template>', 'page of an account, with {address}')
@@ -75,7 +73,6 @@ export function readFacts(
   return {
     symbol,
     coin: given.coin ?? known?.coin ?? symbol,
-    decimals: given.decimals === undefined ? (known?.decimals ?? 18) : readCount(given.decimals),
     explorer: Object.values(pages).every((page) => page === '') ? null : pages,
     finality:
       given.finality === undefined

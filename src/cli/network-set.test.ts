@@ -50,7 +50,7 @@ test('contracts whose writes accounts send themselves are replaced as a whole, n
 
 test('what a network cannot be is refused, all of it at once, and nothing is changed', async () => {
   const before = await show()
-  const wrong = ['--gas', 'free', '--topup-contract', '0x12', '--topup-contract', PROBE.replace('F', 'f'), '--sponsor-per-day', '1e18', '--sponsor-low', `${2n ** 256n}`, '--decimals', '40', '--explorer-tx', 'https://x.example/tx'] // prettier-ignore
+  const wrong = ['--gas', 'free', '--topup-contract', '0x12', '--topup-contract', PROBE.replace('F', 'f'), '--sponsor-per-day', '1e18', '--sponsor-low', `${2n ** 256n}`, '--explorer-tx', 'https://x.example/tx'] // prettier-ignore
   const everything = await set(...wrong)
   assert.equal(everything.code, 1)
   for (const why of [
@@ -59,18 +59,18 @@ test('what a network cannot be is refused, all of it at once, and nothing is cha
     /wrong checksum/,
     /in a day must be wei/,
     /as low must be wei/,
-    /decimals must be 0 to 36/,
     /must have \{hash\}/,
   ])
     // prettier-ignore
     assert.match(everything.err, why)
   for (const [words, why] of [
     [['--gas', 'sponsor'], /is tried with the nodes before it is kept/],
-    [['--decimals', 'many', '--backfill-from', '1e6'], /whole number: decimals, backfillFrom/],
+    [['--fee-cap-gwei', 'many', '--backfill-from', '1e6'], /whole number: feeCapGwei, backfillFrom/],
     [['--backfill-from', '-1'], /whole number: backfillFrom/],
     [[], /Name what is to change/],
     [['--rpc-url', 'http://127.0.0.1:9'], /unknown option/],
     [['--chain-id', '5'], /unknown option/],
+    [['--decimals', '6'], /unknown option/],
   ] as const) {
     const { code, err } = await set(...words)
     assert.equal(code, 1)

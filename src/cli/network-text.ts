@@ -8,7 +8,7 @@ export function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],
     ['Chain id', String(one.chainId)],
-    ['Currency', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
+    ['Currency', `${one.coin} (${one.symbol})`],
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
     ['Block verification', one.blockVerification ?? 'from the settings'],

@@ -26,6 +26,14 @@ test('presets say how far their network’s blocks can be checked, whatever is s
     assert.deepEqual(rules.get(name), ['bloom', 'finalized'], name)
 })
 
+test('no preset needs NATIVE_DECIMALS: the native currency of each has 18', async () => {
+  const library = Object.values(await import('viem/chains'))
+  for (const { name, chainId } of await readPresets()) {
+    const decimals = library.flatMap((one) => ('id' in one && one.id === chainId ? [one.nativeCurrency.decimals] : []))
+    assert.ok(decimals.length > 0 && decimals.every((each) => each === 18), name)
+  }
+})
+
 test('presets say how often their network has a block, as the library does where it knows', async () => {
   const library = Object.values(await import('viem/chains'))
   const presets = await readPresets()

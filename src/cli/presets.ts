@@ -43,7 +43,6 @@ export type NetworkPreset = Rules & {
   chainId: number
   symbol: string
   coin: string
-  decimals: number
   explorer: string
   /** milliseconds between blocks, about */
   blockMs: number
@@ -60,7 +59,6 @@ export async function readPresets(): Promise<NetworkPreset[]> {
       chainId: id,
       symbol: nativeCurrency.symbol,
       coin: nativeCurrency.name,
-      decimals: nativeCurrency.decimals,
       explorer: blockExplorers.default.url,
       blockMs,
       ...{ finality: 'finalized' as const, blockVerification: null, ...rules },

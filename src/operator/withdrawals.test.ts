@@ -94,6 +94,7 @@ test('the network of the settings is not changed by the operator API, nor one th
   assert.equal((await operate('PATCH', '/networks/mars', { gas: 'self' })).status, 404)
   assert.equal((await operate('PATCH', '/networks/devnet', {})).status, 400)
   assert.equal((await operate('PATCH', '/networks/devnet', { chainId: 5 })).status, 400)
+  assert.equal((await operate('PATCH', '/networks/devnet', { decimals: 16 })).status, 400)
   const wrong = await operate('PATCH', '/networks/devnet', { topUpContracts: 'all' })
   assert.deepEqual([wrong.status, wrong.body.code], [400, 'invalid_request'])
   const [network] = (await operate('GET', '/networks')).body

@@ -53,7 +53,7 @@ async function house(t: TestContext) {
       addressesNotProven: { inc: () => {} },
     },
   } as unknown as App
-  const facts = { symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 'finalized' as const }
+  const facts = { symbol: 'ETH', coin: 'Ether', explorer: null, finality: 'finalized' as const }
   for (const [chainId, name] of [
     [5, 'five'],
     [7, 'seven'],

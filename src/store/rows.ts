@@ -64,7 +64,6 @@ export type Database = {
     genesis_hash: Bytes
     symbol: Generated<string>
     coin: Generated<string>
-    decimals: Generated<number>
     explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
     finality: Generated<string>
     block_verification: ColumnType<string | null, string | null | undefined, string | null>
