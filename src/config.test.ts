@@ -39,10 +39,6 @@ test('a setting of before is refused with what it is called now; an empty one is
     /^FOLLOW_STRICT is no longer a setting: .*BLOCK_VERIFICATION/,
   )
   assert.match(problemsOf({ MULTICALL3: `0x${'ca'.repeat(20)}` }).join(), /^MULTICALL3 is no longer a setting/)
-  assert.match(
-    problemsOf({ NETWORK_DECIMALS: '6' }).join(),
-    /^NETWORK_DECIMALS is no longer a setting: .*NATIVE_DECIMALS/,
-  )
   assert.deepEqual(problemsOf({ FOLLOW_STRICT: '', MULTICALL3: '' }), [])
   assert.deepEqual(problemsOf({ BLOCK_VERIFICATION: 'hash' }), [])
 })

@@ -216,7 +216,6 @@ export function readSome<K extends ConfigKey>(env: Environment, names: readonly 
 const REMOVED = {
   FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, with the values `hash` (on), `bloom` (off) and `count` (lax)',
   MULTICALL3: 'remove it, it had no effect',
-  NETWORK_DECIMALS: 'it is NATIVE_DECIMALS now, for each network that does not have 18 decimals, as CHAIN_ID:DECIMALS',
 }
 
 /** `auth`: of the settings of the server those of a program of its own. */
