@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { BigNumber } from 'ethers5'
+import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
@@ -294,7 +295,6 @@ test('a dry run says what would happen and changes nothing', async () => {
 
 test('wait=mined answers when the transaction is in a block', async () => {
   const waiting = post(`${WRITE}?wait=mined`, add('1'))
-  const { until } = await import('../../test/kit/until.ts')
   await until(
     'the write is in the pool',
     async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0',
@@ -304,6 +304,30 @@ test('wait=mined answers when the transaction is in a block', async () => {
   assert.deepEqual([status, body.state], [200, 'MINED'])
   const seen = await get(`/v1/transactions/${body.hash}?wait=mined`)
   assert.deepEqual([seen.status, seen.body.state, seen.body.id], [200, 'MINED', body.id])
+})
+
+/** Code that reverts with `Error("no")`, whatever is called. */
+const REVERTS = `0x6064600c60003960646000fd08c379a0${'20'.padStart(64, '0')}${'2'.padStart(64, '0')}${'6e6f'.padEnd(64, '0')}`
+
+test('a write that was mined and failed is no success, and says why: who waits is told, and who repeats it', async () => {
+  const request = () => post(`${WRITE}?wait=mined`, add('1'), { headers: { 'idempotency-key': 'fails' } })
+  const waiting = request()
+  await until(
+    'the write is in the pool',
+    async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0',
+  )
+  const code = await world.rpc<Hex>('eth_getCode', world.probe, 'latest')
+  await world.rpc('anvil_setCode', world.probe, REVERTS)
+  await world.mine()
+  const told = await waiting
+  await world.rpc('anvil_setCode', world.probe, code)
+  for (const { status, body } of [
+    told,
+    await request(),
+    await post(WRITE, add('1'), { headers: { 'idempotency-key': 'fails' } }),
+  ])
+    // prettier-ignore
+    assert.deepEqual([status, body.status, body.state, body.revert.reason], [200, 'REVERTED', 'REVERTED', 'no'])
 })
 
 test('transactions are listed newest first, in pages, by state, each only to its owner', async () => {

@@ -1,15 +1,24 @@
 import { strict as assert } from 'node:assert'
-import { test } from 'node:test'
+import { after, before, test } from 'node:test'
+import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { systemClock } from '../clock.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { respondToWrite } from './respond.ts'
 
+let database: TestDatabase
+before(async () => void (database = await testDatabase()))
+after(() => database.close())
+
 /** One write at the door. @returns how often what it took of a quota was given back */
 async function givenBack(
-  send: () => Promise<{ answer: { id: string; state: 'SUBMITTED' }; isReplay: boolean }>,
+  send: () => Promise<{ answer: { id: string; state: 'SUBMITTED'; status: 'SUCCESS' }; isReplay: boolean }>,
 ): Promise<number> {
   let times = 0
-  const app = { clock: systemClock, chains: new Map([[5, { chainId: 5, gas: 'sponsor', topUpContracts: new Set() }]]) }
+  const app = {
+    clock: systemClock,
+    db: database.db,
+    chains: new Map([[5, { chainId: 5, gas: 'sponsor', topUpContracts: new Set() }]]),
+  }
   const request = {
     ...{ query: {}, headers: {}, body: {}, caller: { chainId: 5 } },
     ...{ standAside: () => true, noteTold: () => {}, quotaCharge: { giveBack: () => void times++ } },
@@ -34,7 +43,7 @@ test('of a quota nothing is taken by what was not begun, nor by a repeat; by eve
     ['signer_unavailable', 0],
   ]
   for (const [code, times] of refusals) assert.equal(await givenBack(() => Promise.reject(new AppError(code, code))), times, code) // prettier-ignore
-  const answer = { id: 'tx_1', state: 'SUBMITTED' as const }
+  const answer = { id: 'tx_1', state: 'SUBMITTED', status: 'SUCCESS' } as const
   for (const isReplay of [false, true])
     assert.equal(await givenBack(async () => ({ answer, isReplay })), isReplay ? 1 : 0)
 })

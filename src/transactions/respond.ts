@@ -8,7 +8,9 @@ import { readPrefer } from '../http/prefer.ts'
 import type { Hex } from '../ids.ts'
 import { readIdempotencyKey } from './key.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
-import type { WriteAnswer } from './write-wire.ts'
+import type { TransactionState } from '../store/column-values.ts'
+import { readTransaction } from './read.ts'
+import type { WriteAnswer, WriteStatus } from './write-wire.ts'
 
 /** milliseconds in which a write that is not begun by then is refused */
 const WRITE_MS = 20_000
@@ -27,11 +29,11 @@ export type Writing<Sent, Rehearsed> = {
 }
 
 /**
- * What every write has in common at the door: its key, `dryRun`, the header of a repeat, until when its client waits, and
- * `?wait=mined`, with 202 when it waited in vain.
+ * What every write has in common at the door: its key, `dryRun`, until when its client waits, `?wait=mined`, with 202 when it waited in
+ * vain, and what became of it: of a repeat, which has a header, and of who waited.
  * @throws idempotency_key_invalid, overloaded, and what the write throws
  */
-export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state'>, Rehearsed>(
+export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state' | 'status'>, Rehearsed>(
   app: App,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -59,10 +61,19 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
     reply.header('idempotent-replayed', 'true')
     request.quotaCharge?.giveBack()
   } else request.noteTold()
-  if (wait === undefined) return answer
+  if (wait === undefined && !isReplay) return answer
   // Accepted is accepted, also while the database does not know of it.
-  const timeoutMs = request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
+  const timeoutMs = wait !== undefined && request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
   const state = (await waitUntilMined(app, chain, answer.id, timeoutMs)) ?? answer.state
-  if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
-  return { ...answer, state }
+  if (wait !== undefined && !isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
+  const told = { ...answer, state, status: statusOf(state) }
+  if (state !== 'REVERTED') return told
+  const { revert } = await readTransaction(app, request.caller, answer.id)
+  return { ...told, revert }
 }
+
+/** Whether what was asked for is on its way or done. */
+const statusOf = (state: TransactionState): WriteStatus =>
+  state === 'REVERTED' ? 'REVERTED' : GONE.has(state) ? 'FAILED' : 'SUCCESS'
+
+const GONE: ReadonlySet<TransactionState> = new Set(['FAILED', 'CANCELLED', 'REPLACED'])

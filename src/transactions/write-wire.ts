@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber, exactly } from '../http/wire.ts'
+import { answers, BigNumber, exactly, Revert } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 import {
   GasPayer,
@@ -88,15 +88,22 @@ const RuleLimit = Type.Object(
   { title: 'RuleLimit' },
 )
 
+export const WriteStatus = Type.Union([Type.Literal('SUCCESS'), Type.Literal('REVERTED'), Type.Literal('FAILED')], {
+  description:
+    '`SUCCESS`: on its way, or mined with success. `REVERTED`: mined, and it failed: `revert` says why. `FAILED`: not done, and never will be. The last two where one waits (`?wait=mined`), and of a repeat',
+})
+export type WriteStatus = Static<typeof WriteStatus>
+
 /** The fields that every client knows, then those that were added; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
 export const WriteResponse = Type.Object(
   {
-    status: Type.Literal('SUCCESS'),
+    status: WriteStatus,
     hash: Type.Optional(Type.Unsafe<Hex>(Type.String({ description: 'Transaction hash' }))),
     explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
     tx: SubmittedTransaction,
     id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
+    revert: Type.Optional(Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' })),
     response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
     outputs: Type.Optional(
       Type.Array(exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
@@ -138,6 +145,7 @@ export type WriteAnswer = Required<Pick<EitherWrite, 'status' | 'hash' | 'explor
   tx: EitherWrite['tx'] & { hash: Hex }
   operation?: EitherWrite['operation']
   gas?: Payer
+  revert?: EitherWrite['revert']
 }
 
 /** What a dry run answers with. `response`: what the function would return now; null when that does not decode as the ABI says. */
