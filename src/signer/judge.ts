@@ -118,9 +118,10 @@ export function assertReachable(nonce: number, facts: LaneFacts): void {
 
 function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder, facts: SigningFacts<A>): SignKind {
   assertReachable(nonce, facts)
-  if (kind === 'replace')
+  if (facts.hasToken) {
+    if (kind !== 'replace') return kind
     throw new Refusal('nonce_conflict', 'Nothing was signed for this nonce that could be replaced.')
-  if (facts.hasToken) return kind === 'cancel' ? 'cancel' : 'send'
+  }
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }

@@ -69,12 +69,16 @@ test(`in ${SCHEDULES} seeded schedules of operations that are packed at random, 
         const those = known.filter((one) => one.chainId === chainId || random(40) === 0)
         const chosen = Array.from({ length: 1 + random(6) }, () => pick(those)).filter((one) => one !== undefined)
         const distinct = random(20) === 0 ? chosen : [...new Map(chosen.map((one) => [one.id, one])).values()]
-        const kind = random(3) === 0 ? ('replace' as const) : ('send' as const)
-        const price = 1 + random(kind === 'replace' ? 40 : 12)
+        const price = 1 + random(random(3) === 0 ? 40 : 12)
         const delegating = distinct.filter(({ authorization }) => authorization !== undefined && random(2) === 0)
         const people = [...new Map(delegating.map((one) => [one.userId, one])).values()]
         const request = askOuter(addresses.get(by)!, [], {
-          ...{ chainId, nonce, kind, intentId: `outer_${lane.replace(' ', '_')}_${nonce}_${random(2)}` },
+          ...{
+            chainId,
+            nonce,
+            kind: 'send' as const,
+            intentId: `outer_${lane.replace(' ', '_')}_${nonce}_${random(2)}`,
+          },
           data: dispatchOf(distinct.map(({ packed }) => packed)),
           ...{ gas: String(1 + random(300)), maxFeePerGas: String(price), maxPriorityFeePerGas: String(price) },
           authorizations: people.map((one) => ({ from: addresses.get(one.userId)!, nonce: one.authorization!.nonce })),
