@@ -1,3 +1,4 @@
+// tier: all, because a real chain plays look-alike transfers in every order
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'

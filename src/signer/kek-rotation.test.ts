@@ -1,3 +1,4 @@
+// tier: all, because it starts a signer again and again, with master keys of three kinds
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { command } from '../../test/kit/command.ts'

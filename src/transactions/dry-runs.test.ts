@@ -1,4 +1,4 @@
-// tier: default, because it shows that a dry run moves no money
+// tier: all, because it fills the limits of sponsors write by write
 import { strict as assert } from 'node:assert'
 import { after, before, describe, test } from 'node:test'
 import { whileMining } from '../../test/interrupted.ts'

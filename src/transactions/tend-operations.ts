@@ -28,7 +28,7 @@ import { secondsAgo } from './stop-lane.ts'
  * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, short of funds at it or before it, or behind one
  * that nodes refuse, while there is another. Which of two is mined first does what they carry. What is refused itself another could not send either.
  */
-const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.updated_at < ${secondsAgo(STUCK_SECONDS)}
+const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.created_at < ${secondsAgo(STUCK_SECONDS)}
   and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
     where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)
   and (not exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id

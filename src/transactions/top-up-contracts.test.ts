@@ -1,4 +1,4 @@
-// tier: default, because it moves money
+// tier: all, because it tries a contract that looks at the origin in every order of writes
 import { refusedWith } from '../../test/kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
