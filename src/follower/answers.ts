@@ -36,7 +36,7 @@ export function readBlock(answer: unknown): RawBlock {
 /** A receipt, and the hash of the block that it says it belongs to. @throws InvalidResponse */
 export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   const receipt = readObject(answer, 'a receipt')
-  if (!Array.isArray(receipt.logs)) throw new InvalidResponse('a receipt has no list of logs')
+  const logs = listOf(receipt.logs, 'a receipt has no list of logs')
   return {
     blockHash: readHash(receipt.blockHash, 'block hash of a receipt'),
     transactionHash: readHash(receipt.transactionHash, 'transaction hash of a receipt'),
@@ -47,8 +47,15 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
     effectiveGasPrice: isAbsent(receipt.effectiveGasPrice) ? 0n : readQuantity(receipt.effectiveGasPrice, 'gas price'),
     contractAddress: isAbsent(receipt.contractAddress) ? null : readAddress(receipt.contractAddress, 'contract'),
     ...extraFeeOf(receipt),
-    logs: receipt.logs.map(readLog),
+    logs: logs.map(readLog),
   }
+}
+
+/** Nodes written in Go say null for an empty list. What they leave out is told by the block's filter. @throws InvalidResponse */
+function listOf(value: unknown, problem: string): unknown[] {
+  if (value === null) return []
+  if (!Array.isArray(value)) throw new InvalidResponse(problem)
+  return value
 }
 
 /** EIP-4844 pays for blobs, OP Stack networks for the data that they post: in no root, the node's word. */
@@ -62,14 +69,15 @@ function extraFeeOf({ blobGasUsed, blobGasPrice, l1Fee }: Record<string, unknown
 /** A log of a receipt or of `eth_getLogs`. @throws InvalidResponse */
 export function readLog(answer: unknown): Log {
   const log = readObject(answer, 'a log')
-  if (!Array.isArray(log.topics) || log.topics.length > 4) throw new InvalidResponse('a log has no list of topics')
+  const topics = listOf(log.topics, 'a log has no list of topics')
+  if (topics.length > 4) throw new InvalidResponse('a log has no list of topics')
   if (typeof log.data !== 'string' || log.data.length % 2 !== 0 || !/^0x[0-9a-f]*$/i.test(log.data))
     throw new InvalidResponse('a log has no data')
   const logIndex = readNumber(log.logIndex, 'log index')
   if (logIndex >= LOG_PLACES) throw new InvalidResponse('a log has a place that none can have')
   return {
     address: readAddress(log.address, 'address of a log'),
-    topics: log.topics.map((topic) => readHash(topic, 'topic')),
+    topics: topics.map((topic) => readHash(topic, 'topic')),
     data: log.data as Hex,
     logIndex,
   }

@@ -19,24 +19,33 @@ export function checkBlock(
   if (!Array.isArray(receiptsAnswer)) throw new InvalidResponse('the node does not know the receipts of the block')
   const answers = receiptsAnswer.map(readReceipt)
   if (answers.length !== block.transactions.length) throw new InvalidResponse('receipts are missing')
-  let lastLog = -1
-  const receipts = answers.map(({ blockHash, ...receipt }, index): Receipt => {
+  const all = answers.map(({ blockHash, ...receipt }, index): Receipt => {
     if (blockHash !== block.hash) throw new InvalidResponse('a receipt belongs to another block')
     if (receipt.transactionHash !== block.transactions[index]) throw new InvalidResponse('a receipt is out of order')
-    for (const { logIndex } of receipt.logs) {
-      // The index is half of a transfer's identity: a repeated one would hide a transfer behind another.
-      const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1
-      if (!isNext) throw new InvalidResponse('log indexes do not count through the block')
-      lastLog = logIndex
-    }
     return receipt
   })
+  const receipts = placed(all, verification)
   if (verification !== 'count')
     checkBloom(
       block,
       receipts.flatMap(({ logs }) => logs),
     )
   return { ...headerOf(block), receipts }
+}
+
+/**
+ * Receipts whose logs count through the block. The index is half of a transfer's identity: a repeated one would hide a transfer behind
+ * another. Where a node counts within each transaction, as Cosmos chains do, it is counted here: the receipts are whole, and in order.
+ * @throws InvalidResponse
+ */
+function placed(receipts: Receipt[], verification: Verification): Receipt[] {
+  const indexes = receipts.flatMap(({ logs }) => logs.map(({ logIndex }) => logIndex))
+  const follows = (one: number, before: number) => (verification === 'count' ? one > before : one === before + 1)
+  if (indexes.every((one, place) => follows(one, indexes[place - 1] ?? -1))) return receipts
+  if (!receipts.every(({ logs }) => logs.every(({ logIndex }, place) => logIndex === place)))
+    throw new InvalidResponse('log indexes do not count through the block')
+  let next = 0
+  return receipts.map((receipt) => ({ ...receipt, logs: receipt.logs.map((log) => ({ ...log, logIndex: next++ })) }))
 }
 
 /** A log that is missing, invented or about someone else changes the filter, but for one in many thousands. */

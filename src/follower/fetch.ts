@@ -1,6 +1,7 @@
 import { readHeader } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
+import { isRateLimited, isUnknownBlock } from '../chain/rpc/errors.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { readBlock, type RawBlock } from './answers.ts'
@@ -127,11 +128,15 @@ function receiptsOf(block: RawBlock, { source, said }: { source: ReceiptSource; 
   // Of a block that has none nobody learns whether the node gives any.
   if (isEmpty(block) && Array.isArray(said)) return said
   if (!source.hasBlockReceipts) return null
-  source.nulls = said === null ? (source.nulls ?? 0) + 1 : 0
+  source.nulls = said === null || isOfOneBlock(said) ? (source.nulls ?? 0) + 1 : 0
   if (isEmpty(block) && !Array.isArray(said)) return []
   if (source.nulls >= MAX_NULLS) return null
   return said ?? 'none'
 }
+
+/** Nodes fail at the receipts of one block whose single receipts they have. One that is busy, or does not know the block, is asked again. */
+const isOfOneBlock = (said: unknown): boolean =>
+  said instanceof RpcError && !isRateLimited(said) && !isUnknownBlock(said)
 
 /** That the list is not merely left out is told by the header, where it says so as Ethereum's do. */
 const isEmpty = ({ transactions, transactionsRoot }: RawBlock): boolean =>

@@ -5,7 +5,7 @@ import type { Provability } from './prove.ts'
 
 /** How blocks are asked for and how far answers are believed. */
 export type ReceiptSource = {
-  /** answers in a row that were null */ nulls?: number
+  /** answers in a row that were null, or an error of the block */ nulls?: number
   hasBlockReceipts: boolean
   /** whether the node answers eth_getLogs of one block by its hash; until it says no, yes */ hasBlockLogs?: boolean
   verification: Verification
