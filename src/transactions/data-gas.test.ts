@@ -1,6 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { fakeChain } from '../../test/fake-chain.ts'
+import { age, keep } from '../../test/lost-tail.ts'
+import { refusedWith } from '../../test/kit/refused.ts'
 import { sponsored } from '../../test/sponsored.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { quantityOf } from '../ids.ts'
@@ -85,6 +87,29 @@ test('what it takes for data is reserved of budgets', async () => {
     const price = BigInt(answer.tx.maxFeePerGas!.hex)
     assert.equal(BigInt(row.charged), (aloneGas(operation) + 100n * bytes) * price)
     assert.equal(await spentOfBudget(world.db, 'demo', row.account_id), BigInt(row.charged))
+  } finally {
+    await world.close()
+  }
+})
+
+test('no transaction with operations has more gas than a block takes: what does not fit goes into the next', async () => {
+  const world = await sponsored()
+  try {
+    const limit = 1_500_000n
+    await world.rpc('evm_setBlockGasLimit', quantityOf(limit))
+    await world.mine()
+    const people = []
+    for (let index = 0; index < 12; index++) people.push(await world.poor(`fits-${index}`))
+    const told = await world.inOne(people.map((writer) => () => world.add(world.first, writer)))
+    for (let block = 0; block < 4; block++) {
+      await age(world.first.app, 20)
+      await keep(world)
+      await world.mine()
+    }
+    for (const writer of people) assert.equal(await world.countOf(writer), 1n)
+    for (const { answer } of told) assert.ok(BigInt(answer.tx.gasLimit.hex) <= limit, answer.tx.gasLimit.hex)
+    const huge = world.submit(people[0]!, { to: world.target, data: '0x5c36b186', gas: '1400000' })
+    await assert.rejects(huge, refusedWith('invalid_gas'))
   } finally {
     await world.close()
   }

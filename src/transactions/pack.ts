@@ -17,7 +17,7 @@ import { slot } from '../state.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import { balanceFor, balanceThisBlock } from './balances.ts'
 import { carriersOf, inTurn, noCarrier } from './carriers.ts'
-import { knownDataGas } from './data-gas.ts'
+import { knownDataGas, mostPackedGas } from './data-gas.ts'
 import { gasContracts } from './delegation.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Bound, Intent } from './intent.ts'
@@ -34,9 +34,8 @@ export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked
 /** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
 
-/** Of one transaction: operations, gas (EIP-7825 caps it at 2^24), and bytes (nodes take 128 KiB). */
+/** Of one transaction: operations, and bytes (nodes take 128 KiB). */
 const MAX_PACKED = 150
-const MAX_PACKED_GAS = 12_000_000n
 const MAX_PACKED_BYTES = 98_304
 /** transactions that are on the way to a node at a time; what comes meanwhile goes into the next */
 const LANES = 2
@@ -50,7 +49,7 @@ const SPONSOR_CLIENT = 'sponsor'
 /** What part of a transaction an operation takes, of gas or of bytes. */
 const partOf = (chain: Chain, operation: Operation): number => {
   const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
-  return Math.ceil(WHOLE * Math.max(gas / Number(MAX_PACKED_GAS), bytesOf(operation) / MAX_PACKED_BYTES))
+  return Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
 }
 
 /**

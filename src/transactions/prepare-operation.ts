@@ -13,6 +13,7 @@ import type { OperationCall } from '../gas/operation.ts'
 import { readRehearsal, rehearsalCode } from '../gas/rehearse.ts'
 import type { DelegateName, Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
+import { mostPackedGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { insufficientFunds } from './funds.ts'
 import type { Intent } from './intent.ts'
@@ -20,8 +21,8 @@ import { invalidGas, readGas } from './limits.ts'
 import { operationGas } from './operation-gas.ts'
 import { budgetNow, callOf } from './prepare.ts'
 
-/** The most that one operation may take: all of a transaction's but what others need to fit beside it. gas units */
-const MAX_OPERATION_GAS = 10_000_000n
+/** What one operation may take of a transaction's gas: others need to fit beside it. */
+const SHARE_OF_PACKED = { of: 5n, in: 6n }
 
 export type PreparedOperation = {
   /** the code for which it is signed */
@@ -67,7 +68,7 @@ export async function prepareOperation(
     throw (await sentByItself(chain, account, intents, estimated.reason)) ?? mapChainError(estimated.reason)
   }
   const { name: delegate } = contractsOf(chain)
-  const gas = gasOf(estimated.value, intents, { calls, delegate })
+  const gas = gasOf(chain, estimated.value, intents, { calls, delegate })
   return { delegate, calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
 }
 
@@ -130,6 +131,7 @@ async function estimate({ chain, ...place }: Rehearsing, intents: readonly Inten
 
 /** A limit of the caller's own is for what it calls, as for a transaction of the account itself. */
 function gasOf(
+  chain: Chain,
   estimated: bigint,
   intents: readonly Intent[],
   operation: Pick<PreparedOperation, 'calls' | 'delegate'>,
@@ -138,11 +140,9 @@ function gasOf(
   if (own !== undefined && own < estimated)
     throw invalidGas('too_low', `The gas limit is too low: at least ${estimated} is needed.`)
   const gas = operationGas(own ?? estimated + 8_000n, operation)
-  if (gas > MAX_OPERATION_GAS)
-    throw invalidGas(
-      'out_of_range',
-      `It needs ${gas} gas; a sponsor pays for at most ${MAX_OPERATION_GAS} in one write.`,
-    )
+  const most = (mostPackedGas(chain) * SHARE_OF_PACKED.of) / SHARE_OF_PACKED.in
+  if (gas > most)
+    throw invalidGas('out_of_range', `It needs ${gas} gas; a sponsor pays for at most ${most} in one write.`)
   return gas
 }
 
