@@ -312,8 +312,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/key.ts',
-        '  if (use.request_hash !== null && !requestHash.equals(use.request_hash)) {',
-        '  if (use.request_hash !== null && requestHash.length === 0) {',
+        '  if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()',
+        '  if (use.request_hash === null || requestHash.length === 0) throw keyReused()',
       ],
     ],
   },

@@ -178,13 +178,13 @@ export const sendingMutants: Mutant[] = [
       ['transactions/sign.ts', "  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }\n", ''],
       [
         'transactions/sign.ts',
-        '  const { fees } = bound\n',
-        '  const fees = nextFee(bound.fees, bound.fees, chain.feeCapWei)\n',
+        '  const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])\n',
+        '  const [gas, market] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])\n  const fees = nextFee(market, market, chain.feeCapWei)\n',
       ],
       [
         'transactions/sign.ts',
-        "import { highestPrice, type Fees } from '../chain/fees.ts'\n",
-        "import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'\n",
+        "import type { Fees } from '../chain/fees.ts'\n",
+        "import { nextFee, type Fees } from '../chain/fees.ts'\n",
       ],
     ],
   },
