@@ -29,8 +29,8 @@ const catalogue = {
   transaction_not_found: [404, 'No such transaction', 'No transaction of this user has that id or hash.'],
   method_not_allowed: [405, 'The method is not allowed here', 'The `Allow` header lists the methods of this path.'],
   // the request as bytes
-  request_timeout: [408, 'The request took too long to arrive', 'Send the body within 10 seconds.'],
-  idempotency_in_flight: [409, 'A request with this idempotency key is in progress', 'Retry the same request in a moment.'],
+  request_timeout: [408, 'The request took too long to arrive', 'Send the headers within 5 seconds, and the body within 15.'],
+  idempotency_in_flight: [409, 'A request with this idempotency key is in progress', 'Retry the same request in a moment.', true],
   conflict: [409, 'Conflict with another request', 'Another request changed the same resource at the same moment, and nothing of this one was done. Retry.', true],
   export_not_ready: [409, 'The key cannot be exported yet', 'Its export was not requested, was cancelled, has lapsed, or its delay is not over.'],
   already_exists: [409, 'Already exists', 'A resource with this name exists; change it, or choose another name.'],
@@ -66,7 +66,7 @@ const catalogue = {
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
   quota_exhausted: [429, 'The application’s quota is used up', 'The application has made as many requests as the operator allows it in this hour, day or month. Nothing was done. The next one begins after `Retry-After` seconds.', true],
-  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again; null: the write costs more than a whole day’s budget.', true],
+  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again; null: never, as it is, and `detail` says why: the write costs more than a whole day’s budget, sponsors pay for other contracts alone, or for nothing of the application.', true],
   too_many_pending: [429, 'Too many unconfirmed writes', 'The queue of the account is full of writes that wait for blocks. Retry when some are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'A bug in this service. Report the request id to the operator.'],

@@ -122,7 +122,7 @@ export const notSigned = (cause?: unknown): AppError =>
   })
 
 const stopped = (): AppError =>
-  new AppError('account_stopped', 'The account is stopped: the operator has to review it.', { retryAfter: 60 })
+  new AppError('account_stopped', 'The account is stopped: the operator has to review it.')
 
 /** For an intent that was bound before its account was stopped. @throws account_stopped */
 export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {

@@ -200,4 +200,6 @@ const keyReused = (): AppError =>
   new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
 
 export const inFlight = (): AppError =>
-  new AppError('idempotency_in_flight', 'A request with this idempotency key is in progress.', { retryAfter: 1 })
+  new AppError('idempotency_in_flight', 'Another request with this key is under way. Retry this one in a moment.', {
+    retryAfter: 1,
+  })

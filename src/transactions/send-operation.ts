@@ -101,9 +101,10 @@ async function attemptWrite(app: App, write: OperationWrite): Promise<OperationO
 /** What the budgets of the application are; sponsors pay nothing for one that has none, nor for contracts that it does not name. @throws gas_budget_exhausted */
 function budgetOf(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget {
   const budget = allowedTo(app, clientId).sponsor
-  if (budget === null) throw exhaustedError(app, { of: 'application', resetsAt: null })
+  if (budget === null)
+    throw new AppError('gas_budget_exhausted', 'Sponsors pay for no writes of this application: it has no budget.', { resetsAt: null }) // prettier-ignore
   if (!targets.every((to) => paysFor(budget, to)))
-    throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null, retryAfter: 3_600 }) // prettier-ignore
+    throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null }) // prettier-ignore
   return budget
 }
 
