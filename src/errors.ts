@@ -114,7 +114,7 @@ export type ErrorExtras = {
   errors?: FieldError[]
   revert?: Revert
   funds?: Funds
-  /** seconds, for the Retry-After header; with 429 and 503 one unless given */
+  /** seconds, for the Retry-After header; with a 429 or 503 that can be retried one unless given */
   retryAfter?: number
   /** of `gas_budget_exhausted`: ISO 8601; null: never, as it is */
   resetsAt?: string | null
@@ -139,8 +139,8 @@ export class AppError extends Error {
     this.errors = extras.errors
     this.revert = extras.revert
     this.funds = extras.funds
-    const { status } = describeError(code)
-    this.retryAfter = extras.retryAfter ?? (status === 429 || status === 503 ? 1 : undefined)
+    const { status, retryable } = describeError(code)
+    this.retryAfter = extras.retryAfter ?? (retryable && (status === 429 || status === 503) ? 1 : undefined)
     this.resetsAt = extras.resetsAt
     this.challenge = extras.challenge
   }
