@@ -74,8 +74,6 @@ export async function sponsored(
     await rpc('anvil_setBalance', address, `0x${(100n * COIN).toString(16)}`)
     await allowSponsor(world.nodeUrl, address, name)
     await world.mine()
-    // What was found of the sponsors before is not believed any more.
-    await world.clock.advance(5_001)
     return { accountId, chainId: 31_337, name: label, address: address.toLowerCase() as Hex }
   }
   const application: Sponsored['application'] = (clientId, budget) =>

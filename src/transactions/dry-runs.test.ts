@@ -126,6 +126,7 @@ describe('where the signer has limits', () => {
         assert.equal(await bothOf(await world.poor(`frozen-${gas}`)), 'sponsor_empty')
         const other = await world.sponsor(`OTHER_${gas.toUpperCase()}`)
         // Which sponsors there are is believed for a few seconds.
+        await world.clock.advance(5_001)
         const ann = await world.poor(`other-${gas}`)
         await until('the other one is known', async () => (await refusalOf(dry(ann))) === null)
         for (const name of ['one', 'two', 'three'])
@@ -166,6 +167,7 @@ describe('where the signer has limits', () => {
       assert.equal(code, gas === 'sponsor' ? 'sponsor_empty' : 'gas_budget_exhausted')
       const ann = await world.poor(`reserve-${gas}`)
       const reserve = await world.sponsor(`RESERVE_${gas.toUpperCase()}`)
+      await world.clock.advance(5_001)
       await until('the other one is known', async () => (await refusalOf(dry(ann))) === null)
       if (gas === 'sponsor') assert.equal((await dry(ann)).tx.from.toLowerCase(), reserve.address)
       assert.equal(await bothOf(ann), null)
