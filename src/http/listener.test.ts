@@ -392,11 +392,11 @@ test('the page of errors explains every code', async () => {
   assert.equal(describeError('internal_error').status, 500)
 })
 
-test('every refusal with 429 or 503 says when to retry, wherever it is told: at the API, on a page, by the library', () => {
+test('every refusal with 429 or 503 that can be retried says when, wherever it is told: at the API, on a page, by the library', () => {
   for (const code of errorCodes) {
-    const { status } = describeError(code)
+    const { status, retryable } = describeError(code)
     const { headers } = new AppError(code, 'Why.')
-    assert.deepEqual(headers, status === 429 || status === 503 ? { 'retry-after': '1' } : {}, code)
+    assert.deepEqual(headers, retryable && (status === 429 || status === 503) ? { 'retry-after': '1' } : {}, code)
     assert.deepEqual(new AppError(code, 'Why.', { retryAfter: 7 }).headers, { 'retry-after': '7' })
   }
 })
