@@ -1,3 +1,4 @@
+// tier: all, because it opens an installation for each of its commands
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
