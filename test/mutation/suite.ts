@@ -1,4 +1,4 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { testFiles } from '../../scripts/test-files.ts'
 import { ROOT } from './copy.ts'
@@ -63,6 +63,8 @@ export function compare(outcomes: readonly Outcome[]): string {
     ]
   })
   const head = ['part', 'tried', 'caught', 'of these by time', 'survived', 'survived (cap)', 'not reached']
+  // One that is missing would have lost nothing.
+  if (!existsSync(BASELINE)) throw new Error(`${BASELINE} is missing`)
   const baseline = new Map(readOutcomes(BASELINE).map((outcome) => [outcome.id, outcome]))
   const lost = outcomes.filter((outcome) => {
     const before = baseline.get(outcome.id)
