@@ -83,7 +83,7 @@ const MUTANTS: Record<string, Mutant> = {
         "  if (verification !== 'count')\n    checkBloom(\n      block,\n      receipts.flatMap(({ logs }) => logs),\n    )\n",
         '',
       ],
-      ["const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1", 'const isNext = logIndex > lastLog'], // prettier-ignore
+      ["(verification === 'count' ? one > before : one === before + 1)", 'one > before'],
     ],
     seeds: 'not strict',
     lies: ['log left out', 'log left out, the rest counted anew'],
