@@ -7,6 +7,9 @@ import type { Writer } from '../../test/writing.ts'
 import { writeBatch } from '../contracts/write-batch.ts'
 import { writeContract } from '../contracts/write.ts'
 import { AppError } from '../errors.ts'
+import { transferTokens } from '../transfers/send.ts'
+import { refusedWith } from '../../test/kit/refused.ts'
+import { startReplay } from './replay.ts'
 import { newTransactionId, transactionIdOf, type Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { sql } from 'kysely'
@@ -183,4 +186,41 @@ test('a changed row of a top-up pays nobody else, and no more than was asked for
   await world.mine()
   assert.equal(await balanceOf(THIEF), 0n)
   assert.ok(held - (await balanceOf(world.house.address)) < COIN / 1_000n)
+})
+
+test('what a row says was told is signed by nobody, when the row is another by the time that it is answered', async () => {
+  const writer = await rich('self')
+  const { app } = world.first
+  const body = { tokenType: 'NATIVE', amount: '0.000000000000001', toAddress: SOMEONE } as const
+  const send = () => transferTokens(app, writer, body, { forms: new Map() as never, lookUp: () => {}, idempotencyKey: 'key' }) // prettier-ignore
+  await leftBound('after-bind', send)
+  const mine = world.db.updateTable('transactions').where('account_id', '=', writer.accountId)
+  const hash = Buffer.alloc(32, 9)
+  await mine.set({ target: fromHex(THIEF), value: toWord(COIN), state: 'SUBMITTED', hash }).execute()
+  const { id } = await world.db.selectFrom('transactions').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.insertInto('attempts').values({ chain_id: 31_337, hash, transaction_id: id, raw: Buffer.alloc(1), gas_limit: 21_000, max_fee: DEAR, max_priority_fee: DEAR, is_cancel: false } as never).execute() // prettier-ignore
+  // It has looked at its key, and waits for the signer's ledger to be compared.
+  const real = app.signer
+  const gate = Promise.withResolvers<void>()
+  const { promise: waiting, resolve: waits } = Promise.withResolvers<void>()
+  app.signer = { ...real, recallSince: async (asked) => gate.promise.then(() => real.recallSince(asked)) }
+  const { clock } = app
+  const replaying = startReplay(app)
+  app.clock = { ...clock, after: (ms, call) => (ms > 4_000 && waits(), clock.after(ms, call)) }
+  try {
+    const before = await balanceOf(THIEF)
+    const answer = mining(send())
+    answer.catch(() => {})
+    await waiting
+    await world.db.deleteFrom('attempts').where('transaction_id', '=', id).execute()
+    await mine.set({ state: 'BOUND', hash: null, updated_at: sql<Date>`now() - interval '3 seconds'` }).execute()
+    gate.resolve()
+    const refusal = await answer.then(() => null, (error: unknown) => error) // prettier-ignore
+    await world.mine()
+    assert.equal((await balanceOf(THIEF)) - before, 0n)
+    assert.ok(refusedWith('idempotency_in_flight')(refusal))
+  } finally {
+    Object.assign(app, { signer: real, clock })
+    await replaying.stop()
+  }
 })

@@ -10,8 +10,11 @@ import type { TransactionRow } from './intent.ts'
 import type { OperationRow } from './operation.ts'
 import { type Clock } from '../clock.ts'
 
-/** The key of a request, with the SHA-256 of what was asked. */
-export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer }
+/**
+ * The key of a request, with the SHA-256 of what was asked. `isTold`: what is asked for was read off the row of an answer, so nothing
+ * may be signed for it.
+ */
+export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer; isTold?: boolean | undefined }
 
 /**
  * The idempotency key of a request; undefined when there is none.
@@ -35,7 +38,7 @@ const invalidKey = (detail: string): AppError =>
 
 export type SendOptions = {
   /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
-  idempotency: { key: string; route: string; requestHash: Uint8Array } | null
+  idempotency: { key: string; route: string; requestHash: Uint8Array; isTold?: boolean } | null
 }
 
 export const toKey = (
@@ -43,8 +46,8 @@ export const toKey = (
   idempotency: SendOptions['idempotency'],
 ): IdempotencyKey | null => {
   if (idempotency === null) return null
-  const { key, route, requestHash } = idempotency
-  return { scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) }
+  const { key, route, requestHash, isTold } = idempotency
+  return { scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash), isTold }
 }
 
 /** hours for which a key answers what it answered, from when its transaction is final */
@@ -72,21 +75,24 @@ const FIRST_USES = 4
  * one that has been final for a day leave the key to the next. A transaction that may still be mined, or reorganised out
  * of its block, keeps it: given free, it would send the same thing twice.
  * @throws idempotency_key_reused  when it belongs to another body
- * @throws idempotency_in_flight   when someone took the intent up within the last seconds
+ * @throws idempotency_in_flight   when someone took the intent up within the last seconds, or what was told is not there any more
  */
 export async function findKey(
   app: Pick<App, 'clock' | 'db'>,
-  { scope, requestHash }: IdempotencyKey,
+  { scope, requestHash, isTold = false }: IdempotencyKey,
 ): Promise<KeyLookup> {
   const { use, next } = await newestUse(app, scope)
   const isVoid = use !== null && use.told === null && use.state !== 'BOUND'
-  if (use === null || isVoid || use.is_over) return { free: transactionIdOf(scope, next) }
+  if (use === null || isVoid || use.is_over) {
+    if (isTold) throw inFlight()
+    return { free: transactionIdOf(scope, next) }
+  }
   if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()
   if (use.told !== null)
     return use.sequence === undefined ? { told: use, hash: toHex(use.told) } : { carried: use, hash: toHex(use.told) }
   // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
-  if (!use.is_idle) throw inFlight()
+  if (!use.is_idle || isTold) throw inFlight()
   return use.sequence === undefined ? { unsigned: use } : { uncarried: use }
 }
 

@@ -40,10 +40,9 @@ export async function transferTokens(
   const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: TRANSFER_ROUTE, requestHash }
   const begun = idempotency === null ? null : await findBegun(app, caller, idempotency)
   const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : { intent: begun, value: 0n } // prettier-ignore
+  const options = { idempotency: idempotency && { ...idempotency, isTold: begun !== null } }
   const move = { asset, from: caller.address, value }
-  const { answer, isReplay } = await explaining(app, chain, move, () =>
-    sendTransaction(app, caller, intent, { idempotency }),
-  )
+  const { answer, isReplay } = await explaining(app, chain, move, () => sendTransaction(app, caller, intent, options))
   // By what was sent, or signed for a sponsor to send: a repeat gets what its first request did.
   const moved = movedBy(asset.tokenType, answer.operation ?? answer.tx)
   const { status, hash, explorerUrl, id, state } = answer
