@@ -134,7 +134,7 @@ const keys = {
   SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 1209600, part: 'server', help: 'lifetime of a signed-in browser session' },
   RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` for load tests; refused in production' },
   READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads of a person at an application, and of an application by itself' },
-  READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token in a burst' },
+  READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'the same reads in a burst' },
   WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes of a person at an application' },
   APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests per application' },
   SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests per IP address (IPv6: /64) to each step of a sign-in; development mode has no such limit' },

@@ -5,7 +5,7 @@ import type { Application } from '../src/applications/application.ts'
 import { forgetApplication, saveApplication } from '../src/applications/registry.ts'
 import { newSecret } from '../src/ids.ts'
 import { authorizationUrl, demoApplication, obtainTokens, post, REDIRECT, type Rehearsal } from './rehearsal.ts'
-import { openBrowser } from './kit/browser.ts' // prettier-ignore
+import { openBrowser } from './kit/browser.ts'
 import { rewriteMacs } from './rewrite-macs.ts'
 
 type Browser = ReturnType<typeof openBrowser>

@@ -51,7 +51,7 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   }
 }
 
-/** Nodes written in Go say null for an empty list. What they leave out is told by the block's filter. @throws InvalidResponse */
+/** Some nodes send null for an empty list. A log that a node left out so is noticed by the filter in the block's header. @throws InvalidResponse */
 function listOf(value: unknown, problem: string): unknown[] {
   if (value === null) return []
   if (!Array.isArray(value)) throw new InvalidResponse(problem)

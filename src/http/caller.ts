@@ -99,8 +99,8 @@ export function authenticated(
       )
     if (config.RATE_LIMITS === 'on') {
       // The person first: what one of them is refused for costs the others of the application nothing.
-      if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, personOf(reader), reply)
-      else spend(reads, personOf(reader), reply)
+      const isWrite = scope === 'contracts:write' && reader.kind !== 'machine'
+      spend(isWrite ? writes : reads, personOf(reader), reply)
       spendBehind(application, reader.clientId, reply)
     }
     if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)

@@ -14,7 +14,7 @@ import {
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
-import { openBrowser, type Page } from '../../test/kit/browser.ts' // prettier-ignore
+import { openBrowser, type Page } from '../../test/kit/browser.ts'
 
 /**
  * What is tried against an authorization server, each case by its name and each refused. Races are in races.test.ts,

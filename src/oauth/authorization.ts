@@ -1,6 +1,4 @@
 import { errors, interactionPolicy, Provider, type Configuration, type KoaContextWithOIDC } from 'oidc-provider'
-import { NEW_SPENDING } from './interactions.ts'
-import { isFresh } from './sessions.ts'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
@@ -20,14 +18,16 @@ import { applicationOf } from './clients.ts'
 import { cookieNames, openCookieSigner } from './cookies.ts'
 import { addTokenExchange } from './exchange.ts'
 import { grantFor, keepIdentity } from './grants.ts'
+import { NEW_SPENDING } from './interactions.ts'
 import type { PrivateKeys } from './keys.ts'
 import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { keepProofsOnce } from './proofs.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
-import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
+import { grantable, machineGrantable, openidScopes, resolveScopes, SPENDS } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
+import { isFresh } from './sessions.ts'
 import { userInRequest, writeAtEnd } from './unit-of-work.ts'
 
 /** How long someone may take from the first page to the last, seconds. */
@@ -299,7 +299,7 @@ function policy(app: Pick<App, 'clock'>): interactionPolicy.DefaultPolicy {
     new Check(NEW_SPENDING, 'a new permission to spend takes a recent sign-in', ({ oidc }) => {
       const { session, result, requestParamScopes, entities } = oidc
       // A grant that was not saved yet is one that nobody has allowed.
-      const isNew = requestParamScopes.has('contracts:write') && entities.Grant?.jti === undefined
+      const isNew = requestParamScopes.has(SPENDS) && entities.Grant?.jti === undefined
       if (!isNew || session?.accountId === undefined || result?.login !== undefined) return Check.NO_NEED_TO_PROMPT
       return isFresh(session.loginTs, app.clock) ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT
     }),

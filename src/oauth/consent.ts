@@ -22,7 +22,7 @@ import {
   type Interaction,
 } from './interactions.ts'
 import { consentBody } from './pages.ts'
-import { questionsOf } from './scopes.ts'
+import { questionsOf, SPENDS } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 import { isFresh } from './sessions.ts'
 import { chainName } from './page-context.ts'
@@ -79,7 +79,7 @@ export function consentPages(
     const { clientId } = application
     const scopes = scopesOf(interaction)
     // The page may have been open for long.
-    if (scopes.includes('contracts:write') && !(await isRecent(interaction)))
+    if (scopes.includes(SPENDS) && !(await isRecent(interaction)))
       return reply.redirect(await begunAgain(interaction), 303)
     const key = isOpen(application, interaction) ? keyIn(interaction) : undefined
     await addConsent(app, { accountId, clientId, permissions: questionsOf(scopes, application), key, application })

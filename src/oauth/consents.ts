@@ -34,8 +34,8 @@ function originOf(redirectUri: string): string {
 }
 
 /**
- * What a user has allowed an application so far. Nothing where it can be reached by a way that it did not have then: who may change an
- * application is not who people said yes to.
+ * What a user has allowed an application so far. Nothing, if the application has a redirect origin or a secret that it did not have
+ * then: it may be that of someone whom the user did not allow.
  */
 export const readConsent = async (
   app: ConsentReader,
@@ -47,7 +47,7 @@ export const readConsent = async (
 export const allowedBy = (
   known: Pick<ConsentRow, 'permissions' | 'ways'> | null,
   application: Reached,
-): ReadonlySet<string> => new Set(known !== null && hasWays(known, waysOf(application)) ? known.permissions : [])
+): ReadonlySet<string> => new Set(standing(known, waysOf(application))?.permissions)
 
 /** What a user has allowed the program that holds a key; null where they have not said yes to that key. */
 export async function readConsentForKey(
@@ -55,12 +55,13 @@ export async function readConsentForKey(
   whose: ConsentKey,
   { key, application }: { key: string; application: Reached },
 ): Promise<ReadonlySet<string> | null> {
-  const known = await readAuthentic(app, whose)
-  const allowed = known !== null && hasWays(known, waysOf(application)) ? known.keys[key] : undefined
+  const allowed = standing(await readAuthentic(app, whose), waysOf(application))?.keys[key]
   return allowed === undefined ? null : new Set(allowed.permissions)
 }
 
-const hasWays = ({ ways }: Pick<ConsentRow, 'ways'>, all: string[]): boolean => all.every((way) => ways.includes(way))
+/** A consent that still stands: it was given when the application had each of these ways. Null for any other. */
+const standing = <C extends Pick<ConsentRow, 'ways'>>(known: C | null, ways: string[]): C | null =>
+  known !== null && ways.every((way) => known.ways.includes(way)) ? known : null
 
 /**
  * Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. What
@@ -83,9 +84,7 @@ export async function addConsent(
         .onConflict((on) => on.doNothing())
         .execute()
       const row = await rowOf(db, whose).forUpdate().executeTakeFirstOrThrow()
-      const before = authenticConsent(app, whose, row)
-      // What was allowed before the application had all of these was not allowed to who has them.
-      const known = before !== null && hasWays(before, ways) ? before : NOTHING
+      const known = standing(authenticConsent(app, whose, row), ways) ?? NOTHING
       const next = { ...withMore(known, { permissions, key, at }), ways }
       await db
         .updateTable('consents')

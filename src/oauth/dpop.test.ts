@@ -10,7 +10,7 @@ import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts
 import { issueToken } from './issue.ts'
 import { changeApplication } from '../../test/opened.ts'
 import { authorizationUrl, demoApplication, obtainCode, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts' // prettier-ignore
+import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 
 /** Access tokens that are bound to a key (RFC 9449), and what is asked of whom. Attacks are in dpop-attacks.test.ts. */
 const SECRET = 'a secret of forty-three characters, at least'

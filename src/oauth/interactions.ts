@@ -81,7 +81,7 @@ export async function finish(interaction: Interaction, result: InteractionResult
   return interaction.returnTo
 }
 
-/** Begins an interaction anew, as if nothing had been answered yet. @returns where the browser continues */
+/** Drops every answer of an interaction, so that each question is asked again. @returns where the browser continues */
 export async function begunAgain(interaction: Interaction): Promise<string> {
   interaction.result = {}
   await interaction.persist()

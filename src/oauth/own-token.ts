@@ -5,10 +5,10 @@ import { AppError } from '../errors.ts'
 import { assertNotFrozen, assertUser, verifyAccessToken, type Caller } from '../http/bearer.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
+import { SPENDS } from './scopes.ts'
 
 /** Long enough for one request to sign with. */
 const LIFE_SECONDS = 60
-const SENDING = 'contracts:write'
 
 /**
  * Someone on their own account page, as the engine and the signer know callers: by an access token, of our own client,
@@ -21,7 +21,7 @@ export async function ownCaller(app: App, token: string): Promise<Caller> {
   assertUser(caller)
   if (caller.clientId !== OWN_CLIENT)
     throw new AppError('invalid_token', 'The access token is not of the account pages.')
-  if (caller.scopes.has(SENDING)) assertNotFrozen(app, caller)
+  if (caller.scopes.has(SPENDS)) assertNotFrozen(app, caller)
   return caller
 }
 
@@ -35,7 +35,7 @@ export async function ownToken(
   const now = Math.floor(app.clock.wall() / 1_000)
   return new SignJWT({
     client_id: OWN_CLIENT,
-    scope: sessionUid === null ? '' : SENDING,
+    scope: sessionUid === null ? '' : SPENDS,
     chain_id: chainId,
     gid: `account ${sessionUid ?? 'read'}`,
   })

@@ -4,6 +4,7 @@ import { rich } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { isGoogle, providerIcon } from './federation/provider-icons.ts'
 import type { ProviderSettings } from './federation/providers.ts'
+import { SPENDS } from './scopes.ts'
 
 /** The hosted pages; each function returns the inside of one, escaped. What they say is in src/texts. */
 
@@ -126,9 +127,6 @@ export const picture = (src: string | null, kind: 'avatar' | 'logo'): string =>
   src === null
     ? ''
     : html`<img class="${kind}" src="${src}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`
-
-/** The permission that costs: it is said apart from the others. */
-const SPENDS = 'contracts:write'
 
 /** One permission in everyday words; undefined for what people are not asked about. */
 export const meaningOf = ({ meanings }: Texts, scope: string): string | undefined =>

@@ -4,6 +4,9 @@ import { machinePermissions, userPermissions, type Permission } from '../applica
 /** Scopes of OpenID Connect; those of the API are the permissions of applications. */
 export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
 
+/** The permission that costs: it is said apart from the others, and takes a recent sign-in. */
+export const SPENDS = 'contracts:write' satisfies Permission
+
 const isOpenid = (scope: string): boolean => (openidScopes as readonly string[]).includes(scope)
 
 /** Permissions that an application may be given by a person. */

@@ -13,7 +13,7 @@ import {
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
-import { openBrowser, textOf } from '../../test/kit/browser.ts' // prettier-ignore
+import { openBrowser, textOf } from '../../test/kit/browser.ts'
 
 /** Corners of the standards that independent clients look into. */
 let world: Rehearsal

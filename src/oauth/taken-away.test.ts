@@ -14,7 +14,7 @@ import {
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
-import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts' // prettier-ignore
+import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { rewriteMacs } from '../../test/rewrite-macs.ts'
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'

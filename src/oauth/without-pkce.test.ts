@@ -12,7 +12,7 @@ import {
   rehearse,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
-import { openBrowser } from '../../test/kit/browser.ts' // prettier-ignore
+import { openBrowser } from '../../test/kit/browser.ts'
 
 const SECRET = 'chs_of-the-old-site'
 const authorization = `Basic ${Buffer.from(`old-site:${SECRET}`).toString('base64')}`

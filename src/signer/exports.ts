@@ -57,8 +57,8 @@ export type Exports = {
   takenAlong: (userId: string) => void
 }
 
-/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
 const DAY_MS = 86_400_000
+/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
 const LAPSES_AFTER_MS = 7 * DAY_MS
 /** cancels of one person in a day where nothing is asked for */
 const MAX_IN_VAIN = 10
@@ -117,8 +117,10 @@ export function openExports({
     async cancel(request) {
       const { userId, by } = readCancelExportRequest(request)
       return group(FIRST, () => {
-        if (by === 'person') boundInVain(userId)
-        cancel(userId, by)
+        const last = readable(() => records.newest(userId))
+        const isInVain = last !== 'damaged' && !isUnderWay(last)
+        if (by === 'person' && isInVain) countInVain(userId)
+        cancel(userId, by, last)
         return stateNow(userId)
       })
     },
@@ -257,10 +259,11 @@ export function openExports({
     append('export-cancel', `export-cancelled-by-${by}`, { userId, address }, { at: now(), tokenId: null, evidence })
   }
 
-  /** A click is a record for good, also where nothing seems to be asked: so many a day are. @throws rate_limited */
-  function boundInVain(userId: string): void {
-    const last = readable(() => records.newest(userId))
-    if (last === 'damaged' || isUnderWay(last)) return
+  /**
+   * A cancel stays in the ledger for good, also where no request is found that it ends. Without a limit one who clicks again and
+   * again would fill it. @throws rate_limited
+   */
+  function countInVain(userId: string): void {
     const day = Math.floor(now() / DAY_MS)
     const before = inVain.get(userId)
     const count = before?.day === day ? before.count : 0

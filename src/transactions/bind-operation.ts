@@ -147,7 +147,7 @@ export const rowOf = (
   created_at: sql<Date>`date_trunc('milliseconds', now())`,
 })
 
-/** Takes up a bound operation once more, with what is asked for and what its account delegates by now. @returns false when it is carried by now, or gone */
+/** Takes up a bound operation once more, with the calls that are asked for and the nonce of its account’s authorization. @returns false when it is carried by now, or gone */
 export async function claimOperation(
   db: Db,
   { id, calls, authorizationNonce }: Pick<Operation, 'id' | 'calls' | 'authorizationNonce'>,
@@ -160,7 +160,7 @@ export async function claimOperation(
         calls: packCalls(calls),
         authorization_nonce: authorizationNonce,
         updated_at: sql`now()`,
-      }) // prettier-ignore
+      })
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')

@@ -35,7 +35,7 @@ export type PreparedOperation = {
 }
 
 /** Calls as they are packed. */
-const callsOf = (intents: readonly Intent[]): OperationCall[] =>
+export const callsOf = (intents: readonly Intent[]): OperationCall[] =>
   intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
 
 /**

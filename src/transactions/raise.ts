@@ -13,7 +13,7 @@ import { isolateRowErrors } from './recover.ts'
 import { readAttemptsOf } from './attempts.ts'
 import { marketOf } from './market.ts'
 import type { ReplaceRequest } from './sign.ts'
-import { nextAttempt, sendCancel, sendReplacement, signedOf } from './replace.ts'
+import { nextAttempt, sendCancel, sendReplacement, signedOf, type SignedOffer } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
   giveBackLooks,
@@ -130,7 +130,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
 }
 
 /** What a look is at: all attempts of a transaction, newest first, and what stood in its way the last time. */
-type RaiseCandidate = { bound: Bound; attempts: ReturnType<typeof signedOf>[]; before: Trouble | null }
+type RaiseCandidate = { bound: Bound; attempts: SignedOffer[]; before: Trouble | null }
 
 /** Who meets that node or signer is away keeps its pause, so that one whose look takes too long does not end every round. */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {

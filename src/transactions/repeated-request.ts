@@ -19,11 +19,13 @@ export async function findBegun(
     scope: { accountId, clientId, route, key },
     requestHash: Buffer.from(requestHash),
   })
+  // No ABI is kept beside what is called.
+  const rest = { abi: '', fn: null, errors: [] }
   if ('carried' in known) {
     const { to, value, data } = toOperation(known.carried).calls[0]!
-    return { to: toHex(to), data: toHex(data), value, abi: '', fn: null, errors: [] }
+    return { to: toHex(to), value, data: toHex(data), ...rest }
   }
   if (!('told' in known)) return null
-  const { to, data, value } = toBound(known.told)
-  return { to, data, value, abi: '', fn: null, errors: [] }
+  const { to, value, data } = toBound(known.told)
+  return { to, value, data, ...rest }
 }

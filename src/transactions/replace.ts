@@ -22,7 +22,7 @@ import { replacement } from './steps.ts'
 import { isRejected } from './trouble.ts'
 
 /** What was signed for a nonce, newest first; without bytes where those were dropped. */
-type SignedOffer = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
+export type SignedOffer = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
 
 export const signedOf = (row: AttemptRow): SignedOffer => ({
   gas: BigInt(row.gas_limit),
@@ -141,16 +141,15 @@ export async function sendCancel(
 
 /** The highest of what attempts offered, field by field: a replacement has to outbid all of them. */
 function dearest(attempts: SignedOffer[]): Fees {
-  return attempts
-    .map(({ fees }) => fees)
-    .reduce((most, fees) => {
-      if (most.type === 'legacy' || fees.type === 'legacy') return priceOf(fees) > priceOf(most) ? fees : most
-      return {
-        type: 'eip1559',
-        maxFeePerGas: larger(most.maxFeePerGas, fees.maxFeePerGas),
-        maxPriorityFeePerGas: larger(most.maxPriorityFeePerGas, fees.maxPriorityFeePerGas),
-      }
-    })
+  const offers = attempts.map(({ fees }) => fees)
+  return offers.reduce((most, fees) => {
+    if (most.type === 'legacy' || fees.type === 'legacy') return priceOf(fees) > priceOf(most) ? fees : most
+    return {
+      type: 'eip1559',
+      maxFeePerGas: larger(most.maxFeePerGas, fees.maxFeePerGas),
+      maxPriorityFeePerGas: larger(most.maxPriorityFeePerGas, fees.maxPriorityFeePerGas),
+    }
+  })
 }
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)

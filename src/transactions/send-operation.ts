@@ -27,7 +27,7 @@ import { toOperation, type Operation, type OperationRow } from './operation.ts'
 import { networkSeconds } from './network-clock.ts'
 import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
-import { prepareOperation, type PreparedOperation } from './prepare-operation.ts'
+import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
 import { explainRefusal } from './refused-operation.ts'
 import { restoreOperation } from './restore-operation.ts'
@@ -216,8 +216,7 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
     operation.authorizationNonce ??
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
   // As of a transaction (send.ts): the token signs what this request asks for.
-  const calls = write.intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
-  operation = { ...operation, calls, authorizationNonce }
+  operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
   if (!(await claimOperation(app.db, operation))) throw inFlight()
   if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
   // Its number was another's, which the database had lost (restore-operation.ts).

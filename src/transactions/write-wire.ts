@@ -94,6 +94,10 @@ export const WriteStatus = Type.Union([Type.Literal('SUCCESS'), Type.Literal('RE
 })
 export type WriteStatus = Static<typeof WriteStatus>
 
+export const WhyReverted = Type.Optional(
+  Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' }),
+)
+
 /** The fields that every client knows, then those that were added; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
 export const WriteResponse = Type.Object(
   {
@@ -103,7 +107,7 @@ export const WriteResponse = Type.Object(
     tx: SubmittedTransaction,
     id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
-    revert: Type.Optional(Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' })),
+    revert: WhyReverted,
     response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
     outputs: Type.Optional(
       Type.Array(exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),

@@ -1,9 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { Address, answers, BigNumber, Revert } from '../http/wire.ts'
+import { Address, answers, BigNumber } from '../http/wire.ts'
 import type { Hex, UserId } from '../ids.ts'
 import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
-import { DryRun, KeyHeaders, WriteStatus } from '../transactions/write-wire.ts'
+import { DryRun, KeyHeaders, WhyReverted, WriteStatus } from '../transactions/write-wire.ts'
 
 const empty = 'An empty string counts as absent.'
 const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
@@ -85,7 +85,7 @@ const TransferResponse = Type.Object(
     explorerUrl: Type.Optional(Type.String({ description: 'Block-explorer address of the transaction' })),
     id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
-    revert: Type.Optional(Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' })),
+    revert: WhyReverted,
     recipient: Recipient,
     amount: Type.Object(
       { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
