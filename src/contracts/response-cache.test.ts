@@ -25,6 +25,7 @@ before(async () => {
   }
   // Anywhere but on a development chain the newest block may be 20 ms old.
   Object.assign(chain, { faucet: null, isDevelopment: false })
+  await until('the block with the contract is read from', async () => (await read(COUNT)).status === 200)
 })
 after(() => here.close())
 
