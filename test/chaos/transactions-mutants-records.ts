@@ -291,7 +291,7 @@ export const recordMutants: Mutant[] = [
     name: 'a key is forgotten as soon as its transaction is final',
     scenario: 'key-kept',
     caughtBy: 'key',
-    patches: [['transactions/key.ts', 'isVoid || use.is_over) return', 'isVoid || use.is_final) return']],
+    patches: [['transactions/key.ts', 'isVoid || use.is_over) {', 'isVoid || use.is_final) {']],
   },
   {
     name: 'a key is forgotten after a day, final or not',
