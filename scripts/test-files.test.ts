@@ -123,13 +123,14 @@ test('four batches run side by side on two cores, fewer where memory is short, a
   assert.deepEqual([at(1, 8), at(2, 8), at(2, 2), at(2, 0.5), at(64, 256)], [2, 4, 2, 2, 9])
 })
 
-test('a run fails with a test, with an error that nobody catches, with a file that cannot be read or dies, and with nothing else', (t) => {
+test('a run fails with a test, with an error that nobody catches, with a file that cannot be read, dies or ends untold, and with nothing else', (t) => {
   const place = project(t, {
     'good.test.ts': `import { test } from 'node:test'\ntest('good', () => {})`,
     'open.test.ts': `import { test } from 'node:test'\ntest('leaves a timer', () => void setInterval(() => {}, 60_000))`,
     'bad.test.ts': `import { test } from 'node:test'\ntest('bad', () => { throw new Error('bad') })`,
     'stray.test.ts': `import { test } from 'node:test'\ntest('stray', () => void Promise.reject(new Error('stray')))`,
     'unreadable.test.ts': `import './nowhere.ts'`,
+    'untold.test.ts': `import { test } from 'node:test'\ntest('untold', () => process.exit(0))`,
     'dies.test.ts': `import { test } from 'node:test'\ntest('dies', () => process.kill(process.pid, 'SIGKILL'))`,
   })
   const run = (...names: string[]) => {
@@ -143,7 +144,7 @@ test('a run fails with a test, with an error that nobody catches, with a file th
   assert.equal(good.status, 0, good.stdout)
   assert.match(good.stdout, /^ℹ pass 2$/m)
   assert.match(good.stdout, /^2 files in 1 processes: \d+ s, \d+ s of CPU/m)
-  for (const name of ['bad', 'stray', 'unreadable', 'dies']) {
+  for (const name of ['bad', 'stray', 'unreadable', 'untold', 'dies']) {
     const { status, stdout } = run('good', name)
     assert.equal(status, 1, stdout)
     assert.match(stdout, new RegExp(`${name}\\.test\\.ts|unit-1`), stdout)
