@@ -14,6 +14,9 @@ import { watchNewHeads } from './new-heads.ts'
 import { stoppedClock } from '../../../test/kit/clock.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 
+/** Longer than a slow machine takes for an answer. */
+const PATIENCE_MS = 30_000
+
 type Node = {
   url: string
   chainId: string
@@ -80,7 +83,7 @@ function watchBy(clock: Clock, t: TestContext, ...nodes: Node[]) {
       clock,
       chainId: 31_337,
       onNode: (position, event) => events.push(`${position} ${event}`),
-      patienceMs: 60,
+      patienceMs: PATIENCE_MS,
       firstRetryMs: 20,
     },
   )
@@ -147,7 +150,7 @@ test('a node that falls silent is asked for a sign of life, and given up without
   const { heads } = watchBy(clock, t, node)
   await until('it is subscribed', () => heads.isLive())
   for (let silences = 1; silences <= 3; silences++) {
-    await clock.advance(60)
+    await clock.advance(PATIENCE_MS)
     await until('it is asked', () => node.pings === silences)
     // The answer was heard once the question is asked again, and not the connection ended, after the next silence.
     const [socket] = node.sockets
@@ -156,10 +159,10 @@ test('a node that falls silent is asked for a sign of life, and given up without
   assert.ok(heads.isLive(), 'silence alone is no fault: it answers the question')
   assert.equal(node.connections, 1)
   node.isAwake = false
-  await clock.advance(60)
+  await clock.advance(PATIENCE_MS)
   await until('it is asked once more', () => node.pings === 4)
   assert.ok(heads.isLive())
-  await clock.advance(60)
+  await clock.advance(PATIENCE_MS)
   await until('it is given up', () => !heads.isLive())
 })
 
