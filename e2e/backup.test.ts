@@ -1,4 +1,5 @@
 // tier: all, because it starts the program as its operator does
+// embedded, because the database's folder is restored, too
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

@@ -14,7 +14,7 @@ asyncHooks.createHook = (callbacks) => {
   hooks.push(hook)
   return hook
 }
-const { after, before, describe } = await import('node:test')
+const { after, before, describe, mock } = await import('node:test')
 asyncHooks.createHook = createHook
 
 /** errors that nobody caught, of the file that runs */
@@ -33,6 +33,13 @@ process.once('exit', () => {
 const { exit } = process
 process.exit = (code) => process.stdout.write('', () => exit.call(process, code))
 
+/** What the next file would find otherwise than it was, if a file left it changed. */
+const surroundings = () => JSON.stringify({ cwd: process.cwd(), env: process.env })
+function failIfChanged(found) {
+  mock.reset()
+  if (surroundings() !== found) throw new Error('the working directory or an environment variable was left changed')
+}
+
 /** Ticks of a second in /proc; Linux has always said 100 to programs. */
 const TICKS = 100
 
@@ -45,6 +52,7 @@ export function openBatch({ root, weights }) {
   return (file) =>
     describe(file, async () => {
       let from
+      let found
       before(() => {
         // All files are imported before the first test.
         if (isFirst) {
@@ -53,6 +61,7 @@ export function openBatch({ root, weights }) {
         }
         isFirst = false
         from = cpuSeconds()
+        found = surroundings()
       })
       // node:test knows the suite of a test by the asynchronous context that the test is named in.
       const suite = new AsyncResource('suite')
@@ -61,6 +70,7 @@ export function openBatch({ root, weights }) {
       suite.runInAsyncScope(() => {
         after(() => record(file, from))
         after(failIfStray)
+        after(() => failIfChanged(found))
       })
     })
 }

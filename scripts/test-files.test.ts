@@ -84,6 +84,8 @@ test('a change affects the files that lead to it, and all of them where no impor
   assert.deepEqual(affected('migrations/0001_initial.sql'), ['src/stored.test.ts'])
   assert.deepEqual(affected('package.json'), ['src/money.test.ts', 'src/stored.test.ts'])
   assert.deepEqual(affected('LICENSE'), [])
+  rmSync(join(place, 'src/money.ts'))
+  assert.deepEqual(affected('src/money.ts'), ['src/money.test.ts'], 'who imports what is gone fails')
 })
 
 test('a variable of the suite’s database is read in one file, so that who reaches it is who asks', () => {
@@ -123,7 +125,7 @@ test('four batches run side by side on two cores, fewer where memory is short, a
   assert.deepEqual([at(1, 8), at(2, 8), at(2, 2), at(2, 0.5), at(64, 256)], [2, 4, 2, 2, 9])
 })
 
-test('a run fails with a test, with an error that nobody catches, with a file that cannot be read, dies or ends untold, and with nothing else', (t) => {
+test('a run fails with a test, with an error that nobody catches, with a file that cannot be read, dies, ends untold or leaves its process changed, and with nothing else', (t) => {
   const place = project(t, {
     'good.test.ts': `import { test } from 'node:test'\ntest('good', () => {})`,
     'open.test.ts': `import { test } from 'node:test'\ntest('leaves a timer', () => void setInterval(() => {}, 60_000))`,
@@ -131,6 +133,7 @@ test('a run fails with a test, with an error that nobody catches, with a file th
     'stray.test.ts': `import { test } from 'node:test'\ntest('stray', () => void Promise.reject(new Error('stray')))`,
     'unreadable.test.ts': `import './nowhere.ts'`,
     'untold.test.ts': `import { test } from 'node:test'\ntest('untold', () => process.exit(0))`,
+    'changed.test.ts': `import { test } from 'node:test'\ntest('changed', () => void (process.env.LEFT = 'behind'))`,
     'dies.test.ts': `import { test } from 'node:test'\ntest('dies', () => process.kill(process.pid, 'SIGKILL'))`,
   })
   const run = (...names: string[]) => {
@@ -144,7 +147,7 @@ test('a run fails with a test, with an error that nobody catches, with a file th
   assert.equal(good.status, 0, good.stdout)
   assert.match(good.stdout, /^ℹ pass 2$/m)
   assert.match(good.stdout, /^2 files in 1 processes: \d+ s, \d+ s of CPU/m)
-  for (const name of ['bad', 'stray', 'unreadable', 'untold', 'dies']) {
+  for (const name of ['bad', 'stray', 'unreadable', 'untold', 'changed', 'dies']) {
     const { status, stdout } = run('good', name)
     assert.equal(status, 1, stdout)
     assert.match(stdout, new RegExp(`${name}\\.test\\.ts|unit-1`), stdout)

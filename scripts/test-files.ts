@@ -125,9 +125,9 @@ export const askingOf = (files: string[], root = ROOT): string[] =>
 const STANDS_FOR: [RegExp, string][] = [
   [/^migrations\//, 'src/store/migrate.ts'],
   [/^contracts\//, 'src/gas/contracts.ts'],
-  [/\.md$/, 'test/words.test.ts'],
-  [/^docs\/|^ARCHITECTURE/, 'test/house-rules.test.ts'],
 ]
+/** Files that read the tree: any change may affect them. */
+const READS_ALL = ['test/house-rules.test.ts', 'test/words.test.ts', 'test/security.test.ts', 'test/documented.test.ts']
 /** A change of these may change every test. */
 const TOUCHES_ALL = /^(?:package(?:-lock)?\.json|tsconfig\.json|runtime\/|scripts\/test)/
 
@@ -138,7 +138,16 @@ export function affectedBy(changed: string[], files: string[], root = ROOT): str
     file,
     ...STANDS_FOR.filter(([pattern]) => pattern.test(file)).map(([, target]) => target),
   ])
-  return files.filter((file) => reaches(file, targets, root))
+  const next = (from: string) => [...namedIn(from, root), ...goneFrom(from, changed, root)]
+  return files.filter((file) => READS_ALL.includes(file) || reach(file, next).some((one) => targets.includes(one)))
+}
+
+/** Returns the files that a file names, that were changed and are not there any more: who names them may fail. */
+const goneFrom = (file: string, changed: string[], root: string): string[] => {
+  const gone = changed.filter((name) => !existsSync(join(root, name)))
+  if (gone.length === 0) return []
+  const named = namesIn(file, root)
+  return gone.filter((name) => named.includes(name))
 }
 
 const reaches = (file: string, targets: string[], root: string): boolean => {
@@ -158,7 +167,7 @@ const known = new Map<string, string[]>()
 
 /**
  * Returns the files of ours that a file names in quotes, from its own folder or from the root: imports, and scripts that
- * it starts. Imports of types count as well: one file too many costs seconds, one too few a proof.
+ * it starts or reads. Imports of types count as well: one file too many costs seconds, one too few a proof.
  */
 function namedIn(file: string, root: string): string[] {
   const key = join(root, file)
@@ -167,10 +176,15 @@ function namedIn(file: string, root: string): string[] {
   return found
 }
 
-function findNamed(file: string, root: string): string[] {
-  if (!/\.(?:ts|mjs)$/.test(file)) return []
-  const names = readFileSync(join(root, file), 'utf8').matchAll(/['"`]([\w./-]+\.(?:ts|mjs|json))['"`]/g)
+const findNamed = (file: string, root: string): string[] =>
+  namesIn(file, root).filter((path) => existsSync(join(root, path)))
+
+/** The same whether they are there or not. */
+function namesIn(file: string, root: string): string[] {
+  if (!/\.(?:ts|mjs)$/.test(file) || !existsSync(join(root, file))) return []
+  const names = readFileSync(join(root, file), 'utf8').matchAll(
+    /['"`]([\w./-]+\.(?:ts|mjs|js|json|css|md|sql|sol))['"`]/g,
+  )
   const places = [...names].flatMap(([, name]) => [resolve(root, dirname(file), name!), resolve(root, name!)])
-  const found = places.map((path) => relative(root, path))
-  return [...new Set(found)].filter((path) => !/^(\.\.|node_modules)/.test(path) && existsSync(join(root, path)))
+  return [...new Set(places.map((path) => relative(root, path)))].filter((path) => !/^(\.\.|node_modules)/.test(path))
 }

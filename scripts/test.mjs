@@ -24,6 +24,7 @@ const flags = args.filter((arg) => arg.startsWith('-') && !OURS.test(arg))
 const has = (word) => args.includes(`--${word}`)
 const valueOf = (word) => args.find((arg) => arg === `--${word}` || arg.startsWith(`--${word}=`))?.split('=')
 
+const TIERS = ['unit', 'default', 'all']
 const files = chosen()
 if (has('list')) console.log(files.join('\n'))
 if (files.length === 0) console.error('No test file is affected.')
@@ -41,9 +42,10 @@ function chosen() {
 
 function tiers() {
   const only = valueOf('tier')?.[1]
+  if (only !== undefined && !TIERS.includes(only)) throw new Error(`There is no tier ${only}: ${TIERS.join(', ')}.`)
   if (only !== undefined) return [only]
   if (has('unit')) return ['unit']
-  return has('all') ? ['unit', 'default', 'all'] : ['unit', 'default']
+  return has('all') ? TIERS : ['unit', 'default']
 }
 
 /** Committed since then, changed in the working tree, and new files that git does not ignore. */
@@ -53,7 +55,7 @@ function changedSince(ref) {
     if (status !== 0) throw new Error(stderr)
     return stdout.split('\n').filter((line) => line !== '')
   }
-  return [...ask('diff', '--name-only', ref), ...ask('ls-files', '--others', '--exclude-standard')]
+  return [...ask('diff', '--name-only', '--no-renames', ref), ...ask('ls-files', '--others', '--exclude-standard')]
 }
 
 // Node.js has a fault that stops a process at its end now and then (nodejs/node#54918): without this compiler it is gone.

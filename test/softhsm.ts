@@ -31,7 +31,10 @@ export function softHsm(t: { after: (end: () => void) => void }) {
   writeFileSync(conf, `directories.tokendir = ${tokens}\nobjectstore.backend = file\nlog.level = ERROR\n`)
   const env = { SOFTHSM2_CONF: conf }
   Object.assign(process.env, env)
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  t.after(() => {
+    delete process.env.SOFTHSM2_CONF
+    rmSync(folder, { recursive: true, force: true })
+  })
   const pinFile = join(folder, 'pin')
   writeFileSync(pinFile, `${PIN}\n`, { mode: 0o600 })
   const run = (file: string, ...args: string[]) =>

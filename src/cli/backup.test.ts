@@ -1,4 +1,5 @@
 // tier: all, because it restores whole installations
+// embedded, because a restored folder of the database has its own mode and refusals
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -1,12 +1,12 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { PGlite } from '@electric-sql/pglite'
 import { Kysely, PGliteDialect, sql } from 'kysely'
 import { sqlState } from '../../src/store/away.ts'
 import { openPostgres, type RootDb } from '../../src/store/db.ts'
-import { migrate, readMigrations } from '../../src/store/migrate.ts'
+import { migrate } from '../../src/store/migrate.ts'
 import { INT8, readInt8 } from '../../src/store/pool.ts'
 import { boundTime, parseIso, TIMESTAMPTZ } from '../../src/store/read-time.ts'
-import { embeddedTemplate, tarOf, unpackTemplate, type Template } from './embedded-template.ts'
+import { digestOfMigrations, embeddedTemplate, tarOf, unpackTemplate, type Template } from './embedded-template.ts'
 
 export type TestDatabase = {
   db: RootDb
@@ -126,7 +126,7 @@ function migratedTemplate(cluster: string): Promise<string> {
 const templates = new Map<string, Promise<string>>()
 
 async function findTemplate(cluster: string): Promise<string> {
-  const name = `chatelaine_template_${await digestOfMigrations()}`
+  const name = `chatelaine_template_${(await digestOfMigrations()).slice(0, 16)}`
   const admin = await openPostgres({ url: cluster, pooler: testPooler, pool: 1, onError: () => {} })
   try {
     const { rows } = await sql`select from pg_database where datname = ${name}`.execute(admin)
@@ -173,12 +173,6 @@ async function onPostgres(cluster: string): Promise<TestDatabase> {
       await drop()
     },
   }
-}
-
-async function digestOfMigrations(): Promise<string> {
-  const digest = createHash('sha256')
-  for (const { sha256 } of await readMigrations()) digest.update(sha256)
-  return digest.digest('hex').slice(0, 16)
 }
 
 /**

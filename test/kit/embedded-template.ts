@@ -26,13 +26,16 @@ export type Template = { folders: string[]; files: { name: string; size: number;
 export const TEMPLATE = 'chatelaine-embedded-'
 
 /**
- * The database that the embedded ones of tests are copied from. It is made once for what it is made of, the migrations,
- * this file and the version of PGlite, and kept beside other temporary files; one that is not whole, or of something
- * else, is made anew.
+ * The database that the embedded ones of tests are copied from. It is made once for what it is made of (the migrations, what
+ * applies them, this file, the version of PGlite) and kept beside the other temporary files of this user; one that is not
+ * whole, or of something else, is made anew.
  */
 export async function embeddedTemplate(): Promise<Template> {
   const made = await madeOf()
-  return keepTemplate({ file: join(tmpdir(), `${TEMPLATE}${made.slice(0, 16)}`), made }, migrateTemplate)
+  return keepTemplate(
+    { file: join(tmpdir(), `${TEMPLATE}${process.getuid?.() ?? ''}-${made.slice(0, 16)}`), made },
+    migrateTemplate,
+  )
 }
 
 /** @param made  what it is made of, in one word */
@@ -93,8 +96,19 @@ const BLOCK = 512
 async function madeOf(): Promise<string> {
   const digest = createHash('sha256')
   const pglite = new URL('../package.json', import.meta.resolve('@electric-sql/pglite'))
-  digest.update(readFileSync(pglite)).update(readFileSync(import.meta.filename))
+  digest
+    .update(readFileSync(pglite))
+    .update(readFileSync(import.meta.filename))
+    .update(await digestOfMigrations())
+  return digest.digest('hex')
+}
+
+/** Of the migrations and of what applies them, in hexadecimal: a database that was made by other ones is not the same. */
+export async function digestOfMigrations(): Promise<string> {
+  const digest = createHash('sha256')
   for (const { sha256 } of await readMigrations()) digest.update(sha256)
+  for (const name of ['migrate', 'db'])
+    digest.update(readFileSync(new URL(`../../src/store/${name}.ts`, import.meta.url)))
   return digest.digest('hex')
 }
 

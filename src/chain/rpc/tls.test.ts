@@ -21,6 +21,7 @@ suite('a node at an https address', { skip: noCertificates }, () => {
   const servers: https.Server[] = []
   let trusted: string
   let stranger: string
+  let usual: string[]
 
   async function serve(certificate: { key: Buffer; cert: Buffer }): Promise<string> {
     const server = https.createServer(certificate, async (request, response) => {
@@ -36,11 +37,13 @@ suite('a node at an https address', { skip: noCertificates }, () => {
 
   before(async () => {
     const certificate = await makeCertificate('localhost')
-    tls.setDefaultCACertificates([...tls.getCACertificates('default'), certificate.cert.toString()])
+    usual = tls.getCACertificates('default')
+    tls.setDefaultCACertificates([...usual, certificate.cert.toString()])
     trusted = await serve(certificate)
     stranger = await serve(await makeCertificate('localhost'))
   })
   after(() => {
+    tls.setDefaultCACertificates(usual)
     for (const server of servers) {
       server.closeAllConnections()
       server.close()
