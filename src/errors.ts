@@ -22,6 +22,7 @@ const catalogue = {
   forbidden_user: [403, 'Token of another user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator has suspended this application.'],
   account_frozen: [403, 'The account is frozen', 'The operator has frozen this account: it can be read, but sends nothing.'],
+  gas_not_sponsored: [403, 'Sponsors do not pay for this write', 'The application has no gas budget, its budget is for other contracts, or the write may cost more than a whole day’s budget; `detail` says which. Nothing was sent. Waiting does not help: the operator changes the budget.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this transaction; `detail` names it.'],
   export_disabled: [403, 'Keys cannot be exported here', 'The operator of this installation has not switched on the export of keys.'],
   sign_in_too_old: [403, 'The sign-in is too old', 'This needs a sign-in of the last 5 minutes. Sign in again.'],
@@ -66,7 +67,7 @@ const catalogue = {
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
   quota_exhausted: [429, 'The application’s quota is used up', 'The application has made as many requests as the operator allows it in this hour, day or month. Nothing was done. The next one begins after `Retry-After` seconds.', true],
-  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again; null: never, as it is, and `detail` says why: the write costs more than a whole day’s budget, sponsors pay for other contracts alone, or for nothing of the application.', true],
+  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again. While open writes hold the rest of the budget it is the last second by which they end, and `Retry-After` is shorter.', true],
   too_many_pending: [429, 'Too many unconfirmed writes', 'The queue of the account is full of writes that wait for blocks. Retry when some are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'A bug in this service. Report the request id to the operator.'],

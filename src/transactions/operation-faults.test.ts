@@ -1,4 +1,5 @@
 // tier: default, because it moves money while nodes fail
+import { refusedWith } from '../../test/kit/refused.ts'
 import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
@@ -92,7 +93,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
   assert.deepEqual([await stateOf(writer, again.id), await world.countOf(writer)], ['MINED', 7n])
 })
 
-test('what the signer may have signed keeps its row and what it reserved, though no answer came; its key finishes it', async () => {
+test('what the signer may have signed keeps its row though no answer came, and reserves nothing while nobody has it carried; its key reserves again and finishes it', async () => {
   const lost = [new AppError('signer_unavailable', 'It is away.'), new SignerRefused('ledger_damaged', 'It is damaged.')] // prettier-ignore
   for (const [index, error] of lost.entries()) {
     const writer = await world.poor(`no-answer-${index}`)
@@ -100,12 +101,60 @@ test('what the signer may have signed keeps its row and what it reserved, though
     await assert.rejects(add(writer, 1, 'no answer'))
     const row = await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
     const reserved = await spentOfBudget(world.db, 'demo', writer.accountId)
-    assert.deepEqual([row.state, reserved], ['BOUND', BigInt(row.charged)])
+    assert.deepEqual([row.state, row.charged, reserved], ['BOUND', '0', 0n])
     await age(world.first.app, 5)
     const { answer } = await add(writer, 1, 'no answer')
+    const { charged } = await rowOf(answer.id)
+    assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), BigInt(charged))
+    assert.ok(BigInt(charged) > 0n)
     await world.mine()
     assert.deepEqual([answer.id, await stateOf(writer, answer.id), await world.countOf(writer)], [row.id, 'MINED', 1n])
   }
+})
+
+test('however often a write is refused while no sponsor can send it, nothing of a budget is used up; its key finishes it once one can', async () => {
+  const writer = await world.poor('nobody-sends')
+  const counted = async () => [await spentOfBudget(world.db, 'demo', writer.accountId), await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)] // prettier-ignore
+  const before = await counted()
+  frozen = world.house.address
+  try {
+    for (const key of [undefined, undefined, 'kept', 'kept']) {
+      await assert.rejects(add(writer, 1, key), refusedWith('sponsor_empty'))
+      assert.deepEqual(await counted(), before)
+      await age(world.first.app, 5)
+    }
+  } finally {
+    frozen = null
+  }
+  const { answer } = await add(writer, 1, 'kept')
+  const charged = BigInt((await rowOf(answer.id)).charged)
+  assert.ok(charged > 0n)
+  assert.deepEqual(
+    await counted(),
+    before.map((wei) => wei + charged),
+  )
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 1n])
+})
+
+test('what a transaction that may have been signed holds stays counted, though the write was refused', async () => {
+  const writer = await world.poor('in-doubt')
+  interruptSteps(world.first.app, (step) => {
+    if (step === 'after-sign-outer') throw new AppError('database_unavailable', 'It is away.')
+  })
+  await assert.rejects(add(writer, 1, 'in doubt'), refusedWith('database_unavailable'))
+  interruptSteps(world.first.app, null)
+  const { charged } = await world.db.selectFrom('operations').select('charged').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  assert.deepEqual(
+    [BigInt(charged) > 0n, await spentOfBudget(world.db, 'demo', writer.accountId)],
+    [true, BigInt(charged)],
+  )
+  await until('what was signed is sent', async () => {
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    return (await world.countOf(writer)) === 1n
+  })
 })
 
 test('a node that fails when it is asked which sponsors carry is asked again by the next write', async () => {
