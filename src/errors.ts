@@ -78,6 +78,7 @@ const catalogue = {
   identity_not_proven: [503, 'The identity is not proven', 'The database leads an identity to an account, and the authorization server has not signed that it is so. Nobody was signed in, and nothing was shown or sent. The operator has to review the database.'],
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
   sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],
+  clocks_apart: [503, 'Clocks disagree', 'The signer signs a sponsored write for at most an hour ahead of its own clock, and by the clock of the network or of the server the write lives longer; `detail` has the times. Nothing was signed. The operator has to set the clocks right.', true],
   top_up_pending: [503, 'The funds for gas are on their way', 'A sponsor has sent the account what this write costs, and that is not mined yet. Nothing of the write was done. Retry with the same idempotency key: nothing is sent twice.', true],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer is not responding', 'Retry with the same idempotency key.', true],

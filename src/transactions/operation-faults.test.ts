@@ -17,6 +17,7 @@ import { interruptSteps } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
 import { reopenOperations, settleOperations } from './settle-operations.ts'
+import { rehearseTransaction } from './submit.ts'
 import { tendOperations } from './tend-operations.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
@@ -25,7 +26,7 @@ import { spentOfBudget, spentOnNetwork } from '../store/sponsor-budget.ts'
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
 let world: Sponsored
 /** What the signer says in place of a signature, once. */
-let refusal: SignerRefused | null = null
+let refusal: SignerRefused | AppError | null = null
 /** What is met once in place of the answer, when it has signed. */
 let lostAnswer: Error | null = null
 /** The sponsor that is frozen in the signer, too. */
@@ -189,6 +190,22 @@ test('a sponsor with code, or without a right to the space, carries nothing, and
     await world.rpc('anvil_setCode', world.house.address, '0x')
     await world.db.deleteFrom('sponsors').where('name', '=', 'NO-RIGHT').execute()
   }
+})
+
+test('a write and a dry run that the signer refuses for its clock are told every clock', async () => {
+  const writer = await world.poor('clocks')
+  const { signer } = world.first.app
+  const apart = () => new AppError('clocks_apart', 'The signer’s clock reads noon.')
+  const isTold = refusedWith('clocks_apart', 'The server’s clock reads ')
+  refusal = apart()
+  await assert.rejects(add(writer), isTold)
+  world.first.app.signer = { ...signer, checkOperation: () => Promise.reject(apart()) }
+  try {
+    await assert.rejects(rehearseTransaction(world.first.app, writer, { to: world.target, data: '0x5c36b186' }), isTold)
+  } finally {
+    world.first.app.signer = signer
+  }
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 0n)
 })
 
 test('what the signer refuses takes nothing of a budget, and its key is free', async () => {

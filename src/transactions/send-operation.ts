@@ -25,7 +25,7 @@ import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
-import { networkSeconds } from './network-clock.ts'
+import { namingClocks, networkSeconds } from './network-clock.ts'
 import { refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
@@ -289,7 +289,7 @@ async function finish(
       if (isOwn) return LOST
       // Perhaps signed, but carried by nobody: who would have it carried is here.
       await giveBack(app, operation, claim)
-      throw explainRefusal(error)
+      throw explainRefusal(namingClocks(app, chain, error))
     }
     const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
     if (carried.kind === 'failed') {
