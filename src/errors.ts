@@ -116,7 +116,7 @@ export type ErrorExtras = {
   errors?: FieldError[]
   revert?: Revert
   funds?: Funds
-  /** seconds, for the Retry-After header; with a 429 or 503 that can be retried one unless given */
+  /** seconds, for the Retry-After header of a code that can be retried; one unless given. Others have no such header */
   retryAfter?: number
   /** of `gas_budget_exhausted`: ISO 8601; null: never, as it is */
   resetsAt?: string | null
@@ -141,8 +141,7 @@ export class AppError extends Error {
     this.errors = extras.errors
     this.revert = extras.revert
     this.funds = extras.funds
-    const { status, retryable } = describeError(code)
-    this.retryAfter = extras.retryAfter ?? (retryable && (status === 429 || status === 503) ? 1 : undefined)
+    this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
     this.challenge = extras.challenge
   }
