@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { sql } from 'kysely'
+import { CompiledQuery, sql } from 'kysely'
 import { keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
@@ -77,6 +77,36 @@ test('operations that arrive together are bound in as many statements as one', a
   assert.equal(await spentOnNetwork(world.db, 31_337), onNetwork + sum)
   const own = members.filter((_, index) => index % 2 === 1).reduce((all, { charged }) => all + charged, 0n)
   assert.equal(await spentOfBudget(world.db, 'demo', people[1]!.accountId), own)
+})
+
+test('what links and what settles operations finds them by their numbers, also where no table was ever analyzed', async () => {
+  const { app } = world.first
+  const { db } = app
+  const found = new Map<string, { sql: string; parameters: readonly unknown[] }>()
+  app.db = db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      const { sql: text, parameters } = db.getExecutor().compileQuery(node, queryId)
+      if (text.includes('locked as materialized')) found.set('link', { sql: text, parameters })
+      if (text.includes('as rows (hash text, state text')) found.set('settle', { sql: text, parameters })
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  })
+  try {
+    await world.add(world.first, await world.poor('planned'))
+    await world.mine()
+    await until('it is settled', async () => found.size === 2)
+  } finally {
+    app.db = db
+  }
+  for (const [name, { sql: text, parameters }] of found) {
+    const plan = await world.db.transaction().execute(async (work) => {
+      await sql`set local enable_seqscan = off`.execute(work)
+      const { rows } = await work.executeQuery(CompiledQuery.raw(`explain ${text}`, [...parameters]))
+      return rows.map((row) => (row as Record<string, string>)['QUERY PLAN']).join('\n')
+    })
+    assert.match(plan, /Index Cond: .*sequence >= .*sequence <= /, `${name}: ${plan}`)
+  }
 })
 
 test('a row has all that was bound, however many share the statement', async () => {

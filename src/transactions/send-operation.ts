@@ -26,7 +26,7 @@ import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
 import { namingClocks, networkSeconds } from './network-clock.ts'
-import { refuseBehindOwn } from './own-nonces.ts'
+import { noteDelegating, refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
@@ -173,6 +173,7 @@ async function prepareAndBind(
       deadline: networkSeconds(app, chain) + LIFE_SECONDS,
       requestHash: key?.requestHash ?? null,
     }
+    if (authorizationNonce !== null) noteDelegating(chain)
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
     const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
     if (bound === 'bound') return operation
