@@ -108,7 +108,7 @@ const REFUSES_WRITES: ReadonlyMap<string, string> = new Map([
 /** milliseconds: far longer than between two renewals of a lease, which fail as long as writes do */
 const RECENT_MS = 30_000
 
-/** Remembers that a database refuses writes: it answers whoever only asks whether it is there. */
+/** Remembers that a database refuses writes: it answers anyone who only asks whether it is there. */
 export type WriteRefusals = {
   failed(error: unknown): void
   /** why writes fail; null when none has failed so within the last 30 s */
