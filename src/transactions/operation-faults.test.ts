@@ -14,6 +14,7 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { carriersOf } from './carriers.ts'
 import { interruptSteps } from './crash-points.ts'
+import { delegationNonce } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
 import { reopenOperations, settleOperations } from './settle-operations.ts'
@@ -234,6 +235,22 @@ test('an account that is not delegated any more delegates again with the write a
   const { answer } = await add(writer, 8)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, world.delegated]) // prettier-ignore
+})
+
+test('a process that did not follow the block in which a write failed believes in a delegation that is gone for a quarter of a minute', async () => {
+  const writer = await world.poor('undelegated-elsewhere')
+  await add(writer)
+  await world.mine()
+  const { chain } = await world.replica()
+  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
+  let at = chain.clock.ticks()
+  chain.clock = { ...chain.clock, ticks: () => at }
+  assert.equal(await delegationNonce(chain, writer.address), null)
+  await world.rpc('anvil_setCode', writer.address, '0x')
+  at += 14_999
+  assert.equal(await delegationNonce(chain, writer.address), null)
+  at += 1
+  assert.equal(await delegationNonce(chain, writer.address), 1)
 })
 
 test('behind a transaction that no node takes nobody waits while there is another sponsor: what is there goes by that, and what comes, too', async () => {
