@@ -35,6 +35,8 @@ export type App = {
   /** tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`; absent: none */
   knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
   clock: Clock
+  /** why the database refuses writes lately; null: it does not; without it: nobody looks */
+  writesRefused?: () => string | null
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
   poolWaitMs?: () => number
 }

@@ -22,6 +22,7 @@ const catalogue = {
   forbidden_user: [403, 'Token of another user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator has suspended this application.'],
   account_frozen: [403, 'The account is frozen', 'The operator has frozen this account: it can be read, but sends nothing.'],
+  gas_not_sponsored: [403, 'Sponsors do not pay for this write', 'The application has no gas budget, its budget is for other contracts, or the write may cost more than a whole day’s budget; `detail` says which. Nothing was sent. Waiting does not help: the operator changes the budget.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this transaction; `detail` names it.'],
   export_disabled: [403, 'Keys cannot be exported here', 'The operator of this installation has not switched on the export of keys.'],
   sign_in_too_old: [403, 'The sign-in is too old', 'This needs a sign-in of the last 5 minutes. Sign in again.'],
@@ -66,7 +67,7 @@ const catalogue = {
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
   quota_exhausted: [429, 'The application’s quota is used up', 'The application has made as many requests as the operator allows it in this hour, day or month. Nothing was done. The next one begins after `Retry-After` seconds.', true],
-  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again; null: never, as it is, and `detail` says why: the write costs more than a whole day’s budget, sponsors pay for other contracts alone, or for nothing of the application.', true],
+  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again. While open writes hold the rest of the budget it is the last second by which they end, and `Retry-After` is shorter.', true],
   too_many_pending: [429, 'Too many unconfirmed writes', 'The queue of the account is full of writes that wait for blocks. Retry when some are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'A bug in this service. Report the request id to the operator.'],
@@ -77,6 +78,7 @@ const catalogue = {
   identity_not_proven: [503, 'The identity is not proven', 'The database leads an identity to an account, and the authorization server has not signed that it is so. Nobody was signed in, and nothing was shown or sent. The operator has to review the database.'],
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
   sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],
+  clocks_apart: [503, 'Clocks disagree', 'The signer signs a sponsored write for at most an hour ahead of its own clock, and by the clock of the network or of the server the write lives longer; `detail` has the times. Nothing was signed. The operator has to set the clocks right.', true],
   top_up_pending: [503, 'The funds for gas are on their way', 'A sponsor has sent the account what this write costs, and that is not mined yet. Nothing of the write was done. Retry with the same idempotency key: nothing is sent twice.', true],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer is not responding', 'Retry with the same idempotency key.', true],
@@ -114,7 +116,7 @@ export type ErrorExtras = {
   errors?: FieldError[]
   revert?: Revert
   funds?: Funds
-  /** seconds, for the Retry-After header; with a 429 or 503 that can be retried one unless given */
+  /** seconds, for the Retry-After header of a code that can be retried; one unless given. Others have no such header */
   retryAfter?: number
   /** of `gas_budget_exhausted`: ISO 8601; null: never, as it is */
   resetsAt?: string | null
@@ -139,8 +141,7 @@ export class AppError extends Error {
     this.errors = extras.errors
     this.revert = extras.revert
     this.funds = extras.funds
-    const { status, retryable } = describeError(code)
-    this.retryAfter = extras.retryAfter ?? (retryable && (status === 429 || status === 503) ? 1 : undefined)
+    this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
     this.challenge = extras.challenge
   }

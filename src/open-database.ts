@@ -6,7 +6,7 @@ import { assertMigrated, migrate } from './store/migrate.ts'
 import type { PoolOptions } from './store/pool.ts'
 import type { Telemetry } from './telemetry.ts'
 
-type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
+type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>> & Pick<PoolOptions, 'onFailure'>
 
 /** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
 export async function openDatabase(config: Config, telemetry: Telemetry, told: PoolObservers): Promise<RootDb> {

@@ -37,6 +37,7 @@ import { explainSponsoring } from './transactions/probe-sponsor.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
 import { lowSponsors } from './sponsors/watch.ts'
 import { openState } from './state.ts'
+import { watchWrites } from './store/away.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
@@ -94,10 +95,10 @@ export async function open(config: Config): Promise<OpenedProgram> {
       telemetry.poolWait.observe(ms / 1_000)
       longestWaitMs = Math.max(longestWaitMs, ms)
     }
+    const writes = watchWrites(clock.ticks)
+    const observers = { onLost: () => databaseWasAway(), onWait, onFailure: writes.failed }
     const [db, embedded, socket] = await allOpened([
-      openDatabase(config, telemetry, { onLost: () => databaseWasAway(), onWait }).then((handle) =>
-        opened('database', handle, () => handle.destroy()),
-      ),
+      openDatabase(config, telemetry, observers).then((handle) => opened('database', handle, () => handle.destroy())),
       // In production a chain of our own would be one more thing to die of, beside the networks that people use.
       isDevelopment && config.RPC_URL === undefined
         ? openEmbeddedChain({
@@ -149,6 +150,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       rowKeys: keys === null ? null : rowKeysOf(keys),
       knownTokens: await listKnownTokens(config, main, embedded),
       clock,
+      writesRefused: writes.recent,
       poolWaitMs: () => {
         const ms = longestWaitMs
         longestWaitMs = 0

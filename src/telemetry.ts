@@ -65,7 +65,7 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     topUps: new Counter({
       name: 'top_ups_total',
-      help: 'Top-ups by what became of them: the state of the transaction, sponsor_empty or gas_budget_exhausted',
+      help: 'Top-ups by what became of them: the state of the transaction, sponsor_empty, gas_budget_exhausted or gas_not_sponsored',
       labelNames: ['outcome'],
       registers,
     }),

@@ -154,6 +154,7 @@ export async function openGoverned({
         gasPerUserWei: gas.perUser,
         gasPerSponsorWei: gas.perSponsor,
         signsCalibur: true,
+        maxDeadlineSeconds: 3_600,
       },
       withdrawals: { find: () => null },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),

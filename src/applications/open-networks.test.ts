@@ -108,14 +108,18 @@ test('how blocks are checked and what is paid at most is said network by network
   const [one, two] = await Promise.all([1, 2].map((chainId) => openSilentNode({ chainId })))
   const chains = new Map<number, Chain>()
   const own = { ...want('one', 1, one!.url), blockVerification: 'hash' as const, feeCapGwei: 3 }
-  const config = { ...place.config, BLOCK_VERIFICATION: 'count' as const, FEE_CAP_GWEI: 50 }
+  const config = { ...place.config, BLOCK_VERIFICATION: 'count' as const, FEE_CAP_GWEI: 50, TIP_CAP_GWEI: 2 }
   await openNetworks({ ...place, config }, [own, want('two', 2, two!.url)], chains)
   const gwei = 1_000_000_000n
   assert.deepEqual(
-    [1, 2].map((chainId) => [chains.get(chainId)!.verification, chains.get(chainId)!.feeCapWei]),
+    [1, 2].map((chainId) => [
+      chains.get(chainId)!.verification,
+      chains.get(chainId)!.feeCapWei,
+      chains.get(chainId)!.tipCapWei,
+    ]),
     [
-      ['hash', 3n * gwei],
-      ['count', 50n * gwei],
+      ['hash', 3n * gwei, 2n * gwei],
+      ['count', 50n * gwei, 2n * gwei],
     ],
   )
   const [kept] = await storedNetworks({ ...place, config }, await fileOf({ one: [one!.url] }))

@@ -6,6 +6,7 @@ import { RpcError } from './rpc/rpc.ts'
 
 /**
  * Fees for a transaction sent now. Asked of the node once per block, by the first who asks; the base fee comes with the head.
+ * The tip is what a block is paid above its real base fee, so a node that suggests too much is believed up to the network's `tipCapWei` only.
  * @returns  2 × base fee + tip, so that six full blocks in a row do not price it out; never above the network's cap
  * @throws fee_cap_reached  when base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable
@@ -31,12 +32,13 @@ async function askWithoutHead(chain: Chain): Promise<Fees> {
 }
 
 async function fetchFees(chain: Chain, baseFee: bigint | null): Promise<Fees> {
-  const { rpc, feeCapWei } = chain
+  const { rpc, feeCapWei, tipCapWei = feeCapWei } = chain
   if (baseFee === null) {
     const gasPrice = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
     return offer({ baseFee: null, tip: gasPrice, cap: feeCapWei })
   }
-  return offer({ baseFee, tip: await askTip(chain, baseFee), cap: feeCapWei })
+  const tip = await askTip(chain, baseFee)
+  return offer({ baseFee, tip: tip > tipCapWei ? tipCapWei : tip, cap: feeCapWei })
 }
 
 /**

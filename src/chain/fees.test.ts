@@ -101,6 +101,18 @@ test('a failure is not remembered for the block', async () => {
   assert.equal(highestPrice(await currentFees(chain)), 21n)
 })
 
+test('a tip is believed up to its cap, whether the node names it or its gas price does: more is never paid above the real base fee', async () => {
+  const dear: Record<string, unknown>[] = [{ eth_maxPriorityFeePerGas: '0x30' }, { eth_gasPrice: '0x3a' }]
+  for (const answers of dear) {
+    const { chain } = nodeWith(answers)
+    assert.deepEqual(await currentFees({ ...chain, tipCapWei: 5n }), { type: 'eip1559', maxFeePerGas: 25n, maxPriorityFeePerGas: 5n }) // prettier-ignore
+    // The cap of the whole holds beside it.
+    await assert.rejects(currentFees({ ...nodeWith(answers).chain, tipCapWei: 95n, feeCapWei: 50n }), capReached)
+  }
+  const { chain } = nodeWith({ eth_maxPriorityFeePerGas: '0x5' })
+  assert.deepEqual(await currentFees({ ...chain, tipCapWei: 5n }), { type: 'eip1559', maxFeePerGas: 25n, maxPriorityFeePerGas: 5n }) // prettier-ignore
+})
+
 test('a network without base fees is asked for its gas price', async () => {
   const { chain, asked } = fakeChain(null, { eth_gasPrice: '0x5' })
   assert.deepEqual(await currentFees(chain), { type: 'legacy', gasPrice: 5n })

@@ -27,6 +27,8 @@ export type Chain = {
   finality: 'finalized' | number
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
+  /** highest tip that is believed of a node, wei per gas; absent: any below the cap */
+  tipCapWei?: bigint
   verification: Verification
   gas: GasChoice
   /** where gas is `sponsor`: the address that says which sponsors may send operations; lower-case */

@@ -330,6 +330,35 @@ test('a write that was mined and failed is no success, and says why: who waits i
     assert.deepEqual([status, body.status, body.state, body.revert.reason], [200, 'REVERTED', 'REVERTED', 'no'])
 })
 
+test('a repeat has the state that the write has by then, and whether that is a success', async () => {
+  const writer = await world.writer('repeater')
+  const request = () => post(WRITE, add('1'), { as: writer, headers: { 'idempotency-key': 'present' } })
+  const { body } = await request()
+  await world.mine()
+  for (const [state, status] of [
+    ['MINED', 'SUCCESS'],
+    ['FAILED', 'FAILED'],
+    ['CANCELLED', 'FAILED'],
+    ['REPLACED', 'FAILED'],
+  ] as const) {
+    // prettier-ignore
+    await world.db.updateTable('transactions').set({ state }).where('id', '=', body.id).execute()
+    const again = await request()
+    assert.deepEqual([again.headers['idempotent-replayed'], again.body.id, again.body.state, again.body.status], ['true', body.id, state, status]) // prettier-ignore
+  }
+})
+
+test('a key is of one application, user and route: on another route it is another write', async () => {
+  const writer = await world.writer('router')
+  const headers = { 'idempotency-key': 'routed' }
+  const first = await post(WRITE, add('1'), { as: writer, headers })
+  const body = { to: world.probe, data: first.body.tx.data }
+  const [other, again] = [await post('/v1/transactions', body, { as: writer, headers }), await post('/v1/transactions', body, { as: writer, headers })] // prettier-ignore
+  assert.notEqual(other.body.id, first.body.id)
+  assert.deepEqual([other.headers['idempotent-replayed'], again.body.id], [undefined, other.body.id])
+  await world.mine()
+})
+
 test('transactions are listed newest first, in pages, by state, each only to its owner', async () => {
   const writer = await world.writer('lister')
   const hashes: string[] = []

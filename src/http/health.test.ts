@@ -61,7 +61,7 @@ test('a thousand who ask whether we are ready at once are answered by one look',
   assert.ok(asked <= 2, `${asked} looks`)
 })
 
-test('a network whose node is away leaves sign-in in service; a signer that is away does not', async (t) => {
+test('a network whose node is away leaves sign-in in service; a signer that is away, and a database that refuses writes, do not', async (t) => {
   const here = await world()
   t.after(() => here.close())
   const [[chainId, chain]] = [...here.app.chains] as [[number, NonNullable<ReturnType<App['chains']['get']>>]]
@@ -75,6 +75,8 @@ test('a network whose node is away leaves sign-in in service; a signer that is a
   health(open, withoutNode, serving())
   const withoutSigner = { ...here.app, signer: { ...here.app.signer, health: away } } as App
   const unready = openListener(withoutSigner)
+  const full = openListener(here.app)
+  health(full, { ...here.app, writesRefused: () => 'its disk is full' }, serving())
   let isDraining = false
   health(unready, withoutSigner, serving())
   const ending = openListener(here.app)
@@ -83,11 +85,13 @@ test('a network whose node is away leaves sign-in in service; a signer that is a
     here.app,
     serving(() => isDraining),
   )
-  t.after(() => Promise.all([open.close(), unready.close(), ending.close()]))
+  t.after(() => Promise.all([open.close(), unready.close(), full.close(), ending.close()]))
 
   const answer = await open.inject('/readyz')
   assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'the node has given no usable answer for 3 s' }]) // prettier-ignore
   assert.equal((await unready.inject('/readyz')).statusCode, 503)
+  const refused = await full.inject('/readyz')
+  assert.deepEqual([refused.statusCode, refused.json().checks[0]], [503, { name: 'database', ok: false, detail: 'the database answers, and refuses writes: its disk is full' }]) // prettier-ignore
   assert.equal((await ending.inject('/readyz')).statusCode, 200)
   isDraining = true
   assert.equal((await ending.inject('/readyz')).statusCode, 503)

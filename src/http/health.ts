@@ -118,9 +118,11 @@ async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promi
   return { own, others }
 }
 
-async function checkDatabase({ clock, db }: App): Promise<Check> {
+async function checkDatabase({ clock, db, writesRefused }: App): Promise<Check> {
   return settle(clock, 'database', async () => {
     await sql`select 1`.execute(db)
+    const why = writesRefused?.() ?? null
+    if (why !== null) throw new NotReady(`the database answers, and refuses writes: ${why}`)
   })
 }
 

@@ -6,6 +6,7 @@ import { importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
+import { problemOf } from './problems.ts'
 import { openListener } from './listener.ts'
 import { withWall } from '../../test/kit/clock.ts'
 
@@ -392,12 +393,19 @@ test('the page of errors explains every code', async () => {
   assert.equal(describeError('internal_error').status, 500)
 })
 
-test('every refusal with 429 or 503 that can be retried says when, wherever it is told: at the API, on a page, by the library', () => {
+test('every refusal that can be retried says when, and no other does, wherever it is told: at the API, on a page, by the library', () => {
   for (const code of errorCodes) {
     const { status, retryable } = describeError(code)
-    const { headers } = new AppError(code, 'Why.')
-    assert.deepEqual(headers, retryable && (status === 429 || status === 503) ? { 'retry-after': '1' } : {}, code)
-    assert.deepEqual(new AppError(code, 'Why.', { retryAfter: 7 }).headers, { 'retry-after': '7' })
+    for (const [extras, seconds] of [
+      [{}, '1'],
+      [{ retryAfter: 7 }, '7'],
+    ] as const) {
+      // prettier-ignore
+      const error = new AppError(code, 'Why.', extras)
+      assert.deepEqual(error.headers, retryable ? { 'retry-after': seconds } : {}, code)
+      assert.equal(problemOf(error, { origin: '', instance: '/', requestId: 'r' }).retryable, error.retryAfter !== undefined, code) // prettier-ignore
+    }
+    assert.ok(status !== 429 || retryable, code)
   }
 })
 

@@ -56,6 +56,7 @@ const BEHIND_THE_DOOR = [...LIMITED, 'Preference-Applied'] as const
 const OF_REFUSALS: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
+  409: ['Retry-After'],
   429: ['Retry-After'],
   502: ['Retry-After'],
   503: ['Retry-After'],

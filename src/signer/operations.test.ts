@@ -5,9 +5,11 @@ import { recoverAuthorizationAddress } from 'viem/utils'
 import { typedDigest } from '../../test/gas/typed.ts'
 import { bytesOf, hexOf } from '../../test/gas/stage.ts'
 import { ALICE, ask, CHAIN_ID, refusal, SOMEWHERE } from '../../test/kit/signer.ts'
-import { inSeconds, SPACE, sponsored } from '../../test/sponsored-world.ts'
+import { openGoverned } from '../../test/policy-world.ts'
+import { askOperation, inSeconds, SPACE, sponsored } from '../../test/sponsored-world.ts'
 import { readGasContracts } from '../gas/contracts.ts'
 import { compact } from '../gas/operation.ts'
+import { Refusal } from './refusal.ts'
 import { frozenEntry, revoked, type Hex, type SignOperationRequest } from './wire.ts'
 
 const { dispatcher, delegate } = readGasContracts()
@@ -180,14 +182,34 @@ test('a request that is not exactly one is refused: no digest, no network of all
   await signer.signOperation(ofAlice({ calls: Array.from({ length: 20 }, () => call) }))
 })
 
-test('a deadline lies within the hour that is ahead of the signer’s clock', async (t) => {
-  const { signer, ofAlice } = await sponsored(t)
-  for (const seconds of [-60, -1, 3_660]) {
-    await assert.rejects(signer.signOperation(ofAlice({ deadline: inSeconds(seconds) })), denied('operation-deadline'))
-    await assert.rejects(signer.checkOperation(ofAlice({ deadline: inSeconds(seconds) })), denied('operation-deadline'))
+test('a deadline lies within the hour that is ahead of the signer’s clock', async () => {
+  const now = 1_700_000_000_000
+  const policy = JSON.stringify({ version: 1, rules: [{ name: 'all', effect: 'allow' }] })
+  const signer = await openGoverned({ policy, now: () => now })
+  try {
+    const alice = await signer.account(ALICE)
+    const signIn = (seconds: number) => {
+      const request = askOperation(alice, '', { deadline: now / 1_000 + seconds, sequence: String(1e6 + seconds), intentId: `op_${seconds}` }) // prettier-ignore
+      return signer.signOperation(request, { userId: ALICE, clientId: 'shop' })
+    }
+    for (const seconds of [-60, -1, 0, 3_601])
+      await assert.rejects(signIn(seconds), (error) => {
+        assert.ok(error instanceof Refusal && error.code === 'clocks_apart')
+        const told = [now, now + seconds * 1_000].map((at) => new Date(at).toISOString())
+        return told.every((time) => error.message.includes(time))
+      })
+    await signIn(3_600)
+    await signIn(1)
+  } finally {
+    signer.close()
   }
-  await signer.signOperation(ofAlice({ deadline: inSeconds(3_595) }))
-  await signer.signOperation(ofAlice({ deadline: inSeconds(5), sequence: '1' }))
+})
+
+test('in development a deadline may be as far ahead as the clock of a chain is, and not be over', async (t) => {
+  const { signer, ofAlice } = await sponsored(t)
+  for (const ask of [signer.signOperation, signer.checkOperation])
+    await assert.rejects(ask(ofAlice({ deadline: inSeconds(-1) })), refusal('clocks_apart'))
+  await signer.signOperation(ofAlice({ deadline: inSeconds(10 * 365 * 86_400) }))
 })
 
 test('an authorization is to the delegate alone, on one network, by the account, and the same again for whatever operation asks', async (t) => {

@@ -24,6 +24,8 @@ export type PolicyLimits = {
   gasPerSponsorWei: bigint
   /** accounts may delegate to Calibur */
   signsCalibur: boolean
+  /** how far ahead of the signer's clock the last second of an operation may be; in development any time, because development chains are set ahead */
+  maxDeadlineSeconds: number
 }
 
 export type Decision = { allowed: boolean; rule: string }

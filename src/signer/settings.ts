@@ -3,6 +3,7 @@ import { isInside } from './kek/file.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import type { KekSettings } from './open-kek.ts'
 import type { PolicyLimits } from './policy.ts'
+import { MAX_DEADLINE_SECONDS } from './wire.ts'
 
 /** What the signer is told, in the form that it works with. */
 export type SignerConfig = KekSettings & {
@@ -80,6 +81,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
       gasPerUserWei: config.SIGNER_GAS_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n),
       gasPerSponsorWei: config.SIGNER_GAS_PER_SPONSOR_WEI ?? (isDevelopment ? 10n ** 21n : 0n),
       signsCalibur: config.SIGNER_CALIBUR === 'on',
+      maxDeadlineSeconds: isDevelopment ? Number.POSITIVE_INFINITY : MAX_DEADLINE_SECONDS,
       chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
     },
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,

@@ -15,7 +15,6 @@ import { Refusal } from './refusal.ts'
 import { askCarried } from './sign-outer.ts'
 import { assertNotSuspended, authorise, evidenceOf, factsOf, hex, pass, type Inside } from './sign.ts'
 import {
-  MAX_DEADLINE_SECONDS,
   type Checked,
   type Hex,
   type OperationCallText,
@@ -147,16 +146,20 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
 
 /**
  * What a restore lost may still be done, whatever id its intent is given now: until that is over, nothing new is.
- * @throws policy_denied, operations_paused
+ * @throws clocks_apart, operations_paused
  */
-function assertInTime({ ledger }: Inside, deadline: number, at: number): void {
+function assertInTime({ ledger, limits }: Inside, deadline: number, at: number): void {
   const { pausedUntil } = ledger.operations
   if (at < pausedUntil)
     throw new Refusal('operations_paused', `Operations may be under way that the ledger lost in a restore: none is signed before ${new Date(pausedUntil).toISOString()}.`) // prettier-ignore
   const seconds = at / 1_000
-  if (deadline <= seconds || deadline > seconds + MAX_DEADLINE_SECONDS)
-    pass({ allowed: false, rule: 'operation-deadline' })
+  if (deadline <= seconds || deadline > seconds + limits.maxDeadlineSeconds)
+    throw new Refusal('clocks_apart', `The signer’s clock reads ${timeOf(seconds)}, and the last second of the write is ${timeOf(deadline)}: it signs for no past one, and for at most an hour ahead.`) // prettier-ignore
 }
+
+const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, MAX_TIME_MS)).toISOString()
+/** the last millisecond that a Date can be */
+const MAX_TIME_MS = 8.64e15
 
 /** What the ledger has for the nonce of the authorization; null where it is to be signed, or none was asked for. @throws nonce_conflict, nonce_gap */
 function delegatedBy(

@@ -11,7 +11,7 @@ const MUTANTS: SourceMutant[] = [
   ['an intent of a transaction is an operation’s, too', 'sign-operation.ts', 'if (isTransaction) throw', 'if (isTransaction && at < 0) throw', 'operations', 'an intent has one'], // prettier-ignore
   ['an intent of an operation is a transaction’s, too', 'ledger.ts', 'chain_id = ? AND nonce IS ?)', 'chain_id = ? AND nonce = ?)', 'operations', 'an intent has one'], // prettier-ignore
   ['an id has several operations', 'sign-operation.ts', 'operations.ofId(ask.operation.chainId, idOf(ask)) !== null', 'ask.operation.gasLimit === 0', 'operations', 'an intent has one'], // prettier-ignore
-  ['a deadline is as far away as one likes', 'sign-operation.ts', 'deadline > seconds + MAX_DEADLINE_SECONDS', 'deadline > seconds * 2', 'operations', 'a deadline lies'], // prettier-ignore
+  ['a deadline is as far away as one likes', 'sign-operation.ts', 'deadline > seconds + limits.maxDeadlineSeconds', 'deadline > seconds * 2', 'operations', 'a deadline lies'], // prettier-ignore
   ['a deadline that is over is none', 'sign-operation.ts', 'deadline <= seconds ||', 'deadline < 0 ||', 'operations', 'a deadline lies'], // prettier-ignore
   ['an authorization takes the nonce of a transaction', 'sign-operation.ts', 'if (facts.attempts.length > 0) throw', 'if (facts.attempts.length > 99) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore
   ['a transaction takes the nonce of an authorization', 'judge.ts', 'if (facts.isDelegation) throw', 'if (facts.isDelegation && attempts.length > 0) throw', 'operations', 'an authorization or a transaction'], // prettier-ignore

@@ -98,3 +98,30 @@ export function watch({
     },
   }
 }
+
+/** Why a database answers reads and no writes, by SQLSTATE. Source: PostgreSQL, Appendix A */
+const REFUSES_WRITES: ReadonlyMap<string, string> = new Map([
+  ['53100', 'its disk is full'],
+  ['58030', 'its files cannot be written'],
+  ['25006', 'the server accepts no writes'],
+])
+/** milliseconds: far longer than between two renewals of a lease, which fail as long as writes do */
+const RECENT_MS = 30_000
+
+/** Remembers that a database refuses writes: it answers anyone who only asks whether it is there. */
+export type WriteRefusals = {
+  failed(error: unknown): void
+  /** why writes fail; null when none has failed so within the last 30 s */
+  recent(): string | null
+}
+
+export function watchWrites(ticks: () => number): WriteRefusals {
+  let last: { why: string; at: number } | null = null
+  return {
+    failed(error) {
+      const why = REFUSES_WRITES.get(sqlState(error) ?? '')
+      if (why !== undefined) last = { why, at: ticks() }
+    },
+    recent: () => (last === null || ticks() - last.at > RECENT_MS ? null : last.why),
+  }
+}

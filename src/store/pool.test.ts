@@ -7,7 +7,7 @@ import { startCable } from '../../test/chaos/cable.ts'
 import { emptyPostgres, testCluster } from '../../test/kit/database.ts'
 import { until } from '../../test/kit/until.ts'
 import { AppError } from '../errors.ts'
-import type { Absence } from './away.ts'
+import { watchWrites, type Absence } from './away.ts'
 import { openPostgres, retrying, type RootDb } from './db.ts'
 
 const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
@@ -190,6 +190,26 @@ for (const code of ['08P01', '57P01', '57P02', '57P03', '53300', '53400', '58030
     await assert.rejects(ask(db), isUnavailable)
   })
 }
+
+for (const [code, why] of [
+  ['53100', 'its disk is full'],
+  ['58030', 'its files cannot be written'],
+  ['25006', 'the server accepts no writes'],
+  ['57P01', null],
+] as const)
+  test(`after ${code} a database that answers is known to refuse writes for half a minute: ${why}`, async (t) => {
+    let now = 1_000
+    const writes = watchWrites(() => now)
+    assert.equal(writes.recent(), null)
+    const url = await saying(t, 'ERROR', code)
+    const db = await openPostgres({ url, pool: 1, pooler: 'transaction', onError: () => {}, onFailure: writes.failed })
+    t.after(() => db.destroy())
+    await assert.rejects(ask(db), isUnavailable)
+    now += 30_000
+    assert.equal(writes.recent(), why)
+    now += 1
+    assert.equal(writes.recent(), null)
+  })
 
 test('a serialisation failure is tried five times with pauses between, and is then a refusal to repeat', async () => {
   let tries = 0

@@ -29,6 +29,8 @@ export type PoolOptions = {
   /** called once when the database goes away, not of each failure */
   onError: (error: Error) => void
   onBack?: (absence: Absence) => void
+  /** called with each failure of a database that is away, as it said it */
+  onFailure?: (error: unknown) => void
   /** called for each connection that was lost, and of the first after none: what answers next may be an older database */
   onLost?: () => void
   /** called with how long each has waited for a connection, milliseconds */
@@ -59,7 +61,8 @@ export function readInt8(text: string): number {
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const { url, pool: max, pooler = 'none', prepares = pooler === 'none', deadlineMs = DEADLINE_MS } = options
-  const { clock = systemClock, onError, onBack = () => {}, onLost = () => {}, onWait = () => {} } = options
+  const { clock = systemClock, onError, onBack = () => {}, onFailure = () => {} } = options
+  const { onLost = () => {}, onWait = () => {} } = options
   const { default: pg } = await import('pg')
   const { list, mustTakeWrites } = readHosts(url)
   const primary = list.length > 1 ? findPrimary(clock, list, { onChange, onSecond, onUndecided }) : only(list[0]!)
@@ -171,6 +174,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
   function failed(error: unknown): Error {
     seen.failed(error)
+    onFailure(error)
     return unavailable(error)
   }
 

@@ -10,7 +10,16 @@ import { prepared } from '../store/prepared.ts'
 import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import { readStanding, reserve, type BudgetCounts } from './budget-counts.ts'
 import { reach } from './crash-points.ts'
-import { countedIn, countSpent, lockBudgets, type Exhausted } from './gas-budget.ts'
+import {
+  countedIn,
+  countSpent,
+  findExhausted,
+  lockBudgets,
+  readNetworkBudget,
+  type Amounts,
+  type Exhausted,
+  type Spending,
+} from './gas-budget.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Operation } from './operation.ts'
 import { bytesOf } from './operation-gas.ts'
@@ -33,8 +42,13 @@ const LIMITS = { most: 128, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
  * Commit 1 of an operation, which many share: its row, and what it may cost off the budgets of its application. Nothing is signed before.
  * @throws database_unavailable  unknown: it may have been bound
  */
-export const bindOperation = (app: App, chain: Chain, binding: OperationBinding): Promise<BindResult> =>
-  groupOf(app, chain)(binding)
+export async function bindOperation(app: App, chain: Chain, binding: OperationBinding): Promise<BindResult> {
+  const result = await groupOf(app, chain)(binding)
+  if (typeof result === 'string' || result.resetsAt === null) return result
+  // Outside of the lock, and with what was bound beside it: most of a day's budget may be held by writes that end within minutes.
+  const perNetwork = await readNetworkBudget(app.db, chain.chainId)
+  return (await retrying(() => findExhausted(app.db, binding, { ...binding.budget, perNetwork }))) ?? result
+}
 
 const groupOf = oncePer('commits of operations', (app, chain) =>
   together(
@@ -147,26 +161,81 @@ export const rowOf = (
   created_at: sql<Date>`date_trunc('milliseconds', now())`,
 })
 
-/** Takes up a bound operation once more, with the calls that are asked for and the nonce of its account’s authorization. @returns false when it is carried by now, or gone */
+/** Who works on a bound operation: the how manieth request, and whether what is reserved for it was reserved by that one. */
+export type Claim = { claims: number; hasReserved: boolean }
+/** Of the request that bound it. */
+export const BINDER: Claim = { claims: 1, hasReserved: true }
+
+/**
+ * Takes up a bound operation once more, with the calls that are asked for and the nonce of its account’s authorization. Reserves what it may
+ * cost where a request before gave that back.
+ * @param charged  wei that it costs at most now
+ * @param budget   null: nobody pays for it
+ * @returns `gone`: it is carried, or has no row; `unpaid`: nothing is reserved for it, and nobody pays. Nothing is changed then, nor where budgets have no room
+ */
 export async function claimOperation(
-  db: Db,
-  { id, calls, authorizationNonce }: Pick<Operation, 'id' | 'calls' | 'authorizationNonce'>,
-): Promise<boolean> {
-  const mine = await retrying(() =>
-    db
-      .updateTable('operations')
-      .set({
-        claims: sql`claims + 1`,
-        calls: packCalls(calls),
-        authorization_nonce: authorizationNonce,
-        updated_at: sql`now()`,
-      })
-      .where('id', '=', id)
-      .where('state', '=', 'BOUND')
-      .returning('id')
-      .executeTakeFirst(),
+  { db }: Pick<App, 'db'>,
+  operation: Pick<Operation, 'id' | 'calls' | 'authorizationNonce'> & Spending,
+  budget: Amounts | null,
+): Promise<Claim | 'gone' | 'unpaid' | Exhausted> {
+  const { id, calls, authorizationNonce, chainId, clientId, accountId, charged } = operation
+  return retrying(() =>
+    db.transaction().execute(async (work) => {
+      const perNetwork = await lockBudgets(work, chainId)
+      const row = await work
+        .selectFrom('operations')
+        .select(['charged', 'claims'])
+        .where('id', '=', id)
+        .where('state', '=', 'BOUND')
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined) return 'gone'
+      const hasReserved = row.charged === '0'
+      if (hasReserved) {
+        if (budget === null) return 'unpaid'
+        const exhausted = await findExhausted(work, operation, { ...budget, perNetwork })
+        if (exhausted !== null) return exhausted
+        await countSpent(work, { chainId, clientId, accountId, wei: charged })
+      }
+      const claims = row.claims + 1
+      await work
+        .updateTable('operations')
+        .set({ claims, calls: packCalls(calls), authorization_nonce: authorizationNonce, updated_at: sql`now()` })
+        .set(hasReserved ? { charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` } : {})
+        .where('id', '=', id)
+        .execute()
+      return { claims, hasReserved }
+    }),
   )
-  return mine !== undefined
+}
+
+/**
+ * Gives back what was reserved for an operation that certainly nothing carries: its row and its key stay, and a repeat reserves again. Only by the
+ * request that reserved it, while no other has taken the operation up.
+ */
+export async function giveBack(
+  { db }: Pick<App, 'db'>,
+  { id, accountId, clientId, chainId }: Operation,
+  { claims, hasReserved }: Claim,
+): Promise<void> {
+  if (!hasReserved) return
+  await retrying(() =>
+    db.transaction().execute(async (work) => {
+      await lockBudgets(work, chainId)
+      const row = await work
+        .selectFrom('operations')
+        .select(['charged', 'hour'])
+        .where('id', '=', id)
+        .where('state', '=', 'BOUND')
+        .where('outer_id', 'is', null)
+        .where('claims', '=', claims)
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined || row.charged === '0') return
+      await work.updateTable('operations').set({ charged: '0' }).where('id', '=', id).execute()
+      await countSpent(work, { chainId, clientId, accountId, wei: -BigInt(row.charged), hour: row.hour })
+    }),
+  )
 }
 
 /**

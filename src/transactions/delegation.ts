@@ -26,8 +26,12 @@ export const delegatedCode = (name: DelegateName): Hex => `0xef0100${known[name]
 
 const MAX_REMEMBERED = 100_000
 
-/** milliseconds for which that is believed: who has the key may delegate otherwise, and no block says so where nobody reads it */
-const BELIEVED_MS = 300_000
+/**
+ * milliseconds for which that is believed: the holder of an exported key may delegate elsewhere, and only the process that follows the block in
+ * which an operation failed by it forgets at once. In any other every write until then is told and fails. An account that writes more
+ * often than this is read once for many writes.
+ */
+const BELIEVED_MS = 15_000
 
 /** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {

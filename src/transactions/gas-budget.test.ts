@@ -8,6 +8,7 @@ import { openPostgres, retrying, type Db, type RootDb } from '../store/db.ts'
 import { spentOfBudget, spentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import {
+  exhaustedBy,
   findExhausted,
   newestTopUp,
   readNetworkBudget,
@@ -228,6 +229,23 @@ test('when there is room is the hour from which it is given, neither before nor 
     ),
     null,
   )
+})
+
+test('while open writes hold a budget, the time told is by when enough of them have ended; the rest is room a day later', () => {
+  const [hour, now] = [new Date('2026-03-01T10:00:00Z'), Date.parse('2026-03-01T10:20:00Z')]
+  const held = [3n, 2n].map((wei, index) => ({ ...{ clientId: 'c', accountId: 'a', hour, wei }, until: new Date(now + (index + 1) * 60_000) })) // prettier-ignore
+  const asked = (charged: bigint, of: typeof held) => exhaustedBy('person', { hours: [{ hour, wei: 9n }], limit: 10n, charged, held: of }) // prettier-ignore
+  const tomorrow = { of: 'person', resetsAt: new Date(hour.getTime() + 25 * HOUR_MS) }
+  assert.equal(asked(1n, held), null)
+  for (const [charged, minutes] of [
+    [4n, 1],
+    [5n, 2],
+    [6n, 2],
+  ] as const)
+    // prettier-ignore
+    assert.deepEqual(asked(charged, held), { of: 'person', resetsAt: new Date(now + minutes * 60_000), isHeld: true })
+  assert.deepEqual([asked(7n, held), asked(4n, [])], [tomorrow, tomorrow])
+  assert.deepEqual(asked(11n, held), { of: 'person', resetsAt: null })
 })
 
 test('what is settled is settled once, and counted as what it cost', async () => {

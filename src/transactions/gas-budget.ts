@@ -22,8 +22,11 @@ export type TopUp = TopUpKey & {
  */
 type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
 
-/** When there is room for it, as far as what is counted now goes; null: there never is, the budget is smaller. */
-export type Exhausted = { of: 'person' | 'application' | 'network'; resetsAt: Date | null }
+/**
+ * When the budget has room, by what is counted now; null: never, because the budget of a whole day is smaller. `isHeld`: open writes hold the room,
+ * and `resetsAt` is the last second by which enough of them have ended.
+ */
+export type Exhausted = { of: 'person' | 'application' | 'network'; resetsAt: Date | null; isHeld?: true }
 
 export async function newestTopUp(
   db: Db,
@@ -234,36 +237,94 @@ export async function sweepTopUps(db: Db): Promise<void> {
   )
 }
 
-/** What a top-up of so much would be refused for now; null: nothing. */
-export async function findExhausted(
-  db: Db,
-  { chainId, clientId, accountId, charged }: { chainId: number; clientId: string; accountId: string; charged: bigint },
-  { perUser, perApplication, perNetwork }: Limits,
-): Promise<Exhausted | null> {
+/** Why budgets would refuse a write that costs so much; null: they have room. */
+export async function findExhausted(db: Db, spending: Spending, limits: Limits): Promise<Exhausted | null> {
+  const { chainId, clientId, accountId, charged } = spending
+  const { perUser, perApplication, perNetwork } = limits
   const spent = await readSpent(db, clientId, [accountId, EVERYONE])
   const of = (whose: string) => spent.filter((row) => row.accountId === whose)
   const ofNetwork = perNetwork === null ? [] : await readSpentOnNetwork(db, chainId)
-  return (
-    exhaustedBy('person', { hours: of(accountId), limit: perUser, charged }) ??
-    exhaustedBy('application', { hours: of(EVERYONE), limit: perApplication, charged }) ??
-    (perNetwork === null ? null : exhaustedBy('network', { hours: ofNetwork, limit: perNetwork, charged }))
-  )
+  const judge = (held: HeldSpending[]): Exhausted | null =>
+    exhaustedBy('person', {
+      hours: of(accountId),
+      limit: perUser,
+      charged,
+      held: held.filter((one) => one.accountId === accountId && one.clientId === clientId),
+    }) ?? // prettier-ignore
+    exhaustedBy('application', {
+      hours: of(EVERYONE),
+      limit: perApplication,
+      charged,
+      held: held.filter((one) => one.clientId === clientId),
+    }) ?? // prettier-ignore
+    (perNetwork === null ? null : exhaustedBy('network', { hours: ofNetwork, limit: perNetwork, charged, held }))
+  const exhausted = judge([])
+  if (exhausted === null || exhausted.resetsAt === null) return exhausted
+  return judge(await readHeld(db, spending, exhausted.of))
 }
 
+/** Who asks for how much of which budgets, wei. */
+export type Spending = { chainId: number; clientId: string; accountId: string; charged: bigint }
 export type Amounts = Omit<SponsorBudget, 'contracts'>
-type Limits = Amounts & { perNetwork: bigint | null }
+export type Limits = Amounts & { perNetwork: bigint | null }
 
-/** @param hours  oldest first */
+/** A part of an hour that open writes have reserved, and the last second in which they can still be done. */
+type HeldSpending = { clientId: string; accountId: string; hour: Date; wei: bigint; until: Date }
+
+/**
+ * What open writes hold of a budget. Asked only for a write that this budget refuses. By `operations_account` for a person, else by
+ * `operations_open` and `operations_uncounted`.
+ */
+async function readHeld(
+  db: Db,
+  { chainId, clientId, accountId }: Spending,
+  of: Exhausted['of'],
+): Promise<HeldSpending[]> {
+  const whose = {
+    person: sql`client_id = ${clientId} and account_id = ${accountId}`,
+    application: sql`client_id = ${clientId}`,
+    network: sql`true`,
+  }
+  const { rows } = await sql<{ client_id: string; account_id: string; hour: Date; wei: string; until: Date }>`
+    select client_id, account_id, hour, sum(charged)::text as wei, greatest(to_timestamp(deadline), now()) as until from operations
+    where chain_id = ${chainId}::int8 and charged > 0 and ${whose[of]}
+      and (state in ('BOUND', 'SUBMITTED') or (not is_counted and state not in ('BOUND', 'SUBMITTED')))
+    group by client_id, account_id, hour, deadline`.execute(db)
+  return rows.map(({ client_id, account_id, hour, wei, until }) => ({
+    ...{ clientId: client_id, accountId: account_id, hour, wei: BigInt(wei), until },
+  }))
+}
+
+/**
+ * @param hours  what is counted, oldest hour first
+ * @param held   the part of it that open writes have reserved
+ */
 export function exhaustedBy(
   of: Exhausted['of'],
-  { hours, limit, charged }: { hours: { hour: Date; wei: bigint }[]; limit: bigint; charged: bigint },
+  {
+    hours,
+    limit,
+    charged,
+    held = [],
+  }: {
+    hours: { hour: Date; wei: bigint }[]
+    limit: bigint
+    charged: bigint
+    held?: HeldSpending[]
+  },
 ): Exhausted | null {
   let left = hours.reduce((sum, { wei }) => sum + wei, charged)
   if (left <= limit) return null
   if (charged > limit) return { of, resetsAt: null }
-  for (const { hour, wei } of hours) {
+  const settled = hours.map(({ hour, wei }) => ({
+    at: hour.getTime() + (DAY_HOURS + 1) * HOUR_MS,
+    wei: held.reduce((rest, one) => (one.hour.getTime() === hour.getTime() ? rest - one.wei : rest), wei),
+    isHeld: false,
+  }))
+  const ending = held.map(({ until, wei }) => ({ at: until.getTime(), wei, isHeld: true }))
+  for (const { at, wei, isHeld } of [...settled, ...ending].toSorted((a, b) => a.at - b.at)) {
     left -= wei
-    if (left <= limit) return { of, resetsAt: new Date(hour.getTime() + (DAY_HOURS + 1) * HOUR_MS) }
+    if (left <= limit) return { of, resetsAt: new Date(at), ...(isHeld ? { isHeld } : {}) }
   }
   return { of, resetsAt: null }
 }

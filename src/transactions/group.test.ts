@@ -2,12 +2,14 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '../../test/kit/until.ts'
+import { watchStatements } from '../../test/watch-statements.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { interruptSteps } from './crash-points.ts'
+import { noteDelegating } from './own-nonces.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
 
 /** Many writes at once: they share commits, and nothing of one is another's. */
@@ -53,6 +55,31 @@ test('writes of several accounts that arrive together get the nonces of their ow
   await world.mine()
   assert.equal(await world.countOf(writers[0]!), 11n)
   assert.equal(await world.countOf(writers[1]!), 10n)
+})
+
+test('a write of an account’s own asks nothing of operations where no sponsor ever was, and of its delegation once one is there', async () => {
+  const { app, chain } = world.first
+  const { db, clock } = app
+  // What is believed for some seconds is believed, however slow this machine is.
+  const at = clock.ticks()
+  app.clock = { ...clock, ticks: () => at }
+  const writer = await world.writer('no-sponsor')
+  await world.add(world.first, writer)
+  const watch = watchStatements()
+  app.db = watch.over(db)
+  const asked: string[] = []
+  watch.onStatement = (text) => void (/\bfrom "?operations"?/.test(text) && asked.push(text))
+  try {
+    await world.add(world.first, writer)
+    assert.deepEqual(asked, [])
+    noteDelegating(chain)
+    await world.add(world.first, writer)
+    assert.equal(asked.length, 1)
+    assert.match(asked[0]!, /"authorization_nonce" is not null/)
+  } finally {
+    Object.assign(app, { db, clock })
+  }
+  await world.mine()
 })
 
 test('of a group that repeats a key one is bound, and the nonces of the others have no gap', async () => {

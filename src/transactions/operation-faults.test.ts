@@ -1,4 +1,5 @@
 // tier: default, because it moves money while nodes fail
+import { refusedWith } from '../../test/kit/refused.ts'
 import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
@@ -13,9 +14,11 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { carriersOf } from './carriers.ts'
 import { interruptSteps } from './crash-points.ts'
+import { delegationNonce } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
 import { reopenOperations, settleOperations } from './settle-operations.ts'
+import { rehearseTransaction } from './submit.ts'
 import { tendOperations } from './tend-operations.ts'
 import { keccak } from '../keccak.ts'
 import { toHex } from '../store/bytes.ts'
@@ -24,7 +27,7 @@ import { spentOfBudget, spentOnNetwork } from '../store/sponsor-budget.ts'
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
 let world: Sponsored
 /** What the signer says in place of a signature, once. */
-let refusal: SignerRefused | null = null
+let refusal: SignerRefused | AppError | null = null
 /** What is met once in place of the answer, when it has signed. */
 let lostAnswer: Error | null = null
 /** The sponsor that is frozen in the signer, too. */
@@ -92,7 +95,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
   assert.deepEqual([await stateOf(writer, again.id), await world.countOf(writer)], ['MINED', 7n])
 })
 
-test('what the signer may have signed keeps its row and what it reserved, though no answer came; its key finishes it', async () => {
+test('what the signer may have signed keeps its row though no answer came, and reserves nothing while nobody has it carried; its key reserves again and finishes it', async () => {
   const lost = [new AppError('signer_unavailable', 'It is away.'), new SignerRefused('ledger_damaged', 'It is damaged.')] // prettier-ignore
   for (const [index, error] of lost.entries()) {
     const writer = await world.poor(`no-answer-${index}`)
@@ -100,12 +103,60 @@ test('what the signer may have signed keeps its row and what it reserved, though
     await assert.rejects(add(writer, 1, 'no answer'))
     const row = await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
     const reserved = await spentOfBudget(world.db, 'demo', writer.accountId)
-    assert.deepEqual([row.state, reserved], ['BOUND', BigInt(row.charged)])
+    assert.deepEqual([row.state, row.charged, reserved], ['BOUND', '0', 0n])
     await age(world.first.app, 5)
     const { answer } = await add(writer, 1, 'no answer')
+    const { charged } = await rowOf(answer.id)
+    assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), BigInt(charged))
+    assert.ok(BigInt(charged) > 0n)
     await world.mine()
     assert.deepEqual([answer.id, await stateOf(writer, answer.id), await world.countOf(writer)], [row.id, 'MINED', 1n])
   }
+})
+
+test('however often a write is refused while no sponsor can send it, nothing of a budget is used up; its key finishes it once one can', async () => {
+  const writer = await world.poor('nobody-sends')
+  const counted = async () => [await spentOfBudget(world.db, 'demo', writer.accountId), await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)] // prettier-ignore
+  const before = await counted()
+  frozen = world.house.address
+  try {
+    for (const key of [undefined, undefined, 'kept', 'kept']) {
+      await assert.rejects(add(writer, 1, key), refusedWith('sponsor_empty'))
+      assert.deepEqual(await counted(), before)
+      await age(world.first.app, 5)
+    }
+  } finally {
+    frozen = null
+  }
+  const { answer } = await add(writer, 1, 'kept')
+  const charged = BigInt((await rowOf(answer.id)).charged)
+  assert.ok(charged > 0n)
+  assert.deepEqual(
+    await counted(),
+    before.map((wei) => wei + charged),
+  )
+  await world.mine()
+  assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 1n])
+})
+
+test('what a transaction that may have been signed holds stays counted, though the write was refused', async () => {
+  const writer = await world.poor('in-doubt')
+  interruptSteps(world.first.app, (step) => {
+    if (step === 'after-sign-outer') throw new AppError('database_unavailable', 'It is away.')
+  })
+  await assert.rejects(add(writer, 1, 'in doubt'), refusedWith('database_unavailable'))
+  interruptSteps(world.first.app, null)
+  const { charged } = await world.db.selectFrom('operations').select('charged').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  assert.deepEqual(
+    [BigInt(charged) > 0n, await spentOfBudget(world.db, 'demo', writer.accountId)],
+    [true, BigInt(charged)],
+  )
+  await until('what was signed is sent', async () => {
+    await age(world.first.app, 40)
+    await keep(world)
+    await world.mine()
+    return (await world.countOf(writer)) === 1n
+  })
 })
 
 test('a node that fails when it is asked which sponsors carry is asked again by the next write', async () => {
@@ -142,6 +193,22 @@ test('a sponsor with code, or without a right to the space, carries nothing, and
   }
 })
 
+test('a write and a dry run that the signer refuses for its clock are told every clock', async () => {
+  const writer = await world.poor('clocks')
+  const { signer } = world.first.app
+  const apart = () => new AppError('clocks_apart', 'The signer’s clock reads noon.')
+  const isTold = refusedWith('clocks_apart', 'The server’s clock reads ')
+  refusal = apart()
+  await assert.rejects(add(writer), isTold)
+  world.first.app.signer = { ...signer, checkOperation: () => Promise.reject(apart()) }
+  try {
+    await assert.rejects(rehearseTransaction(world.first.app, writer, { to: world.target, data: '0x5c36b186' }), isTold)
+  } finally {
+    world.first.app.signer = signer
+  }
+  assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 0n)
+})
+
 test('what the signer refuses takes nothing of a budget, and its key is free', async () => {
   const writer = await world.poor('refused')
   const counted = async () => [await spentOfBudget(world.db, 'demo', writer.accountId), await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)] // prettier-ignore
@@ -168,6 +235,22 @@ test('an account that is not delegated any more delegates again with the write a
   const { answer } = await add(writer, 8)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer), await codeOf(writer)], ['MINED', 10n, world.delegated]) // prettier-ignore
+})
+
+test('a process that did not follow the block in which a write failed believes in a delegation that is gone for a quarter of a minute', async () => {
+  const writer = await world.poor('undelegated-elsewhere')
+  await add(writer)
+  await world.mine()
+  const { chain } = await world.replica()
+  Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
+  let at = chain.clock.ticks()
+  chain.clock = { ...chain.clock, ticks: () => at }
+  assert.equal(await delegationNonce(chain, writer.address), null)
+  await world.rpc('anvil_setCode', writer.address, '0x')
+  at += 14_999
+  assert.equal(await delegationNonce(chain, writer.address), null)
+  at += 1
+  assert.equal(await delegationNonce(chain, writer.address), 1)
 })
 
 test('behind a transaction that no node takes nobody waits while there is another sponsor: what is there goes by that, and what comes, too', async () => {

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
-import { sql } from 'kysely'
+import { CompiledQuery, sql } from 'kysely'
 import { keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
@@ -10,7 +10,7 @@ import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { EVERYONE, spentOfBudget, spentOnNetwork, type SponsorBudget } from '../store/sponsor-budget.ts'
-import { bindOperation, claimOperation, unbind, type OperationBinding } from './bind-operation.ts'
+import { BINDER, bindOperation, claimOperation, giveBack, unbind, type OperationBinding } from './bind-operation.ts'
 import { interruptSteps } from './crash-points.ts'
 
 /** Operations that arrive together: they share a commit, a transaction, and nothing else. */
@@ -79,6 +79,36 @@ test('operations that arrive together are bound in as many statements as one', a
   assert.equal(await spentOfBudget(world.db, 'demo', people[1]!.accountId), own)
 })
 
+test('what links and what settles operations finds them by their numbers, also where no table was ever analyzed', async () => {
+  const { app } = world.first
+  const { db } = app
+  const found = new Map<string, { sql: string; parameters: readonly unknown[] }>()
+  app.db = db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      const { sql: text, parameters } = db.getExecutor().compileQuery(node, queryId)
+      if (text.includes('locked as materialized')) found.set('link', { sql: text, parameters })
+      if (text.includes('as rows (hash text, state text')) found.set('settle', { sql: text, parameters })
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  })
+  try {
+    await world.add(world.first, await world.poor('planned'))
+    await world.mine()
+    await until('it is settled', async () => found.size === 2)
+  } finally {
+    app.db = db
+  }
+  for (const [name, { sql: text, parameters }] of found) {
+    const plan = await world.db.transaction().execute(async (work) => {
+      await sql`set local enable_seqscan = off`.execute(work)
+      const { rows } = await work.executeQuery(CompiledQuery.raw(`explain ${text}`, [...parameters]))
+      return rows.map((row) => (row as Record<string, string>)['QUERY PLAN']).join('\n')
+    })
+    assert.match(plan, /Index Cond: .*sequence >= .*sequence <= /, `${name}: ${plan}`)
+  }
+})
+
 test('a row has all that was bound, however many share the statement', async () => {
   const writer = await world.poor('columns')
   const [one, plain] = [bindingOf(writer), bindingOf(writer, { authorizationNonce: null, requestHash: null })]
@@ -122,7 +152,7 @@ test('of a group each is refused for itself: a key that is there, one that is tw
   const said = ends.map((end) => (typeof end === 'string' ? end : end.of))
   assert.deepEqual(said, ['key is taken', 'bound', 'key is taken', 'bound', 'bound', 'person', 'bound', 'application', 'bound']) // prettier-ignore
   const [refused, never] = [ends[5]!, ends[7]!]
-  assert.ok(typeof refused === 'object' && refused.resetsAt! > new Date())
+  assert.ok(typeof refused === 'object' && refused.isHeld === true)
   assert.ok(typeof never === 'object' && never.resetsAt === null)
   assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), before + 25n)
   assert.equal(await spentOfBudget(world.db, 'demo', other.accountId), 20n)
@@ -200,11 +230,44 @@ test('what another request took up is not unbound by the one that bound it; else
   const writer = await world.poor('taken-up')
   const [taken, own] = [bindingOf(writer), bindingOf(writer)]
   for (const binding of [taken, own]) assert.equal(await bind(binding), 'bound')
-  assert.ok(await claimOperation(app.db, taken))
+  assert.deepEqual(await claimOperation(app, taken, PLENTY), { claims: 2, hasReserved: false })
   for (const binding of [taken, own]) await unbind(app, binding)
   assert.deepEqual([(await rowOf(taken.id))?.claims, await rowOf(own.id)], [2, undefined])
   assert.equal(await spentOfBudget(world.db, 'demo', writer.accountId), 10n)
-  assert.equal(await claimOperation(app.db, own), false)
+  assert.equal(await claimOperation(app, own, PLENTY), 'gone')
+})
+
+test('what was reserved is given back once, by who reserved it and while nobody else asks; who takes it up then reserves what it costs now', async () => {
+  const { app } = world.first
+  const writer = await world.poor('given-back')
+  const spent = async () => [await spentOfBudget(world.db, 'demo', writer.accountId), await spentOfBudget(world.db, 'demo'), await spentOnNetwork(world.db, 31_337)] // prettier-ignore
+  const before = await spent()
+  const more = (wei: bigint) => before.map((one) => one + wei)
+  const binding = bindingOf(writer)
+  await bind(binding)
+  // Another may have it carried.
+  const second = await claimOperation(app, binding, PLENTY)
+  assert.deepEqual(second, { claims: 2, hasReserved: false })
+  await giveBack(app, binding, BINDER)
+  await giveBack(app, binding, second as typeof BINDER)
+  assert.deepEqual(await spent(), more(10n))
+  await unbind(app, binding)
+  const other = bindingOf(writer)
+  await bind(other)
+  for (let time = 0; time < 2; time++) await giveBack(app, other, BINDER)
+  assert.deepEqual([await spent(), (await rowOf(other.id))!.state], [more(10n), 'BOUND'])
+  const dearer = { ...other, charged: 25n }
+  assert.equal(await claimOperation(app, dearer, null), 'unpaid')
+  assert.deepEqual(await claimOperation(app, dearer, { ...PLENTY, perUser: 24n }), { of: 'person', resetsAt: null })
+  assert.deepEqual([await spent(), (await rowOf(other.id))!.claims], [more(10n), 1])
+  const third = await claimOperation(app, dearer, PLENTY)
+  assert.deepEqual([third, await spent(), (await rowOf(other.id))!.charged], [{ claims: 2, hasReserved: true }, more(35n), '25']) // prettier-ignore
+  // Not by the one before, and not once a transaction carries it.
+  await giveBack(app, other, BINDER)
+  await world.db.updateTable('operations').set({ outer_id: 'tx_other', state: 'SUBMITTED' }).where('id', '=', other.id).execute() // prettier-ignore
+  await giveBack(app, other, third as typeof BINDER)
+  assert.deepEqual(await spent(), more(35n))
+  await world.db.deleteFrom('operations').where('account_id', '=', writer.accountId).execute()
 })
 
 test('a group that dies in its commit has bound nobody, and reserved nothing', async () => {
@@ -240,7 +303,7 @@ test('writes that arrive together: who is refused, repeats, or has another’s k
     add(people[2]!, 16, 'other'),
   ])
   const said = codes(ends)
-  assert.deepEqual(said.slice(0, 8), [...upTo(6).map(() => 'ok'), 'gas_budget_exhausted', 'policy_denied'])
+  assert.deepEqual(said.slice(0, 8), [...upTo(6).map(() => 'ok'), 'gas_not_sponsored', 'policy_denied'])
   assert.deepEqual(said.slice(8, 10), ['ok', 'idempotency_key_reused'])
   const repeated = ends[8] as PromiseFulfilledResult<Awaited<ReturnType<typeof add>>>
   assert.deepEqual([repeated.value.isReplay, repeated.value.answer.hash], [true, told.hash])

@@ -310,7 +310,7 @@ test('a write that was done and that the database lost is told, also where no bu
   try {
     const again = await add(writer, 1, 'done')
     assert.deepEqual([again.isReplay, again.answer.id, again.answer.hash], [true, answer.id, answer.hash])
-    await assert.rejects(add(writer, 1, 'new'), refusedWith('gas_budget_exhausted'))
+    await assert.rejects(add(writer, 1, 'new'), refusedWith('gas_not_sponsored'))
   } finally {
     await world.db.updateTable('networks').set({ sponsor_per_day: null }).execute()
   }

@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { gasChoiceOf, type Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { slot } from '../state.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { append } from './attempts.ts'
@@ -34,7 +35,9 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
  * @throws sponsor_empty  where the network has no space any more in which it could be
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
-export async function owesDelegation({ db }: App, chain: Chain, account: Hex): Promise<boolean> {
+export async function owesDelegation(app: App, chain: Chain, account: Hex): Promise<boolean> {
+  const { db } = app
+  if (!(await hasDelegating(app, chain))) return false
   const signed = await retrying(() =>
     db
       .selectFrom('operations')
@@ -51,6 +54,34 @@ export async function owesDelegation({ db }: App, chain: Chain, account: Hex): P
   if (chain.gasSpace === undefined || chain.gasSpace === null) throw spaceless(chain)
   return true
 }
+
+/** milliseconds for which a network without an authorization is believed to have none: another process may bring the first */
+const BELIEVED_MS = 5_000
+
+/**
+ * Whether any account of a network signed an authorization; once one has, it is not asked again. Without this, each write that an account sends
+ * itself has a statement more where no sponsor ever was. In the seconds in which the first one is missed the signer still refuses the nonce to
+ * anything else.
+ */
+async function hasDelegating({ db, clock }: App, chain: Chain): Promise<boolean> {
+  const known = delegating.of(chain)
+  if (known.isThere || clock.ticks() < known.until) return known.isThere
+  const { rows } = await retrying(
+    () =>
+    sql`select 1 where exists (select 1 from operations where chain_id = ${chain.chainId}::int8 and authorization_nonce is not null)`.execute(db), // prettier-ignore
+  )
+  known.isThere = rows.length > 0
+  known.until = clock.ticks() + BELIEVED_MS
+  return known.isThere
+}
+
+/** That an account of the network is about to sign one. */
+export const noteDelegating = (chain: Chain): void => void (delegating.of(chain).isThere = true)
+
+const delegating = slot('networks in which an account signed an authorization', (_chain: Chain) => ({
+  isThere: false,
+  until: Number.NEGATIVE_INFINITY,
+}))
 
 /** What it sent itself would wait behind that nonce for good. */
 const spaceless = ({ name }: Chain): AppError =>

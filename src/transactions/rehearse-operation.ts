@@ -16,7 +16,7 @@ import { knownDataGas } from './data-gas.ts'
 import { gasContracts } from './delegation.ts'
 import { readReturned } from './returned.ts'
 import type { Intent } from './intent.ts'
-import { networkSeconds } from './network-clock.ts'
+import { namingClocks, networkSeconds } from './network-clock.ts'
 import { outerGas } from './operation-gas.ts'
 import { wireOperation } from './operation-answer.ts'
 import type { Operation } from './operation.ts'
@@ -56,7 +56,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   const total = outerGas([operation]) + knownDataGas(chain, operation)
   // In the order of a write: what the person signs, then who sends it.
   const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
-    throw explainRefusal(error)
+    throw explainRefusal(namingClocks(app, chain, error))
   })
   const payer = await findPayer(app, chain, request, { price, wei: total * price })
   const returned = await callOperation(chain, from, intents, payer)

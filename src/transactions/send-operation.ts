@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
-import { highestPrice } from '../chain/fees.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import { highestPrice, type Fees } from '../chain/fees.ts'
 import { gasChoiceOf, type Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -12,7 +13,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { balanceThisBlock } from './balances.ts'
-import { claimOperation, moveOperation, unbind } from './bind-operation.ts'
+import { BINDER, claimOperation, giveBack, moveOperation, unbind, type Claim } from './bind-operation.ts'
 import { canAnyPay, carriersOf, inTurn, noCarrier } from './carriers.ts'
 import { between } from './crash-points.ts'
 import { dataGas } from './data-gas.ts'
@@ -24,8 +25,8 @@ import { answerOf } from './answer.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
-import { networkSeconds } from './network-clock.ts'
-import { refuseBehindOwn } from './own-nonces.ts'
+import { namingClocks, networkSeconds } from './network-clock.ts'
+import { noteDelegating, refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { untilReplayed } from './replay.ts'
@@ -49,8 +50,8 @@ const MAX_LOST = 64
  * @param intents  what is done, in this order, all or nothing
  * @param paidFor  contracts that the budget has to pay for; those that are called unless given
  * @returns the answer, and whether it is the one of an earlier request with the same key
- * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_budget_exhausted,
- *         sponsor_empty, idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
+ * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_not_sponsored,
+ *         gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
  *         chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
@@ -98,13 +99,20 @@ async function attemptWrite(app: App, write: OperationWrite): Promise<OperationO
   throw inFlight()
 }
 
-/** What the budgets of the application are; sponsors pay nothing for one that has none, nor for contracts that it does not name. @throws gas_budget_exhausted */
-function budgetOf(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget {
+/** The budgets of the application. @throws gas_not_sponsored */
+function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBudget {
+  const budget = findBudget(app, caller, targets)
+  if (budget instanceof AppError) throw budget
+  return budget
+}
+
+/** The same, or why sponsors pay for none of it: the application has no budget, or its budget is for other contracts. */
+function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
   const budget = allowedTo(app, clientId).sponsor
   if (budget === null)
-    throw new AppError('gas_budget_exhausted', 'Sponsors pay for no writes of this application: it has no budget.', { resetsAt: null }) // prettier-ignore
+    return new AppError('gas_not_sponsored', 'The application has no gas budget, so sponsors pay for none of its writes. Nothing was sent. The operator can set one: chatelaine app update --sponsor-per-user --sponsor-per-application.') // prettier-ignore
   if (!targets.every((to) => paysFor(budget, to)))
-    throw new AppError('gas_budget_exhausted', 'The budget of the application does not pay for writes to this contract.', { resetsAt: null }) // prettier-ignore
+    return new AppError('gas_not_sponsored', 'The gas budget of the application is for other contracts. Nothing was sent. The operator can add this one: chatelaine app update --sponsor-contract.') // prettier-ignore
   return budget
 }
 
@@ -118,7 +126,7 @@ async function prepareAndSend(app: App, write: OperationWrite, id: string): Prom
     if (key !== null && !isTaken(error) && (await restoreSent(app, chain, id))) return LOST
     throw error
   }
-  return finish(app, write, bound, { mayUnbind: true })
+  return finish(app, write, bound, BINDER)
 }
 
 /**
@@ -137,7 +145,7 @@ export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
   })
 }
 
-/** @throws atomic_unsupported, gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
+/** @throws atomic_unsupported, gas_not_sponsored, gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
 async function prepareAndBind(
   app: App,
   { chain, caller, intents, targets, key }: OperationWrite,
@@ -165,6 +173,7 @@ async function prepareAndBind(
       deadline: networkSeconds(app, chain) + LIFE_SECONDS,
       requestHash: key?.requestHash ?? null,
     }
+    if (authorizationNonce !== null) noteDelegating(chain)
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
     const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
     if (bound === 'bound') return operation
@@ -196,12 +205,23 @@ export async function preparePaid(
     dataGas(chain, { calls: [] }).catch(() => null),
   ])
   if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
-  const forData = await dataGas(chain, prepared).catch((error: unknown) => {
-    throw mapChainError(error)
-  })
-  const charged = (aloneGas(prepared) + forData) * highestPrice(prepared.fees)
+  const charged = await costOf(chain, prepared, prepared.fees)
   if (!(await canAnyPay(chain, carriers, charged))) throw noCarrier(app, chain)
   return { ...prepared, charged }
+}
+
+/** Wei that an operation costs at most, alone in a transaction. @throws fee_cap_reached, chain_unavailable, chain_timeout */
+async function costOf(
+  chain: Chain,
+  operation: Pick<PreparedOperation, 'calls' | 'gas' | 'authorizationNonce' | 'delegate'>,
+  fees?: Fees,
+): Promise<bigint> {
+  const [forData, price] = await Promise.all([dataGas(chain, operation), fees ?? currentFees(chain)]).catch(
+    (error: unknown) => {
+      throw mapChainError(error)
+    },
+  )
+  return (aloneGas(operation) + forData) * highestPrice(price)
 }
 
 /** A repeat finishes what a request before it left bound. */
@@ -217,10 +237,15 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
   // As of a transaction (send.ts): the token signs what this request asks for.
   operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
-  if (!(await claimOperation(app.db, operation))) throw inFlight()
-  if (operation.sequence >= 0) return finish(app, write, operation, { mayUnbind: false })
+  const charged = await costOf(write.chain, operation)
+  const budget = findBudget(app, write.caller, write.targets)
+  const claim = await claimOperation(app, { ...operation, charged }, budget instanceof AppError ? null : budget)
+  if (claim === 'gone') throw inFlight()
+  if (claim === 'unpaid') throw budget
+  if ('of' in claim) throw exhaustedError(app, claim)
+  if (operation.sequence >= 0) return finish(app, write, operation, claim)
   // Its number was another's, which the database had lost (restore-operation.ts).
-  return finish(app, write, await moved(app, write.chain, operation), { mayUnbind: false })
+  return finish(app, write, await moved(app, write.chain, operation), claim)
 }
 
 /** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */
@@ -238,12 +263,12 @@ async function moved(app: App, chain: Chain, operation: Operation): Promise<Oper
 const numbersTaken = (): AppError =>
   new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
 
-/** Signs, and has it carried. */
+/** Signs, and has it carried. Gives back what was reserved where it certainly is not. */
 async function finish(
   app: App,
   { chain, caller: { token } }: OperationWrite,
   bound: Operation,
-  { mayUnbind }: { mayUnbind: boolean },
+  claim: Claim,
 ): Promise<OperationOutcome> {
   let operation = bound
   for (let lost = 0; lost < MAX_LOST; lost++) {
@@ -261,12 +286,17 @@ async function finish(
       if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
       // Or a transaction of the account itself.
       const isOwn = error.code === 'intent_conflict' && (await restoreIntent(app, operation.id))
-      if (mayUnbind && isRefused(error)) await unbind(app, operation)
+      if (claim === BINDER && isRefused(error)) await unbind(app, operation)
       if (isOwn) return LOST
-      throw explainRefusal(error)
+      // Perhaps signed, but carried by nobody: who would have it carried is here.
+      await giveBack(app, operation, claim)
+      throw explainRefusal(namingClocks(app, chain, error))
     }
     const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
-    if (carried.kind === 'failed') throw explainRefusal(carried.error)
+    if (carried.kind === 'failed') {
+      if (!isInDoubt(carried.error)) await giveBack(app, operation, claim)
+      throw explainRefusal(carried.error)
+    }
     app.telemetry.writes.inc({ state: 'SUBMITTED' })
     return { kind: 'sent', answer: answerOfOperation(chain, operation, carried) }
   }
@@ -275,6 +305,10 @@ async function finish(
 
 /** Certainly not signed. */
 const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
+
+/** A transaction with it may have been signed, or stored, before what failed. */
+const isInDoubt = (error: unknown): boolean =>
+  !(error instanceof SignerRefused || error instanceof AppError) || !isRefused(error) || error.code === 'database_unavailable' // prettier-ignore
 
 /** As the signer takes it. */
 export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
@@ -296,7 +330,7 @@ export async function toldOperation(app: App, chain: Chain, row: OperationRow, h
   return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
 }
 
-/** Whether sponsors would pay for it, for a dry run. @throws gas_budget_exhausted */
+/** Whether sponsors would pay for it, for a dry run. @throws gas_not_sponsored, gas_budget_exhausted */
 export async function rehearseBudget(
   app: App,
   caller: Caller,

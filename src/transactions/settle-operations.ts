@@ -11,6 +11,7 @@ import { prepared } from '../store/prepared.ts'
 import type { TransactionState, Transition } from '../store/column-values.ts'
 import { append } from './attempts.ts'
 import { delegateOf, forgetDelegated } from './delegation.ts'
+import { within } from './link.ts'
 import { MAX_SEQUENCE } from './operation-gas.ts'
 
 type MinedBlock = { number: number; hash: Hex }
@@ -61,6 +62,7 @@ export async function settleOperations(
         transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = greatest(now(), operations.created_at)
       from said
       where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        and ${within(rows.map(({ sequence }) => sequence))}
         and operations.delegate = said.delegate
         and operations.outer_id is not null
         and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea

@@ -312,7 +312,7 @@ test('what brings an authorization is paid for as the write that needs it is: by
   const within = <T>(work: () => Promise<T>) => mining(underDeadline(world.clock.ticks() + 120_000, work))
   await assert.rejects(
     within(() => call(other)),
-    refusedWith('gas_budget_exhausted'),
+    refusedWith('gas_not_sponsored'),
   )
   const { answer } = await taken(within(() => add(writer, 2)))
   await world.mine()
@@ -438,7 +438,7 @@ test('what is sent for it counts in the budgets that operations count in, and no
   const [topUp] = await topUpsOf(writer)
   const all = (await spentOfBudget(world.db, 'demo', writer.accountId)) - before
   assert.ok(carried > 0n && all === carried + BigInt(topUp!.charged), `${carried} and ${topUp!.charged} are ${all}`)
-  await assert.rejects(call(await world.poor('counted-small', 'small')), refusedWith('gas_budget_exhausted'))
+  await assert.rejects(call(await world.poor('counted-small', 'small')), refusedWith('gas_not_sponsored'))
   // Of no budget, or one that names others, it is their own funds that do not suffice.
   for (const clientId of ['none', 'one-contract'])
     await assert.rejects(call(await world.poor(`counted-${clientId}`, clientId)), refusedWith('insufficient_funds'))

@@ -56,7 +56,7 @@ test('gas of an open write that a budget does not pay for is not sent with the n
 test('a network’s budget is told as the network’s, holds for every application, and nothing is paid beyond it', async () => {
   const cap = (wei: string | null) =>
     world.db.updateTable('networks').set({ sponsor_per_day: wei }).where('chain_id', '=', 31_337).execute()
-  const exhausted = refusedWith('gas_budget_exhausted', 'budget of the network')
+  const exhausted = refusedWith('gas_not_sponsored', 'budget of the network')
   const ann = await world.poor('capped')
   await cap('1')
   try {

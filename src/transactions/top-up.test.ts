@@ -214,7 +214,8 @@ test('the budget of a user and of an application is never exceeded, and says whe
 })
 
 test('a write that costs more than a day is told that it never will be paid; without a budget an application’s users pay themselves', async () => {
-  const never = (error: unknown) => refusedWith('gas_budget_exhausted')(error) && error.resetsAt === null
+  const never = (error: unknown) =>
+    refusedWith('gas_not_sponsored')(error) && error.retryAfter === undefined && error.resetsAt === undefined
   await assert.rejects(world.send(await world.poor('small', 'small')), never)
   assert.equal((await readUsage(world.db, 'none')).sponsored, null)
   await assert.rejects(world.send(await world.poor('none', 'none')), refusedWith('insufficient_funds'))
@@ -224,7 +225,7 @@ test('a dry run says what would happen, and pays nothing', async () => {
   const writer = await world.poor('dry')
   const at = (clientId: string) => world.at(writer, clientId)
   assert.equal((await world.rehearse(writer)).status, 'SUCCESS')
-  await assert.rejects(world.rehearse(await at('small')), refusedWith('gas_budget_exhausted'))
+  await assert.rejects(world.rehearse(await at('small')), refusedWith('gas_not_sponsored'))
   await assert.rejects(world.rehearse(await at('none')), refusedWith('insufficient_funds'))
   // What the transfer itself costs is in the budgets, as well.
   const like = await world.poor('dry-like')
@@ -232,7 +233,7 @@ test('a dry run says what would happen, and pays nothing', async () => {
   const [row] = await world.rowsOf(like)
   const [transfer] = await transfersTo(like)
   await world.application('without-fee', { perUser: (BigInt(row!.wei) + BigInt(transfer!.reserved!)) / 2n })
-  await assert.rejects(world.rehearse(await at('without-fee')), refusedWith('gas_budget_exhausted'))
+  await assert.rejects(world.rehearse(await at('without-fee')), refusedWith('gas_not_sponsored'))
   const rows = await world.db.deleteFrom('sponsors').returningAll().execute()
   try {
     await assert.rejects(world.rehearse(writer), refusedWith('sponsor_empty'))
@@ -255,7 +256,7 @@ test('what one application left open, another finishes at its own budget; it is 
   const writer = await world.poor('two-applications')
   const [leaving, small] = [await world.at(writer, 'one-contract'), await world.at(writer, 'small')]
   await diesAt(world.first.app, 'before-bind', () => world.mining(world.send(leaving)))
-  await assert.rejects(world.send(small), refusedWith('gas_budget_exhausted'))
+  await assert.rejects(world.send(small), refusedWith('gas_not_sponsored'))
   await world.recover(writer, 'key')
   assert.equal((await world.sentTo(writer)).length, 1)
   assert.deepEqual((await world.rowsOf(writer)).map((row) => row.client_id), ['demo']) // prettier-ignore

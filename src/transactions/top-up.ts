@@ -81,7 +81,7 @@ const REQUEST_HASH = createHash('sha256').update('top-up').digest()
  * A sponsor sends the person what the gas of their write takes beyond what they have, and a quarter of that gas more, and it is mined
  * before their write is bound. Values are paid by their own funds. One top-up of a person is open at a time: a repeat of the request, or
  * another write, waits for the one that is under way, and finishes it where a process died.
- * @throws gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and what sending a write and the signer throw
+ * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and what sending a write and the signer throw
  */
 export const topUpFund =
   (tools: TopUpTools): Fund =>
@@ -300,15 +300,18 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
   return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
 }
 
-export function exhaustedError({ clock, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
-  telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
-  const until = resetsAt === null ? null : resetsAt.toISOString()
-  const detail =
-    until === null
-      ? `This write costs more gas than the budget of the ${of} for a day.`
-      : `The gas budget of the ${of} is used up until ${until}.`
-  return new AppError('gas_budget_exhausted', detail, {
-    resetsAt: until,
-    retryAfter: secondsUntil(until, clock),
-  })
+/** seconds after which a write that was refused for what open ones hold may be repeated: most of them end with one of the next blocks */
+const HELD_SECONDS = 15
+
+export function exhaustedError({ clock, telemetry }: App, { of, resetsAt, isHeld }: Exhausted): AppError {
+  const code = resetsAt === null ? 'gas_not_sponsored' : 'gas_budget_exhausted'
+  telemetry.topUps.inc({ outcome: code })
+  if (resetsAt === null)
+    return new AppError(code, `The gas of this write may cost more than the gas budget of the ${of} for a whole day. Nothing was sent. The operator can raise the budget.`) // prettier-ignore
+  const until = resetsAt.toISOString()
+  const seconds = secondsUntil(until, clock)
+  if (isHeld !== true)
+    return new AppError(code, `The gas budget of the ${of} is used up until ${until}.`, { resetsAt: until, retryAfter: seconds }) // prettier-ignore
+  const detail = `Writes that are not mined yet hold the rest of the gas budget of the ${of}. Nothing was sent. They end by ${until}, most of them within seconds.`
+  return new AppError(code, detail, { resetsAt: until, retryAfter: Math.min(seconds, HELD_SECONDS) })
 }

@@ -163,7 +163,7 @@ export const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       description:
-        '1 to 255 printable ASCII characters; a retry with the same key and body gets the first response. X-Idempotency-Key is equivalent.',
+        '1 to 255 printable ASCII characters, of this user at this application on this route. A retry with the same key and body gets the response of the first, with the present `state`. On another route the same key is another write. X-Idempotency-Key is equivalent.',
     }),
   ),
   prefer: Type.Optional(

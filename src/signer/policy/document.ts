@@ -99,7 +99,6 @@ export const RESERVED_RULES = new Set([
   'sponsor-withdrawal-data',
   'sponsor-withdrawal-once',
   'sponsor-withdrawal-most',
-  'operation-deadline',
   'sponsored-operations',
   'sponsored-only',
   'sponsored-off',
