@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { openListener } from '../http/listener.ts'
 import { sha256 } from '../sha256.ts'
 import { fromHex } from '../store/bytes.ts'
+import { startCountingPeople } from '../users/people.ts'
 import { insertAccount } from '../users/sign-in.ts'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { doorOf } from './auth.ts'
@@ -119,6 +120,11 @@ test('people are listed newest first, each once, page by page, and counted; spon
       { provider: 'GITHUB', identities: 1, signedIn: 0 },
     ],
   })
+  const { stop } = startCountingPeople(here.app)
+  await stop()
+  const metrics = await here.app.telemetry.registry.metrics()
+  for (const line of ['people{state="signed_in"} 2', 'people{state="expected"} 1', 'people{state="frozen"} 1'])
+    assert.ok(metrics.split('\n').includes(line), line)
 })
 
 test('a person is read by any identity, with what they sent by every application; nothing of it is a token or a key', async () => {

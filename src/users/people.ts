@@ -1,5 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { checksumAddress, explainAddress } from '../abi/address.ts'
+import type { App } from '../app.ts'
+import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
@@ -84,6 +86,25 @@ export async function countPeople(db: Db): Promise<PeopleCounts> {
     frozen,
     providers: byProvider.map(({ provider, identities, signed_in }) => ({ provider, identities, signedIn: signed_in })),
   }
+}
+
+const COUNT_MS = 300_000
+
+/** Sets the metric `people`, at the start and then every five minutes. */
+export function startCountingPeople({ clock, db, telemetry }: Pick<App, 'clock' | 'db' | 'telemetry'>): Rounds {
+  const { people, log } = telemetry
+  const rounds = every(clock, COUNT_MS, async () => {
+    try {
+      const { accounts: all, signedIn, frozen } = await countPeople(db)
+      people.set({ state: 'signed_in' }, signedIn)
+      people.set({ state: 'expected' }, all - signedIn)
+      people.set({ state: 'frozen' }, frozen)
+    } catch (error) {
+      log.warn('people_not_counted', {}, error)
+    }
+  })
+  void rounds.round()
+  return rounds
 }
 
 /** A sponsor is no person. */
