@@ -137,6 +137,7 @@ const keys = {
   READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads of a person at an application, and of an application by itself' },
   READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'the same reads in a burst' },
   WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes of a person at an application' },
+  WRITES_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 20, part: 'server', help: 'the same writes in a burst, dry runs and refused ones counted' },
   APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests per application' },
   SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests per IP address (IPv6: /64) to each step of a sign-in; development mode has no such limit' },
   MAX_IN_FLIGHT: { kind: 'integer', unit: 'requests', min: 16, max: 65536, default: 4096, part: 'server', help: 'highest limit of requests in flight per process; below it the limit adapts by itself: docs/guides/operating.md. Above it only those find room who hold less than their part: up to a quarter more, and what takes access away up to twice as many; a thousand that wait for a block are not counted' },

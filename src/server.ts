@@ -53,6 +53,7 @@ import { operatorApi } from './operator/routes.ts'
 import { lowSponsors, startWatchingSponsors } from './sponsors/watch.ts'
 import { startAttesting } from './users/attest.ts'
 import { startRenewingProofs } from './users/prove-identities.ts'
+import { startCountingPeople } from './users/people.ts'
 import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
@@ -180,7 +181,7 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities and MACs of rows. */
+/** What the authorization server does beside its requests: it deletes what has expired, counts people, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities and MACs of rows. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   const running = [
     startCopyingKeys(app),
@@ -188,6 +189,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
     startMarkingExports(app),
     startRenewingProofs(app),
     startRenewingMacs(app),
+    startCountingPeople(app),
   ]
   const sweeping = every(app.clock, SWEEP_EVERY_MS, () =>
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error)),

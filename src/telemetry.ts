@@ -29,6 +29,9 @@ export type Telemetry = {
   identitiesNotProven: Counter<string>
   rowsNotAuthentic: Counter<string>
   signerPolicy: Gauge<string>
+  signIns: Counter<string>
+  signInsFailed: Counter<string>
+  people: Gauge<string>
 }
 
 /** Opens the log and the metrics registry. `name` is the program; `write` as `openLog` takes it. */
@@ -172,6 +175,24 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     identitiesNotProven: new Counter({
       name: 'identities_not_proven_total',
       help: 'Times that the database led an identity to an account without the signature of the authorization server',
+      registers,
+    }),
+    signIns: new Counter({
+      name: 'sign_ins_total',
+      help: 'Sign-ins, by identity provider of this installation; token_exchange: by a token that an application brought',
+      labelNames: ['provider'],
+      registers,
+    }),
+    signInsFailed: new Counter({
+      name: 'sign_ins_failed_total',
+      help: 'Sign-ins that ended at or behind a provider without a session, by provider as above and reason: cancelled, or the code of the refusal',
+      labelNames: ['provider', 'reason'],
+      registers,
+    }),
+    people: new Gauge({
+      name: 'people',
+      help: 'Accounts of people, by state: signed_in, expected (nobody has signed in yet), and beside these frozen; counted every five minutes by each authorization server',
+      labelNames: ['state'],
       registers,
     }),
     rowsNotAuthentic: new Counter({

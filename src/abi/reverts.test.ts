@@ -8,7 +8,7 @@ import { fuzz } from '../../test/abi-fuzz.ts'
 import { encodeCall } from './args.ts'
 import { knownError } from './known-errors.ts'
 import { parseAbi, selectorOf } from './parse.ts'
-import { decodeRevert } from './reverts.ts'
+import { decodeRevert, type RevertedCall } from './reverts.ts'
 
 const revertData = (signature: string, ...args: string[]) => encodeCall(parseAbi(signature).function, args)
 const errorsOf = (items: string) => parseAbi(`f() ${items}`).errors
@@ -113,8 +113,16 @@ test('no data, less than a selector, and no bytes at all', () => {
   for (const data of [null, '0x', 'x', '0xabc']) {
     const revert = decodeRevert(data, [])
     assert.equal(revert.reason, 'The contract gave no reason.')
-    assert.match(decodeRevert(data, [], '0xa9059cbb00').reason, /not have a function with the selector 0xa9059cbb:/)
     assert.equal(revert.data, '0x')
+    const reasonOf = (called: RevertedCall) => decodeRevert(data, [], called).reason
+    const { function: fn } = parseAbi('mint(address to, uint256 amount) public')
+    const call = { data: '0xa9059cbb00', value: 0n, fn }
+    assert.match(reasonOf(call), /not have a function with the selector 0xa9059cbb:/)
+    assert.match(reasonOf({ ...call, value: 1n }), /sent 1 wei, and a function that is not payable takes no value/)
+    assert.match(reasonOf({ ...call, value: 1n, fn: null }), /takes no value/)
+    assert.match(reasonOf({ data: '0x', value: 1n }), /may take no native currency/)
+    const payable = parseAbi('mint(address to, uint256 amount) public payable').function
+    assert.equal(reasonOf({ ...call, value: 1n, fn: payable }), reasonOf(call))
   }
   assert.deepEqual(decodeRevert('0xabcdef', []).selector, null)
   assert.equal(decodeRevert('0xabcdef', []).data, '0xabcdef')

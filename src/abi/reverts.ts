@@ -1,7 +1,7 @@
 import type { Revert } from '../errors.ts'
 import { bytesOf } from './bytes.ts'
 import { type DecodeBudget, budgetFor, tryDecodeSequence } from './decode.ts'
-import { type AbiErrorItem, selectorOf, signatureOf } from './item.ts'
+import { type AbiErrorItem, type AbiFunction, selectorOf, signatureOf } from './item.ts'
 import { knownError } from './known-errors.ts'
 import { wireValue } from './results.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
@@ -19,11 +19,15 @@ const PANIC_SELECTOR = '0x4e487b71'
  * What a contract said when it reverted; the same in reads, simulations and mined failures. Never throws.
  * @param data    0x-hex as the node gave it; null when it gave none
  * @param errors  the caller's `error` items; they win over the built-in list
- * @param called  0x-hex of what was called with, which tells the selector
+ * @param called  what was called, where that is known
  * @returns `args` in the wire format of results, NUL in them replaced, so that a database can hold them;
  *          `name`, `signature`, `args` null when nothing decodes the data
  */
-export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[], called: string = '0x'): Revert {
+export function decodeRevert(
+  data: string | null,
+  errors: readonly AbiErrorItem[],
+  called: RevertedCall | null = null,
+): Revert {
   const bytes = bytesOf(data ?? '0x') ?? Buffer.alloc(0)
   if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? withoutReason(called) : NOT_AN_ERROR)
   const selector = `0x${bytes.toString('hex', 0, 4)}`
@@ -40,11 +44,24 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
   )
 }
 
-/** A contract that has no such function, and none for what is left, reverts without a word. */
-const withoutReason = (called: string): string =>
-  called.length < 10
-    ? 'The contract gave no reason.'
-    : `The contract gave no reason. It may not have a function with the selector ${called.slice(0, 10)}: check address, name and types.`
+/** What was called, of which a revert without data says nothing. `value`: wei */
+export type RevertedCall = { data: string; value: bigint; fn?: AbiFunction | null }
+
+/**
+ * A contract that has no such function, and none for what is left, reverts without data; so does a function that is not
+ * payable, before anything else of it runs, when it is sent value.
+ */
+function withoutReason(call: RevertedCall | null): string {
+  const said = 'The contract gave no reason.'
+  if (call === null) return said
+  const selector = call.data.length < 10 ? null : call.data.slice(0, 10)
+  if (call.value > 0n && call.fn?.stateMutability !== 'payable')
+    return selector === null
+      ? `${said} It was sent ${call.value} wei and may take no native currency.`
+      : `${said} It was sent ${call.value} wei, and a function that is not payable takes no value: send none. If it is payable, the contract may not have the selector ${selector}.`
+  if (selector === null) return said
+  return `${said} It may not have a function with the selector ${selector}: check address, name and types.`
+}
 
 type RevertToDecode = { selector: string; bytes: Buffer; budget: DecodeBudget }
 

@@ -25,12 +25,13 @@ import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './
 import { facts, print, table, type JsonOption } from './print.ts'
 import { actsOf, commandActor } from './registry.ts'
 import { ExitCode, inShell, logTo, type Shell } from './shell.ts'
+import { people } from './people.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
 import { systemClock } from '../clock.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
-/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
+/** `chatelaine account …`: people listed and counted (`people.ts`); an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
 export function account(shell: Shell): Command {
   const command = new Command('account').description('accounts of people')
   command
@@ -40,6 +41,7 @@ export function account(shell: Shell): Command {
     .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
     .option('--json', 'print JSON')
     .action(inShell(shell, create))
+  people(shell, command)
   command
     .command('freeze')
     .description(

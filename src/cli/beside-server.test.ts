@@ -91,6 +91,23 @@ test('an account is made before its first sign-in, frozen, unfrozen and signed o
   assert.equal((await run('account', 'frozen')).out, 'No account is frozen.\n')
 })
 
+test('people are listed, found, shown and counted beside the server, with what they sent', async () => {
+  const all = (await json('account', 'list')) as { userId: string; address: string }[]
+  const { code, out, err } = await run('account', 'list', '--limit', '1')
+  assert.deepEqual([code, out.split('\n').length], [0, 3])
+  const [, cursor = ''] = /^There are more: --cursor (\S+)$/m.exec(err) ?? []
+  assert.deepEqual((await json('account', 'list', '--cursor', cursor))[0], all[1])
+  const [alice] = await json('account', 'list', '--search', 'ALI')
+  assert.deepEqual([alice.userId, alice.address, alice.identities[0].username], [here.alice.userId, here.alice.address, 'alice']) // prettier-ignore
+  assert.deepEqual(await json('account', 'show', here.alice.userId), alice)
+  assert.equal((await json('account', 'count')).accounts, all.length)
+  const { body } = await here.alice.post('/v1/transactions', { to: here.bob.address, value: '1' })
+  const [sent] = await json('account', 'transactions', here.alice.userId, '--network', 'devnet')
+  assert.deepEqual([sent.id, sent.to, sent.value], [body.id, here.bob.address, '1'])
+  assert.equal((await run('account', 'show', 'DEV-nobody')).code, 1)
+  assert.match((await run('account', 'list', '--limit', '0')).err, /--limit is a number from 1 to 200/)
+})
+
 test('a token of anybody is had without a browser, from the server that runs', async () => {
   const beside = { ...settings, DATA_DIR: here.dataDir }
   const { code, out } = await command(beside, ['token', 'bob'])

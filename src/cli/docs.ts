@@ -5,6 +5,6 @@ import { referencePages } from './reference.ts'
 const root = new URL('../../', import.meta.url)
 await mkdir(new URL('docs/reference/', root), { recursive: true })
 for (const [path, write] of Object.entries(referencePages)) {
-  await writeFile(new URL(path, root), write())
+  await writeFile(new URL(path, root), await write())
   console.log(path)
 }

@@ -7,7 +7,11 @@ import { allPages, type Registry } from './registry.ts'
 const TIMEOUT_MS = 15_000
 
 /** One request to the operator API; refusals are thrown as what they are. */
-export type AskOperator = <T>(method: string, path: string, body?: unknown) => Promise<T>
+export type AskOperator = {
+  <T>(method: string, path: string, body?: unknown): Promise<T>
+  /** A page of a list, and the cursor of the next one. */
+  page: <T>(path: string) => Promise<{ entries: T[]; nextCursor: string | null }>
+}
 
 /**
  * The operator API of a running development server: its address and a token are in DATA_DIR.
@@ -22,7 +26,7 @@ export async function openOperator(dataDir: string, holder: string | null): Prom
   const { origin } = JSON.parse(facts) as { origin?: string }
   if (origin === undefined || token === '') throw busy(dataDir, holder)
 
-  return async <T>(method: string, path: string, body?: unknown): Promise<T> => {
+  const send = async (method: string, path: string, body?: unknown): Promise<{ answer: unknown; headers: Headers }> => {
     const response = await fetch(`${origin}/operator/v1${path}`, {
       method,
       headers: {
@@ -34,11 +38,27 @@ export async function openOperator(dataDir: string, holder: string | null): Prom
     }).catch(() => {
       throw busy(dataDir, holder)
     })
-    const answer = (await response.json()) as T & { code?: string; detail?: string; errors?: FieldError[] }
-    if (response.ok) return answer
-    const { code = '', detail = 'The server refused the request.', errors } = answer
+    const answer: unknown = await response.json()
+    if (response.ok) return { answer, headers: response.headers }
+    const {
+      code = '',
+      detail = 'The server refused the request.',
+      errors,
+    } = answer as {
+      code?: string
+      detail?: string
+      errors?: FieldError[]
+    }
     throw new AppError(isErrorCode(code) ? code : 'internal_error', detail, errors === undefined ? {} : { errors })
   }
+  const ask = async <T>(method: string, path: string, body?: unknown): Promise<T> =>
+    (await send(method, path, body)).answer as T
+  return Object.assign(ask, {
+    page: async <T>(path: string) => {
+      const { answer, headers } = await send('GET', path)
+      return { entries: answer as T[], nextCursor: headers.get('x-next-cursor') }
+    },
+  })
 }
 
 /** The registry behind a running development server. */

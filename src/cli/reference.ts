@@ -1,5 +1,6 @@
 import { configKeys } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
+import { eventsReference, metricsReference } from './log-reference.ts'
 
 /** docs/reference/errors.md, from the catalogue. */
 export function errorsReference(): string {
@@ -41,7 +42,9 @@ ${rows.join('\n')}
 }
 
 /** The generated pages, by their path in the repository. */
-export const referencePages: Record<string, () => string> = {
+export const referencePages: Record<string, () => string | Promise<string>> = {
   'docs/reference/errors.md': errorsReference,
   'docs/reference/configuration.md': configurationReference,
+  'docs/reference/events.md': eventsReference,
+  'docs/reference/metrics.md': metricsReference,
 }

@@ -17,10 +17,10 @@ import { ExitCode, inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
 import { systemClock } from '../clock.ts'
 
-/** `chatelaine sponsor …`: accounts of the operator that send people what a write of theirs costs. */
+/** `chatelaine sponsor …`: accounts of the operator that pay for the gas of people’s writes. */
 export function sponsor(shell: Shell): Command {
   const command = new Command('sponsor').description(
-    'accounts that send people what a write costs, on networks whose gas is `topup`: docs/guides/gas.md',
+    'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
   )
   command
     .command('create')

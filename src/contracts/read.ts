@@ -141,7 +141,7 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
 async function callContract(caller: Caller, { to, parsed, data, asUser }: PreparedCall, reads: Reads): Promise<Hex> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
-    const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, data)
+    const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, { data, value: 0n })
     throw new AppError('execution_reverted', revert.reason, { revert })
   }
   // Nothing came back: either the function returns nothing, or there is nobody to answer.

@@ -1,8 +1,6 @@
 import Type from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers } from '../http/wire.ts'
-import { withAccepted } from '../transactions/wire.ts'
-import { DryRun, KeyHeaders, Value, WriteResponse } from '../transactions/write-wire.ts'
+import { DryRun, KeyHeaders, Value, writeAnswers } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
 /** As for a read, and what a write adds. */
@@ -70,7 +68,7 @@ export const batch = {
     'On networks where sponsors send what people sign. Simulated as a whole first. Done in this order, in one step: when one call fails, none was done. At most 98,304 bytes of calldata together.',
   headers: KeyHeaders,
   body: BatchRequest,
-  ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
+  ...writeAnswers,
 }
 
 export const write = {
@@ -82,5 +80,5 @@ export const write = {
     'Simulated first: a call that would revert is refused and costs nothing. Responds when the transaction is submitted, with `?wait=mined` when it is in a block. At most 98,304 bytes of calldata.',
   headers: KeyHeaders,
   body: WriteRequest,
-  ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
+  ...writeAnswers,
 }

@@ -202,6 +202,14 @@ test('a function that the contract has not is named by its selector', async () =
   assert.match(body.detail, /It may not have a function with the selector 0xa9059cbb/)
 })
 
+test('value sent to a function that takes none is named as that, in a dry run as well', async () => {
+  for (const dryRun of [false, true]) {
+    const { body } = await post(WRITE, add('1', { value: '1', dryRun }))
+    assert.equal(body.code, 'execution_reverted')
+    assert.match(body.detail, /sent 1 wei, and a function that is not payable takes no value/)
+  }
+})
+
 test('a custom error of the contract is decoded by the caller’s ABI', async () => {
   const { body } = await post(WRITE, {
     address: world.probe,

@@ -53,7 +53,9 @@ export function blocks({ blocks, head, networkName }: Coin & { blocks: WithHashe
     null,
     html`<div class="card stack">
       <h1>Blocks</h1>
-      <p class="muted">A block is mined when there is a transaction, and once a minute otherwise.</p>
+      <p class="muted">
+        A block is mined when there is a transaction. Empty ones follow until it is final, and one a minute after that.
+      </p>
       <div class="scroll">
         <table>
           <thead>

@@ -82,6 +82,7 @@ test('blocks are found by number, hash and tag, and the list turns its pages', a
     assert.match((await get(`/explorer/block/${id}`)).text, new RegExp(hash))
   assert.match((await get('/explorer/block/0')).text, />final</)
   assert.match((await get('/explorer')).text, new RegExp(`/explorer/block/${Number(number)}"`))
+  assert.match((await get('/explorer')).text, /Empty ones follow until it is final, and one a minute after that/)
   const older = await get(`/explorer?before=20`)
   assert.match(older.text, /\/explorer\/block\/19"/)
   assert.doesNotMatch(older.text, /\/explorer\/block\/20"/)

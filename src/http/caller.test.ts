@@ -16,6 +16,7 @@ test('what one person is refused for costs the other people of the application n
     READS_PER_SECOND: '1',
     READS_BURST: '5',
     WRITES_PER_SECOND: '1',
+    WRITES_BURST: '1',
     APPLICATION_PER_SECOND: '60',
   })
   t.after(() => here.close())
@@ -42,9 +43,16 @@ test('an application as a whole has a limit of its own, which says so', async (t
   const here = await world({ RATE_LIMITS: 'on', APPLICATION_PER_SECOND: '4' })
   t.after(() => here.close())
   const people = await Promise.all(['a', 'b', 'c'].map(here.person))
-  const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => people[n % 3]!.get('/v1/me')))
+  const at = Date.now()
+  here.app.clock = withWall(() => at)
+  const answers = await Promise.all(Array.from({ length: 150 }, (_, n) => people[n % 2]!.get('/v1/me')))
   const refused = answers.find(({ status }) => status === 429)
   assert.match(refused!.headers.get('ratelimit-policy')!, /^"application";q=4/)
+  // What the application was refused for is not taken from its people: 60 reads at once are theirs, and four were let in.
+  here.app.clock = withWall(() => at + 1_000)
+  const after = await people[0]!.get('/v1/me')
+  assert.equal(after.status, 200)
+  assert.match(after.headers.get('ratelimit')!, /^"reads";r=59;/)
 })
 
 const operating =

@@ -54,7 +54,7 @@ export function authenticated(
   const writes = openLimit({
     name: 'writes',
     perSecond: config.WRITES_PER_SECOND,
-    burst: config.WRITES_PER_SECOND,
+    burst: config.WRITES_BURST,
     now,
   })
   const application = openLimit({
@@ -100,8 +100,9 @@ export function authenticated(
     if (config.RATE_LIMITS === 'on') {
       // The person first: what one of them is refused for costs the others of the application nothing.
       const isWrite = scope === 'contracts:write' && reader.kind !== 'machine'
-      spend(isWrite ? writes : reads, personOf(reader), reply)
-      spendBehind(application, reader.clientId, reply)
+      const [own, person] = [isWrite ? writes : reads, personOf(reader)]
+      spend(own, person, reply)
+      spendBehind(application, reader.clientId, reply, () => own.giveBack(person))
     }
     if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)
     if (isOf('read', request)) await count('reads', reader.clientId)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, isIP, type AddressInfo, type Socket } from 'node:net'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { fakeApp } from '../../test/fake-app.ts'
@@ -85,6 +86,36 @@ test('the page of the API reference has another nonce each time, in its header a
   const script = await server.inject({ url: '/docs/js/scalar.js' })
   assert.deepEqual([script.statusCode, script.headers['content-type']], [200, 'application/javascript; charset=utf-8'])
   assert.ok(script.body.length > 1_000_000)
+
+  const { body: page } = await server.inject({ url: '/docs/' })
+  const [, name = ''] = /"(js\/scalar\.js\?v=[\w-]{12})"/.exec(page) ?? []
+  const ask = (url: string, headers: Record<string, string> = {}) => server.inject({ url: `/docs/${url}`, headers })
+  const tags = new Set<unknown>()
+  for (const [accepted, encoding, unpack] of [
+    ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
+    ['gzip;q=0.5', 'gzip', gunzipSync],
+    ['br;q=0, gzip', 'gzip', gunzipSync],
+    ['identity', undefined, (bytes: Buffer) => bytes],
+    ['', undefined, (bytes: Buffer) => bytes],
+  ] as const) {
+    const { headers, rawPayload } = await ask(name, { 'accept-encoding': accepted })
+    assert.deepEqual(
+      [headers['content-encoding'], headers['cache-control'], headers.vary],
+      [encoding, 'public, max-age=31536000, immutable', 'Accept-Encoding'],
+      accepted,
+    )
+    assert.ok(unpack(rawPayload).equals(script.rawPayload), accepted)
+    if (encoding !== undefined) assert.ok(rawPayload.length < script.rawPayload.length / 2)
+    tags.add(headers.etag)
+    const again = await ask(name, {
+      'accept-encoding': accepted,
+      'if-none-match': `"other", W/${String(headers.etag)}`,
+    })
+    assert.deepEqual([again.statusCode, again.body, again.headers.etag], [304, '', headers.etag])
+  }
+  assert.equal(tags.size, 3)
+  assert.equal(script.headers['cache-control'], 'no-cache')
+  assert.equal((await ask('js/scalar.js?v=another')).headers['cache-control'], 'no-cache')
 })
 
 test('by the name localhost it listens at one address, so that the bound holds for every connection', async (t) => {

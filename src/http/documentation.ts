@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { html } from 'ghtml'
 import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
 import { asset } from './asset.ts'
+import { compressed, sendCompressed, type CompressedAsset } from './compressed-asset.ts'
 import { sendPage } from './page.ts'
 
 /** /docs: the API reference, and a page that explains every error code. */
@@ -27,24 +28,27 @@ export async function documentation(server: FastifyInstance): Promise<void> {
         .header('cache-control', 'public, max-age=31536000, immutable')
         .send(NAMES.content),
     )
-    let opened: Promise<FastifyInstance> | undefined
-    const send = async (reply: FastifyReply, url: string) => {
-      const { statusCode, headers, payload } = await (await (opened ??= openReference())).inject(url)
-      return reply.code(statusCode).header('content-type', headers['content-type']).send(payload)
-    }
+    let opened: Promise<ApiReference> | undefined
+    const open = () => (opened ??= openReference())
     // Both with the slash and without one come here; the page names its script from where it stands.
-    docs.get('/docs/', { schema: { hide: true } }, ({ url }, reply) =>
-      url.split('?')[0] === '/docs/' ? send(reply, '/docs/') : reply.redirect('/docs/', 301),
+    docs.get('/docs/', { schema: { hide: true } }, async ({ url }, reply) =>
+      url.split('?')[0] === '/docs/'
+        ? reply.header('content-type', 'text/html; charset=utf-8').send((await open()).page)
+        : reply.redirect('/docs/', 301),
     )
-    docs.get('/docs/js/scalar.js', { schema: { hide: true } }, (_request, reply) => send(reply, '/docs/js/scalar.js'))
+    docs.get('/docs/js/scalar.js', { schema: { hide: true } }, async (request, reply) =>
+      sendCompressed(request, reply, (await open()).script),
+    )
   })
   server.get('/docs/errors', { schema: { hide: true } }, (_request, reply) =>
     sendPage(reply, 200, { words: en, title: 'Errors', layout: 'wide', body: errorsPage() }),
   )
 }
 
-/** The library's pages. It is 300 modules and three megabytes, so it is loaded when someone reads them, not at each start. */
-async function openReference(): Promise<FastifyInstance> {
+type ApiReference = { page: string; script: CompressedAsset }
+
+/** The library's pages. It is 300 modules and four megabytes, so it is loaded when someone reads them, not at each start. */
+async function openReference(): Promise<ApiReference> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
   const server = Fastify()
   await server.register(reference, {
@@ -62,8 +66,15 @@ async function openReference(): Promise<FastifyInstance> {
       mcp: { disabled: true },
     } as object,
   })
-  return server
+  const [page, { headers, rawPayload }] = await Promise.all([server.inject('/docs/'), server.inject(`/docs/${SCRIPT}`)])
+  await server.close()
+  const script = await compressed(asset(`/docs/${SCRIPT}`, String(headers['content-type']), rawPayload))
+  // By the hash of its content, so that a browser that has it never asks again.
+  return { page: page.payload.replaceAll(SCRIPT, script.path.slice('/docs/'.length)), script }
 }
+
+/** What the library's page calls its script. */
+const SCRIPT = 'js/scalar.js'
 
 /** Placeholder in the library’s page, which is made once, for the nonce of the response. */
 const NONCE = 'nonce-of-this-answer'

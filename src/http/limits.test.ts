@@ -15,3 +15,16 @@ test('a clock that is put back by an hour refuses nobody for that hour, and give
   at += 1_010
   assert.equal(limit.take('alice').allowed, true)
 })
+
+test('who is refused waits no longer for having asked, and what another limit refused is put back', () => {
+  let at = 0
+  const limit = openLimit({ name: 'writes', perSecond: 5, burst: 20, now: () => at })
+  for (let n = 0; n < 20; n++) assert.equal(limit.take('alice').allowed, true)
+  for (let n = 0; n < 1_000; n++) assert.equal(limit.take('alice').allowed, false)
+  at += 200
+  assert.deepEqual([limit.take('alice').allowed, limit.take('alice').allowed], [true, false])
+  limit.giveBack('alice')
+  assert.deepEqual([limit.take('alice').allowed, limit.take('alice').allowed], [true, false])
+  limit.giveBack('nobody')
+  assert.equal(limit.take('nobody').remaining, 19)
+})

@@ -9,10 +9,12 @@ import { AppError } from '../errors.ts'
  */
 export type Limit = {
   /**
-   * Takes some from the bucket of `key`, all or none; more than it ever holds counts as all of it.
+   * Takes some from the bucket of `key`, all or none; more than it ever holds counts as all of it. Nothing is taken for who is refused.
    * @returns how many are left and, when refused, seconds until there are enough
    */
   take(key: string, count?: number): { allowed: boolean; remaining: number; retryAfter: number }
+  /** Puts back what was taken for a request that another limit refused. */
+  giveBack(key: string, count?: number): void
   name: string
   burst: number
   perSecond: number
@@ -52,6 +54,10 @@ export function openLimit({
       if (waitMs > 0.001) return { allowed: false, remaining: 0, retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) }
       fullAt.set(key, full + spentMs)
       return { allowed: true, remaining: Math.floor(burst - (full + spentMs - at) / costMs + 0.001), retryAfter: 0 }
+    },
+    giveBack: (key, count = 1) => {
+      const full = fullAt.get(key)
+      if (full !== undefined) fullAt.set(key, full - Math.min(count, burst) * costMs)
     },
   }
 }
@@ -97,11 +103,13 @@ export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1)
 
 /**
  * The same for a limit that is behind another: the headers continue telling of that one, unless this one refuses.
+ * @param refused  called then: what the other one took
  * @throws rate_limited
  */
-export function spendBehind(limit: Limit, key: string, reply: FastifyReply): void {
+export function spendBehind(limit: Limit, key: string, reply: FastifyReply, refused: () => void = () => {}): void {
   const taken = limit.take(key)
   if (taken.allowed) return
+  refused()
   setLimitHeaders(limit, taken, reply)
   throw tooMany(limit, taken)
 }

@@ -57,6 +57,26 @@ suite('the OpenAPI document', () => {
     }
   })
 
+  test('tells a write from a dry run: what each always has is required of it', () => {
+    const { schemas } = document.components
+    const required = (name: string) => (schemas[name] as { required: string[] }).required
+    for (const [id, write, rehearsed] of [
+      ['writeContract', 'WriteAnswer', 'DryRunAnswer'],
+      ['writeContractBatch', 'WriteAnswer', 'DryRunAnswer'],
+      ['sendTransaction', 'WriteAnswer', 'DryRunAnswer'],
+      ['transferTokens', 'TransferAnswer', 'RehearsedTransfer'],
+    ] as const) {
+      const { responses } = operations.find(({ operationId }) => operationId === id)!
+      const schemaOf = (status: number) => responses[status]!.content!['application/json']!.schema
+      const refs = [write, rehearsed].map((name) => ({ $ref: `#/components/schemas/${name}` }))
+      assert.deepEqual([schemaOf(200), schemaOf(202)], [{ anyOf: refs }, refs[0]], id)
+      for (const name of ['hash', 'id', 'state', 'explorerUrl']) assert.ok(required(write).includes(name), `${write} ${name}`) // prettier-ignore
+      for (const name of ['gas', 'fee', 'rule']) assert.ok(required(rehearsed).includes(name), `${rehearsed} ${name}`)
+      assert.ok(!('hash' in (schemas[rehearsed] as { properties: object }).properties))
+    }
+    assert.ok(required('SubmittedTransaction').includes('hash'))
+  })
+
   test('says of every operation which permission opens it', () => {
     const known: string[] = [...userPermissions, ...machinePermissions]
     const { authorizationCode, clientCredentials } = document.components.securitySchemes.oauth.flows

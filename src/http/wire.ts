@@ -1,4 +1,4 @@
-import Type, { type Static, type TSchema } from 'typebox'
+import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import type { ErrorCode, FieldError, Funds, Revert as ErrorRevert } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 
@@ -54,6 +54,24 @@ export const Hash = Type.Unsafe<Hex>(
 
 /** A value of a query: text on the wire, and something else to those who generate clients (http/openapi.ts). */
 export const shownAs = (shown: object): { 'x-shown-as': object } => ({ 'x-shown-as': shown })
+
+/**
+ * One of two bodies, which the document tells apart. A serializer writes whatever either may hold: one that had to find out
+ * which of the two it has would answer 500 where it finds neither.
+ */
+export const either = <A extends TObject, B extends TObject>(one: A, other: B) =>
+  Type.Unsafe<Static<A> | Static<B>>({ ...withEvery(one, other), ...shownAs({ anyOf: [one, other] }) })
+
+function withEvery(one: TObject, other: TObject): TObject {
+  const properties = { ...one.properties, ...other.properties }
+  for (const [name, mine] of Object.entries(one.properties)) {
+    const theirs = other.properties[name]
+    if (theirs === undefined || Object.is(mine, theirs)) continue
+    const areObjects = Type.IsObject(mine) && Type.IsObject(theirs)
+    properties[name] = areObjects ? withEvery(mine, theirs) : Type.Union([mine, theirs])
+  }
+  return Type.Partial(Type.Object(properties))
+}
 
 /** How long a page may be. */
 export const Limit = (standard: number, description = 'Entries of a page') =>

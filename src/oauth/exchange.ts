@@ -58,7 +58,9 @@ export function addTokenExchange(provider: Provider, app: App): void {
         if (taken?.allowed === false)
           throw new AppError('rate_limited', `At most ${perSecond} exchanges per second.`, taken)
         ctx.body = await exchange(app, provider, { ctx, keysOf })
+        app.telemetry.signIns.inc({ provider: EXCHANGED })
       } catch (error) {
+        app.telemetry.signInsFailed.inc({ provider: EXCHANGED, reason: reasonOf(error) })
         throw asOauthError(ctx, error)
       }
     },
@@ -157,6 +159,15 @@ async function spend({ db }: App, { trusted, mark, expiresAt }: SubjectToken): P
   const until = expiresAt + 60
   if (!(await spendOnce(db, { kind: 'SubjectToken', parts: [trusted.issuer, trusted.audience, mark], until })))
     throw new SubjectTokenRefused('The subject token was already exchanged.')
+}
+
+/** Issuers are as many as applications bring: one label for all. */
+const EXCHANGED = 'token_exchange'
+
+function reasonOf(error: unknown): string {
+  if (error instanceof SubjectTokenRefused) return 'subject_token_refused'
+  if (error instanceof AppError) return error.code
+  return error instanceof errors.OIDCProviderError ? error.error : 'internal_error'
 }
 
 /** RFC 6749 §5.2; what is not the sender's fault keeps its own status and may be repeated. */

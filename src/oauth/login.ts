@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { sendPage, textsOf } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { PageError } from '../texts/page-error.ts'
@@ -88,7 +89,10 @@ export function loginPages(
   /** GET /login/callback/:provider: the provider's answer. Errors: sign_in_expired, sign_in_refused, provider_unavailable. */
   server.get<{ Params: { provider: string }; Querystring: Record<string, unknown> }>(
     '/login/callback/:provider',
-    hidden,
+    {
+      ...hidden,
+      onError: async ({ params, query }, _reply, error) => countFailed(params.provider, query.error ?? error),
+    },
     async (request, reply) => {
       const chosen = providerNamed(request.params.provider)
       const { state, error } = request.query
@@ -118,6 +122,7 @@ export function loginPages(
         throw new PageError('sign_in_refused', ({ refused }) => refused.notAgain(chosen.label))
       const { userId } = await signIn(app, profile)
       await dropOtherSession(app, interaction, userId)
+      app.telemetry.signIns.inc({ provider: chosen.name })
       app.telemetry.log.info('signed_in', { provider: chosen.name })
       const login = {
         accountId: userId,
@@ -157,6 +162,14 @@ export function loginPages(
       throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
   }
 
+  /** @param why  what was thrown, or what the provider called it: of that nothing becomes a label but that someone cancelled */
+  function countFailed(name: string, why: unknown): void {
+    if (!providers.some((one) => one.name === name)) return
+    const code = why instanceof AppError ? why.code : 'internal_error'
+    const reason = typeof why !== 'string' ? code : why === 'access_denied' ? 'cancelled' : 'sign_in_refused'
+    app.telemetry.signInsFailed.inc({ provider: name, reason })
+  }
+
   function providerNamed(name: string): ProviderSettings {
     const found = providers.find((one) => one.name === name)
     if (found === undefined) throw new PageError('unknown_provider', ({ refused }) => refused.noProvider)
@@ -173,12 +186,17 @@ export function loginPages(
     request.backLink = toChooser(textsAt(interaction, request), uid)
     const { browser, cookie } = browserOf(request, app.pagesOrigin)
     const loginHint = parameterOf(interaction, 'login_hint')
-    const url = await federation.visit(chosen, {
-      interactionUid: uid,
-      browser,
-      asksAgain: asksAgain(interaction),
-      ...(loginHint === null ? {} : { loginHint }),
-    })
+    const url = await federation
+      .visit(chosen, {
+        interactionUid: uid,
+        browser,
+        asksAgain: asksAgain(interaction),
+        ...(loginHint === null ? {} : { loginHint }),
+      })
+      .catch((error: unknown) => {
+        countFailed(chosen.name, error)
+        throw error
+      })
     return reply
       .header('set-cookie', cookie)
       .header('cache-control', 'no-store')

@@ -141,6 +141,37 @@ test('what another process revoked is in the next list of every replica', async 
   await isRefused(token, 'invalid_token')
 })
 
+test('a revocation is remembered as long as a token of before lives, though the setting of today is shorter', async () => {
+  const [app] = replicas as [App & { publisher: Publisher }, ...unknown[]]
+  const brief = { ...app, config: { ...app.config, ACCESS_TOKEN_SECONDS: 60 } }
+  for (const [grantId, livesSeconds] of [
+    ['of-before', 3_000],
+    ['brief', 30],
+  ] as const) {
+    // prettier-ignore
+    const until = new Date(Date.now() + livesSeconds * 1_000)
+    await database.db
+      .insertInto('oauth_records')
+      .values({
+        kind: 'Grant',
+        id_hash: Buffer.from(grantId),
+        grant_id: grantId,
+        payload: '{}',
+        expires_at: until,
+        access_until: until,
+      })
+      .execute()
+    await revokeGrant(brief, grantId)
+    const { forget_at } = await database.db
+      .selectFrom('revoked_grants')
+      .select('forget_at')
+      .where('grant_id', '=', grantId)
+      .executeTakeFirstOrThrow()
+    assert.ok(forget_at.getTime() >= until.getTime(), grantId)
+    assert.ok(forget_at.getTime() < until.getTime() + 180_000, grantId)
+  }
+})
+
 test('a suspended application’s tokens are refused, and good again when it is resumed', async () => {
   const token = await tokenOf('suspended')
   await suspendApplication({ db: database.db, rowKeys: null }, 'demo')

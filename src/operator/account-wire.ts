@@ -1,9 +1,10 @@
-import Type from 'typebox'
-import { sends } from '../http/openapi-headers.ts'
-import { answers, NoQuery } from '../http/wire.ts'
+import Type, { type Static } from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
+import { Address, answers, Hash, Limit, NoQuery, Nullable } from '../http/wire.ts'
 import { SignedOut } from '../oauth/wire.ts'
 import { StoppedLane } from '../transactions/lane-wire.ts'
-import { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
+import { State } from '../transactions/wire.ts'
+import { ExportState, FreezeState, PeopleCounts, Person, Pregenerated } from '../users/wire.ts'
 import { answersWith, shared } from './wire.ts'
 
 export const NewAccount = Type.Object(
@@ -29,6 +30,107 @@ export const createAccount = {
   querystring: NoQuery,
   body: NewAccount,
   ...answersWith(201, Pregenerated, 413, 415),
+}
+
+const cursor = Type.Optional(Type.String({ maxLength: 2_048, description: 'From `X-Next-Cursor` of the page before' }))
+
+export const PeopleQuery = Type.Object(
+  {
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 320,
+        description:
+          'A user id or an address as a whole, or how a username or an e-mail address begins, in any case of letters',
+      }),
+    ),
+    limit: Type.Optional(Limit(50)),
+    cursor,
+  },
+  { additionalProperties: false },
+)
+export const listPeople = {
+  ...shared,
+  operationId: 'listPeople',
+  ...sends(...PAGED),
+  summary: 'People, newest first',
+  description:
+    'All of this installation, those among them who have not signed in yet. Usernames and e-mail addresses are what providers said last: to look someone up, never to decide whose an account is.',
+  querystring: PeopleQuery,
+  ...answers(Type.Array(Person)),
+}
+export const countPeople = {
+  ...shared,
+  operationId: 'countPeople',
+  summary: 'How many people there are',
+  description: 'In all, and by provider. Counted at each request.',
+  querystring: NoQuery,
+  ...answers(PeopleCounts),
+}
+const userParam = Type.Object({ userId: Type.String({ maxLength: 1_000, description: 'Id of the user' }) })
+export const readPerson = {
+  ...shared,
+  operationId: 'readPerson',
+  summary: 'Get a person',
+  description: 'By any of their ways to sign in.',
+  querystring: NoQuery,
+  params: userParam,
+  ...answers(Person, 404),
+}
+
+export const AccountTransactionsQuery = Type.Object(
+  {
+    network: Type.Optional(
+      Type.String({ maxLength: 200, description: 'Name of the network; required where there are several' }),
+    ),
+    limit: Type.Optional(Limit(50)),
+    cursor,
+  },
+  { additionalProperties: false },
+)
+const AccountTransaction = Type.Object(
+  {
+    id: Type.String(),
+    clientId: Type.String({ description: 'Application that sent it; empty where that is not known' }),
+    state: State,
+    hash: Hash,
+    explorerUrl: Nullable(Type.String({ description: 'null where the network has no explorer' })),
+    to: Address,
+    value: Type.String({ description: 'wei' }),
+    abi: Type.String({ description: 'As the application gave it; empty where it gave none' }),
+    fee: Nullable(Type.String({ description: 'wei; null before it is mined, and where a sponsor paid' })),
+    blockNumber: Nullable(Type.Integer()),
+    sentAt: Type.String(),
+  },
+  {
+    title: 'AccountTransaction',
+    examples: [
+      {
+        id: 'tx_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
+        clientId: 'shop',
+        state: 'FINALIZED',
+        hash: `0x${'5e'.repeat(32)}`,
+        explorerUrl: `https://sepolia.etherscan.io/tx/0x${'5e'.repeat(32)}`,
+        to: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+        value: '0',
+        abi: 'transfer(address to, uint256 amount) public',
+        fee: '75000000000000',
+        blockNumber: 7_654_321,
+        sentAt: '2026-01-31T12:00:00.000Z',
+      },
+    ],
+  },
+)
+export type AccountTransaction = Static<typeof AccountTransaction>
+export const listAccountTransactions = {
+  ...shared,
+  operationId: 'listAccountTransactions',
+  ...sends(...PAGED),
+  summary: 'What was sent from an account, newest first',
+  description: 'On one network, by every application. Calldata is not shown.',
+  querystring: AccountTransactionsQuery,
+  params: userParam,
+  ...answers(Type.Array(AccountTransaction), 404),
 }
 
 const ofOneAccount = {

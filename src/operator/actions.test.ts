@@ -137,6 +137,7 @@ test('a row that was changed, exchanged, put in or taken out is told by its numb
   const { db } = here.app
   const damages: [string, number, (seq: number) => Promise<unknown>][] = [
     ['another actor', 3, (seq) => sql`update operator_actions set actor = 'nobody' where seq = ${seq}`.execute(db)],
+    ['another actor, and its own record made to fit', 4, (seq) => forge(seq - 1)],
     ['another time', 3, (seq) => sql`update operator_actions set at = at + interval '1 second' where seq = ${seq}`.execute(db)], // prettier-ignore
     ['another result', 2, (seq) => sql`update operator_actions set after = '{}' where seq = ${seq}`.execute(db)],
     ['one is gone', 4, (seq) => sql`delete from operator_actions where seq = ${seq}`.execute(db)],
@@ -145,6 +146,16 @@ test('a row that was changed, exchanged, put in or taken out is told by its numb
     ['one stands before the first', 0, (seq) => put(seq)],
     ['one stands far before the first', -7, (seq) => put(seq)],
   ]
+  // Who knows how a record is made can make one: the next covers it.
+  const forge = (seq: number): Promise<unknown> => {
+    const { at, action, target, before, after, via } = all[seq - 1]!
+    const text = JSON.stringify([seq, at.toISOString(), 'nobody', via, action, target, before, after])
+    const record = createHash('sha256')
+      .update(all[seq - 2]!.record)
+      .update(text)
+      .digest()
+    return db.updateTable('operator_actions').set({ actor: 'nobody', record }).where('seq', '=', seq).execute()
+  }
   const put = (seq: number): Promise<unknown> =>
     db
       .insertInto('operator_actions')

@@ -14,6 +14,7 @@ import { describeNetworks } from '../applications/networks.ts'
 import type { NetworkChanges } from '../applications/wire.ts'
 import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
+import { linkNext } from '../http/cursor.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
 import { isSubject, parseUserId, userIdOf } from '../ids.ts'
@@ -24,9 +25,11 @@ import { listSponsors } from '../sponsors/list.ts'
 import { listStopped } from '../transactions/resume.ts'
 import { listWithdrawals } from '../transactions/withdraw.ts'
 import type { NewWithdrawal } from '../transactions/withdrawal-wire.ts'
+import { countPeople, listPeople, readPerson } from '../users/people.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Pregenerated } from '../users/wire.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
+import { listAccountTransactions } from './account-transactions.ts'
 import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
@@ -174,6 +177,40 @@ export async function operatorApi(
         )
         const shown: Pregenerated = { userId: made.userId, address: checksumAddress(made.address), isNew: made.isNew }
         return reply.code(201).send(shown)
+      },
+    )
+
+    /** GET /operator/v1/accounts: people of the whole installation, paged. Errors: invalid_cursor. */
+    scope.get<{ Querystring: Static<typeof accountWire.PeopleQuery> }>(
+      '/operator/v1/accounts',
+      { schema: accountWire.listPeople },
+      async ({ query: { search, limit = '50', cursor } }, reply) => {
+        const page = await listPeople(app, { search, limit: Number(limit), cursor })
+        linkNext(reply, app, { path: '/operator/v1/accounts', query: { search, limit }, cursor: page.nextCursor })
+        return page.people
+      },
+    )
+
+    /** GET /operator/v1/accounts/count */
+    scope.get('/operator/v1/accounts/count', { schema: accountWire.countPeople }, () => countPeople(db))
+
+    /** GET /operator/v1/accounts/:userId. Errors: not_found. */
+    scope.get<{ Params: { userId: string } }>(
+      '/operator/v1/accounts/:userId',
+      { schema: accountWire.readPerson },
+      ({ params }) => readPerson(app, textOf(params.userId)),
+    )
+
+    /** GET /operator/v1/accounts/:userId/transactions. Errors: invalid_cursor, invalid_request, not_found. */
+    scope.get<{ Params: { userId: string }; Querystring: Static<typeof accountWire.AccountTransactionsQuery> }>(
+      '/operator/v1/accounts/:userId/transactions',
+      { schema: accountWire.listAccountTransactions },
+      async ({ params, query: { network, limit = '50', cursor } }, reply) => {
+        const userId = textOf(params.userId)
+        const page = await listAccountTransactions(db, { userId, network, limit: Number(limit), cursor })
+        const path = `/operator/v1/accounts/${encodeURIComponent(userId)}/transactions`
+        linkNext(reply, app, { path, query: { network, limit }, cursor: page.nextCursor })
+        return page.transactions
       },
     )
 

@@ -294,7 +294,7 @@ export const createSponsor = {
   operationId: 'createSponsor',
   summary: 'Create a sponsor',
   description:
-    'An account that sends people what a write of theirs costs, where the gas of its network is `topup`. It has to be funded. The same request again returns the same account.',
+    'An account that pays for the gas of people’s writes: where the gas of its network is `topup` it sends them what a write costs, where it is `sponsor` it sends what they sign. It has to be funded. The same request again returns the same account.',
   querystring: NoQuery,
   body: NewSponsor,
   ...answersWith(201, MadeSponsor, 409, 413, 415),

@@ -152,7 +152,7 @@ function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null 
   if (said === undefined) return null
   const { index, data } = readRehearsal(fromHex(said ?? '0x'))
   const intent = intents[index]
-  const revert = decodeRevert(said === null ? null : toHex(data), errorsOf(intent), intent?.data)
+  const revert = decodeRevert(said === null ? null : toHex(data), errorsOf(intent), intent)
   const which = intents.length === 1 ? '' : `Call ${index}: `
   return new AppError('execution_reverted', `${which}${revert.reason}`, {
     ...{ revert, cause: error },

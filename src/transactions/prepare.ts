@@ -219,10 +219,10 @@ function explainFailure(
 }
 
 /** The refusal for a simulation that reverted; null when the error is something else. */
-export function revertOf(error: unknown, { errors, data: called }: Pick<Intent, 'errors' | 'data'>): AppError | null {
+export function revertOf(error: unknown, intent: Intent): AppError | null {
   const data = revertDataOf(error)
   if (data === undefined) return null
-  const revert = decodeRevert(data, errors, called)
+  const revert = decodeRevert(data, intent.errors, intent)
   return new AppError('execution_reverted', revert.reason, { revert, cause: error })
 }
 

@@ -158,7 +158,7 @@ function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert 
     return { ...decodeRevert('0x', []), name: failure.error, reason: SAID[failure.error] }
   const { calls } = toOperation({ ...row, reason, abi, calls: packed })
   const called = failure.index === null && calls.length > 1 ? undefined : calls[failure.index ?? 0]
-  return decodeRevert(failure.data, readErrors(abi), called === undefined ? '0x' : toHex(called.data))
+  return decodeRevert(failure.data, readErrors(abi), called ? { data: toHex(called.data), value: called.value } : null)
 }
 
 const SAID = {

@@ -1,4 +1,4 @@
-import Type, { type Static } from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, exactly, Hash, Limit, Nullable, Revert } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
@@ -64,26 +64,25 @@ export type WireOperation = Static<typeof Operation>
 export const GasPayer = Type.Object({ strategy: Type.Literal('sponsor'), payer: Address }, { title: 'GasPayer' })
 export type GasPayer = Static<typeof GasPayer>
 
-/** `tx` of a write. */
-export const SubmittedTransaction = Type.Object(
-  {
-    type: Type.Integer({ description: '2, or 0 on networks with legacy fees; 4 where accounts delegate in it' }),
-    chainId: Type.Integer(),
-    nonce: Type.Integer(),
-    from: Address,
-    to: Address,
-    data: Bytes,
-    value: BigNumber,
-    gasLimit: BigNumber,
-    ...fees,
-    accessList: Type.Array(Type.Unknown()),
-    hash: Type.Optional(Hash),
-  },
-  { title: 'SubmittedTransaction' },
-)
+const transactionFields = {
+  type: Type.Integer({ description: '2, or 0 on networks with legacy fees; 4 where accounts delegate in it' }),
+  chainId: Type.Integer(),
+  nonce: Type.Integer(),
+  from: Address,
+  to: Address,
+  data: Bytes,
+  value: BigNumber,
+  gasLimit: BigNumber,
+  ...fees,
+  accessList: Type.Array(Type.Unknown()),
+}
 
-/** The submitted transaction without its signature; a rehearsed one has no hash. */
-export type WireTransaction = Static<typeof SubmittedTransaction>
+/** `tx` of a dry run: it is not signed, and has no hash. */
+export const RehearsedTransaction = Type.Object(transactionFields, { title: 'RehearsedTransaction' })
+export type WireTransaction = Static<typeof RehearsedTransaction>
+
+/** `tx` of a write: the submitted transaction without its signature. */
+export const SubmittedTransaction = Type.Object({ ...transactionFields, hash: Hash }, { title: 'SubmittedTransaction' })
 
 const Transition = exactly<StoredTransition>()(
   Type.Object(
@@ -221,9 +220,9 @@ export const IdParam = Type.Object({
 
 const shared = { tags: ['Transactions'] }
 
-/** Also answers 202, with the same body, when it is not there yet. */
-export function withAccepted<T extends { response: Record<string, unknown> }>(responses: T): T {
-  return { ...responses, response: { ...responses.response, 202: responses.response[200] } }
+/** Also answers 202 when it is not there yet, with this body. */
+export function withAccepted<T extends { response: Record<string, unknown> }>(responses: T, body: TSchema): T {
+  return { ...responses, response: { ...responses.response, 202: body } }
 }
 
 export const one = {
@@ -234,7 +233,7 @@ export const one = {
   description: 'Of those that this application sent for the user. `?wait=mined` responds when it is in a block.',
   params: IdParam,
   querystring: WaitQuery,
-  ...withAccepted(answers(Transaction, 404)),
+  ...withAccepted(answers(Transaction, 404), Transaction),
 }
 export const list = {
   ...shared,

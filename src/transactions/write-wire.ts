@@ -1,17 +1,16 @@
 import Type, { type Static } from 'typebox'
 import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber, exactly, Revert } from '../http/wire.ts'
-import type { Hex } from '../ids.ts'
+import { answers, BigNumber, either, exactly, Hash, Revert } from '../http/wire.ts'
 import {
   GasPayer,
   Operation,
+  RehearsedTransaction,
   SENT,
   SENT_ID,
   State,
   SubmittedTransaction,
   withAccepted,
-  type GasPayer as Payer,
 } from './wire.ts'
 
 export const Value = Type.Optional(
@@ -98,37 +97,22 @@ export const WhyReverted = Type.Optional(
   Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' }),
 )
 
-/** The fields that every client knows, then those that were added; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
-export const WriteResponse = Type.Object(
+/** What a write answers with, the first time and whenever its idempotency key is sent again: the fields that every client knows, then those that were added. */
+export const WriteAnswer = Type.Object(
   {
     status: WriteStatus,
-    hash: Type.Optional(Type.Unsafe<Hex>(Type.String({ description: 'Transaction hash' }))),
+    hash: Hash,
     explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
     tx: SubmittedTransaction,
-    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
-    state: Type.Optional(State),
+    id: Type.String({ description: 'GET /v1/transactions/:id returns its state' }),
+    state: State,
     revert: WhyReverted,
-    response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
-    outputs: Type.Optional(
-      Type.Array(exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
-    ),
     operation: Type.Optional(Operation),
-    gas: Type.Optional(
-      Type.Union([BigNumber, GasPayer], {
-        description: 'Dry run: the gas limit. Otherwise: who pays for gas, where that is not the account',
-      }),
-    ),
-    /** wei: the most it can cost beside the value */
-    fee: Type.Optional(BigNumber),
-    rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
-    limits: Type.Optional(
-      Type.Array(RuleLimit, {
-        description: 'Dry run: limits of the signer’s policy that the write counts toward, as they are before it',
-      }),
-    ),
+    gas: Type.Optional(GasPayer),
   },
   {
     title: 'WriteAnswer',
+    description: '`gas` says who pays for gas, where that is not the account',
     examples: [
       {
         status: 'SUCCESS',
@@ -141,22 +125,58 @@ export const WriteResponse = Type.Object(
     ],
   },
 )
+export type WriteAnswer = Static<typeof WriteAnswer>
 
-type EitherWrite = Static<typeof WriteResponse>
+const { hash: _, ...REHEARSED } = SENT
 
-/** What a write answers with, the first time and whenever its idempotency key is sent again. */
-export type WriteAnswer = Required<Pick<EitherWrite, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'>> & {
-  tx: EitherWrite['tx'] & { hash: Hex }
-  operation?: EitherWrite['operation']
-  gas?: Payer
-  revert?: EitherWrite['revert']
-}
+export const GAS_AND_FEE = '`gas` is the gas limit, `fee` the most that it can cost beside the value, in wei'
 
-/** What a dry run answers with. `response`: what the function would return now; null when that does not decode as the ABI says. */
-export type DryRunAnswer = Required<
-  Pick<EitherWrite, 'status' | 'explorerUrl' | 'tx' | 'response' | 'outputs' | 'fee' | 'rule'>
-> &
-  Pick<EitherWrite, 'limits' | 'operation'> & { gas: Static<typeof BigNumber> }
+/** What a dry run answers with: it has no `hash`, `id` and `state`, and says what the call returns. */
+export const DryRunAnswer = Type.Object(
+  {
+    status: Type.Literal('SUCCESS'),
+    explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
+    tx: RehearsedTransaction,
+    operation: Type.Optional(Operation),
+    response: Type.Unknown({
+      description: 'What the function would return now; null where that does not decode as the ABI says',
+    }),
+    outputs: Type.Array(
+      exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),
+    ),
+    gas: BigNumber,
+    fee: BigNumber,
+    rule: Type.String({ description: 'The policy rule of the signer that decided' }),
+    limits: Type.Optional(
+      Type.Array(RuleLimit, {
+        description: 'Limits of the signer’s policy that the write counts toward, as they are before it',
+      }),
+    ),
+  },
+  {
+    title: 'DryRunAnswer',
+    description: GAS_AND_FEE,
+    examples: [
+      {
+        status: 'SUCCESS',
+        explorerUrl: `https://sepolia.etherscan.io/address/${SENT.to}`,
+        tx: REHEARSED,
+        response: true,
+        outputs: [{ name: '', type: 'bool', value: true }],
+        gas: SENT.gasLimit,
+        fee: { type: 'BigNumber', hex: '0x6d23ad5f8000' },
+        rule: 'default',
+      },
+    ],
+  },
+)
+export type DryRunAnswer = Static<typeof DryRunAnswer>
+
+/** What a write may answer with. */
+export const writeAnswers = withAccepted(
+  answers(either(WriteAnswer, DryRunAnswer), 409, 413, 415, 422, 502, 504),
+  WriteAnswer,
+)
 
 /** Of every write. */
 export const KeyHeaders = Type.Object({
@@ -183,5 +203,5 @@ export const send = {
     'Native currency to any address, or calldata that the application encoded itself. Simulation, idempotency, waiting and refusals as for a contract write; nonce and fees are always set by the service.',
   headers: KeyHeaders,
   body: TransactionRequest,
-  ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
+  ...writeAnswers,
 }

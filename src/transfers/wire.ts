@@ -1,9 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { Address, answers, BigNumber } from '../http/wire.ts'
-import type { Hex, UserId } from '../ids.ts'
-import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
-import { DryRun, KeyHeaders, WhyReverted, WriteStatus } from '../transactions/write-wire.ts'
+import { Address, answers, BigNumber, either, Hash } from '../http/wire.ts'
+import type { UserId } from '../ids.ts'
+import { SENT, State, WaitQuery, withAccepted } from '../transactions/wire.ts'
+import { DryRun, DryRunAnswer, GAS_AND_FEE, KeyHeaders, WhyReverted, WriteStatus } from '../transactions/write-wire.ts'
 
 const empty = 'An empty string counts as absent.'
 const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
@@ -78,48 +78,58 @@ const Recipient = Type.Object(
 )
 export type Recipient = Static<typeof Recipient>
 
-const TransferResponse = Type.Object(
+const inEach = {
+  status: WriteStatus,
+  recipient: Recipient,
+  amount: Type.Object(
+    { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
+    { description: 'Amount, in the smallest unit' },
+  ),
+}
+const EXAMPLE = {
+  status: 'SUCCESS',
+  recipient: {
+    userId: 'DISCORD-80351110224678912',
+    address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+    hasSignedIn: false,
+  },
+  amount: { value: '1500000', valueBn: { type: 'BigNumber', hex: '0x16e360' } },
+}
+
+const TransferAnswer = Type.Object(
   {
-    status: WriteStatus,
-    hash: Type.Optional(Type.Unsafe<Hex>(Type.String({ description: 'Transaction hash' }))),
-    explorerUrl: Type.Optional(Type.String({ description: 'Block-explorer address of the transaction' })),
-    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
-    state: Type.Optional(State),
+    ...inEach,
+    hash: Hash,
+    explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
+    id: Type.String({ description: 'GET /v1/transactions/:id returns its state' }),
+    state: State,
     revert: WhyReverted,
-    recipient: Recipient,
-    amount: Type.Object(
-      { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
-      { description: 'Amount, in the smallest unit' },
-    ),
-    gas: Type.Optional(BigNumber),
-    fee: Type.Optional(BigNumber),
-    rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
   },
   {
     title: 'TransferAnswer',
     examples: [
       {
-        status: 'SUCCESS',
+        ...EXAMPLE,
         hash: `0x${'5e'.repeat(32)}`,
         explorerUrl: `https://sepolia.etherscan.io/tx/0x${'5e'.repeat(32)}`,
         id: 'tx_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
         state: 'SUBMITTED',
-        recipient: {
-          userId: 'DISCORD-80351110224678912',
-          address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
-          hasSignedIn: false,
-        },
-        amount: { value: '1500000', valueBn: { type: 'BigNumber', hex: '0x16e360' } },
       },
     ],
   },
 )
+export type TransferAnswer = Static<typeof TransferAnswer>
 
-type EitherTransfer = Static<typeof TransferResponse>
-type InEach = 'status' | 'recipient' | 'amount'
-
-export type TransferAnswer = Required<Pick<EitherTransfer, InEach | 'hash' | 'explorerUrl' | 'id' | 'state'>>
-export type RehearsedTransfer = Required<Pick<EitherTransfer, InEach | 'gas' | 'fee' | 'rule'>>
+const { gas, fee, rule } = DryRunAnswer.properties
+const RehearsedTransfer = Type.Object(
+  { ...inEach, gas, fee, rule },
+  {
+    title: 'RehearsedTransfer',
+    description: GAS_AND_FEE,
+    examples: [{ ...EXAMPLE, gas: SENT.gasLimit, fee: { type: 'BigNumber', hex: '0x6d23ad5f8000' }, rule: 'default' }],
+  },
+)
+export type RehearsedTransfer = Static<typeof RehearsedTransfer>
 
 export const transfer = {
   tags: ['Transfers'],
@@ -131,5 +141,5 @@ export const transfer = {
   headers: KeyHeaders,
   body: TransferRequest,
   querystring: WaitQuery,
-  ...withAccepted(answers(TransferResponse, 409, 413, 415, 422, 502, 504)),
+  ...withAccepted(answers(either(TransferAnswer, RehearsedTransfer), 409, 413, 415, 422, 502, 504), TransferAnswer),
 }

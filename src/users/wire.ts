@@ -141,3 +141,76 @@ export const ExportState = Type.Object(
   },
 )
 export type ExportState = Static<typeof ExportState>
+
+/** A person as the operator sees them. */
+export const Person = Type.Object(
+  {
+    userId: Type.String({ description: 'Id of the user, permanent' }),
+    address: Nullable(Address),
+    createdAt: Type.String({ description: 'When the account was made' }),
+    frozenAt: Nullable(Type.String()),
+    exportedAt: Nullable(Type.String({ description: 'When a key last left' })),
+    identities: Type.Array(
+      Type.Object(
+        {
+          userId: Type.String({ description: 'The same account by this way to sign in' }),
+          username: Type.String({
+            description: 'What the provider said last, as with `email`; nothing is decided by it',
+          }),
+          email: Nullable(Type.String()),
+          signedInAt: Nullable(Type.String({ description: 'Last sign-in; null: never, as of one who is expected' })),
+        },
+        { title: 'PersonIdentity' },
+      ),
+    ),
+  },
+  {
+    title: 'Person',
+    description: '`address` is null where the signer has not attested it',
+    examples: [
+      {
+        userId: 'GITHUB-583231',
+        address: ALICE.address,
+        createdAt: '2026-01-31T12:00:00.000Z',
+        frozenAt: null,
+        exportedAt: null,
+        identities: [
+          {
+            userId: 'GITHUB-583231',
+            username: 'octocat',
+            email: 'octocat@example.org',
+            signedInAt: '2026-01-31T12:00:00.000Z',
+          },
+        ],
+      },
+    ],
+  },
+)
+export type Person = Static<typeof Person>
+
+const count = (description: string) => Type.Integer({ minimum: 0, description })
+/** How many people there are. */
+export const PeopleCounts = Type.Object(
+  {
+    accounts: count('Accounts of people; sponsors are not among them'),
+    signedIn: count('Those whose owner has signed in'),
+    frozen: count('Frozen accounts'),
+    providers: Type.Array(
+      Type.Object(
+        {
+          provider: Type.String(),
+          identities: count('Ways to sign in at this provider; one account may have several'),
+          signedIn: count('Those that someone has signed in by'),
+        },
+        { title: 'ProviderCount' },
+      ),
+    ),
+  },
+  {
+    title: 'PeopleCounts',
+    examples: [
+      { accounts: 2, signedIn: 1, frozen: 0, providers: [{ provider: 'GITHUB', identities: 2, signedIn: 1 }] },
+    ],
+  },
+)
+export type PeopleCounts = Static<typeof PeopleCounts>

@@ -190,3 +190,24 @@ test('nothing of a refused sign-in is kept', async () => {
   )
   assert.ok(!logged.includes('hush'))
 })
+
+test('sign-ins and those that fail are counted by provider and reason, and a visitor’s words are no label', async () => {
+  const { signIns, signInsFailed } = world.app.telemetry
+  signIns.reset()
+  signInsFailed.reset()
+  await visit()
+  await refused({ isForged: true })
+  const browser = openBrowser(world.origin)
+  const away = await browser.go(authorizationUrl(world.origin, { login_provider: 'FAKE' }).url)
+  const state = away.url.searchParams.get('state')!
+  await browser.go(`${world.origin}/login/callback/FAKE?error=access_denied&state=${state}`)
+  await browser.go(`${world.origin}/login/callback/NOBODY-${'x'.repeat(50)}?code=1&state=1`)
+  await browser.go(`${world.origin}/login/callback/FAKE?code=1&state=unknown`)
+  const of = async (metric: typeof signIns) => (await metric.get()).values.map(({ value, labels }) => ({ ...labels, value })) // prettier-ignore
+  assert.deepEqual(await of(signIns), [{ provider: 'FAKE', value: 1 }])
+  assert.deepEqual(await of(signInsFailed), [
+    { provider: 'FAKE', reason: 'sign_in_refused', value: 1 },
+    { provider: 'FAKE', reason: 'cancelled', value: 1 },
+    { provider: 'FAKE', reason: 'sign_in_expired', value: 1 },
+  ])
+})

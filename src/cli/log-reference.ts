@@ -1,0 +1,74 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openTelemetry } from '../telemetry.ts'
+import { LOG_EVENTS } from './log-events.ts'
+
+const SRC = join(import.meta.dirname, '..')
+
+/** An event where it is written: by which program or slice, and at which levels. */
+type WrittenEvent = { levels: Set<string>; places: Set<string> }
+
+/** Every event that the source writes to a log, by name. Reads the text: a name is a literal, or a choice of two. */
+export function writtenEvents(): Map<string, WrittenEvent> {
+  const found = new Map<string, WrittenEvent>()
+  for (const file of globSync('**/*.ts', { cwd: SRC }).toSorted()) {
+    if (file.endsWith('.test.ts') || file === 'cli/log-reference.ts') continue
+    const text = readFileSync(join(SRC, file), 'utf8')
+    for (const [, level, choice, name] of text.matchAll(CALL))
+      for (const [, event] of name!.matchAll(/'([a-z]\w*)'/g)) {
+        const known = found.get(event!) ?? { levels: new Set(), places: new Set() }
+        found.set(event!, known)
+        // A choice that was made before, under the name `level`.
+        const said = level ?? `${choice} ${/\bconst level\b[^\n]*/.exec(text)?.[0] ?? ''}`
+        for (const [one] of said.matchAll(/\b(?:debug|info|warn|error)\b/g)) known.levels.add(one)
+        known.places.add(file.split('/')[0]!.replace(/\.ts$/, ''))
+      }
+  }
+  return found
+}
+
+/** `log.warn('event'`, `log[isBad ? 'warn' : 'info']('event'`, `log.info(isOn ? 'on' : 'off'`. */
+const CALL =
+  /(?<!reply\.)\blog(?:\??\.(debug|info|warn|error)|\[([^[\]]*(?:\[[^\]]*\][^[\]]*)?)\])\(\s*((?:[\w.!= ]+\?\s*)?'[a-z]\w*'(?:\s*:\s*'[a-z]\w*')?)/g
+
+/** docs/reference/events.md: what the logs of both programs say. */
+export function eventsReference(): string {
+  const rows = [...writtenEvents()]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(
+      ([event, { levels, places }]) =>
+        `| \`${event}\` | ${[...levels].join(', ')} | ${[...places].join(', ')} | ${LOG_EVENTS[event] ?? ''} |`,
+    )
+  return `<!-- Written by \`npm run docs\` from src/cli/log-events.ts and the source. -->
+# Log events
+
+Both programs write JSON lines to standard error. \`msg\` is the event, \`level\` is 20 (debug), 30 (info), 40 (warn) or 50 (error),
+\`program\` the program. An event at the level error needs someone; one at warn is worth a look. No line has a token, a key, a
+request body or a connection string.
+
+| event | level | written by | meaning |
+|---|---|---|---|
+${rows.join('\n')}
+`
+}
+
+/** docs/reference/metrics.md, from the registry itself. */
+export async function metricsReference(): Promise<string> {
+  const { registry } = openTelemetry('docs', 'silent')
+  const metrics = (await registry.getMetricsAsJSON()) as { name: string; type: string; help: string }[]
+  const rows = metrics
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    .map(({ name, type, help }) => {
+      const labels = (registry.getSingleMetric(name) as unknown as { labelNames: string[] }).labelNames
+      return `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(' ')} | ${help} |`
+    })
+  return `<!-- Written by \`npm run docs\` from src/telemetry.ts. -->
+# Metrics
+
+\`GET /metrics\` on \`OPS_LISTEN\`, in the format of Prometheus; the signer has none. Labels are bounded: no person, address or hash is one.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+${rows.join('\n')}
+`
+}

@@ -1,0 +1,172 @@
+import { sql, type RawBuilder } from 'kysely'
+import { checksumAddress, explainAddress } from '../abi/address.ts'
+import type { App } from '../app.ts'
+import { every, type Rounds } from '../clock.ts'
+import { AppError } from '../errors.ts'
+import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
+import { SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { findNamed } from './find.ts'
+import type { PeopleCounts, Person } from './wire.ts'
+
+/**
+ * People of the whole installation, the newest account first, for its operator. Over the index (time, account).
+ * @param search  a user id or an address as a whole, or how a username or an e-mail address begins, in any case of letters.
+ *                Names and addresses of e-mail find rows to look at and decide nothing
+ * @throws invalid_cursor
+ */
+export async function listPeople(
+  app: AddressProver,
+  { search = '', limit, cursor }: { search?: string | undefined; limit: number; cursor?: string | undefined },
+): Promise<{ people: Person[]; nextCursor: string | null }> {
+  const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string', 'string'])
+  if (after !== null && (after[0] !== search || !isPlace(after[1] as string, after[2] as string))) throw foreignCursor()
+  // PostgreSQL refuses both, and no name holds one.
+  if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
+  const rows = await retrying(() =>
+    accounts(app.db)
+      // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.
+      .select(sql<string>`to_char(account.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('since'))
+      .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id in (${found(search)})`))
+      .$if(after !== null, (query) =>
+        query.where(
+          sql<boolean>`(account.created_at, account.account_id) < (${after![1]}::timestamptz, ${after![2]}::uuid)`,
+        ),
+      )
+      .orderBy('account.created_at', 'desc')
+      .orderBy('account.account_id', 'desc')
+      .limit(limit + 1)
+      .execute(),
+  )
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  const isMore = rows.length > limit && last !== undefined
+  return {
+    people: await toPeople(app, page),
+    nextCursor: isMore ? writeCursor([search, last.since, last.account_id]) : null,
+  }
+}
+
+/** One of them, by any identity of theirs. @throws not_found */
+export async function readPerson(app: AddressProver, userId: UserId): Promise<Person> {
+  const named = await findNamed(app.db, userId)
+  const row =
+    named &&
+    (await retrying(() => accounts(app.db).where('account.account_id', '=', named.accountId).executeTakeFirst()))
+  if (!row) throw new AppError('not_found', 'This user has no account.')
+  return (await toPeople(app, [row]))[0]!
+}
+
+/** How many there are. Reads all rows of two tables: 0.2 s of the database for a million people. */
+export async function countPeople(db: Db): Promise<PeopleCounts> {
+  const { rows } = await retrying(() =>
+    sql<{ accounts: number; frozen: number; signed_in: number }>`
+      select count(*)::float8 as accounts, count(frozen_at)::float8 as frozen,
+        (select count(distinct account_id) from identities where signed_in_at is not null)::float8 as signed_in
+      from accounts as account where ${isPerson}`.execute(db),
+  )
+  const byProvider = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select([
+        'provider',
+        sql<number>`count(*)::float8`.as('identities'),
+        sql<number>`count(signed_in_at)::float8`.as('signed_in'),
+      ]) // prettier-ignore
+      .groupBy('provider')
+      .orderBy('provider')
+      .execute(),
+  )
+  const { accounts: all, frozen, signed_in: signedIn } = rows[0]!
+  return {
+    accounts: all,
+    signedIn,
+    frozen,
+    providers: byProvider.map(({ provider, identities, signed_in }) => ({ provider, identities, signedIn: signed_in })),
+  }
+}
+
+const COUNT_MS = 300_000
+
+/** Sets the metric `people`, at the start and then every five minutes. */
+export function startCountingPeople({ clock, db, telemetry }: Pick<App, 'clock' | 'db' | 'telemetry'>): Rounds {
+  const { people, log } = telemetry
+  const rounds = every(clock, COUNT_MS, async () => {
+    try {
+      const { accounts: all, signedIn, frozen } = await countPeople(db)
+      people.set({ state: 'signed_in' }, signedIn)
+      people.set({ state: 'expected' }, all - signedIn)
+      people.set({ state: 'frozen' }, frozen)
+    } catch (error) {
+      log.warn('people_not_counted', {}, error)
+    }
+  })
+  void rounds.round()
+  return rounds
+}
+
+/** A sponsor is no person. */
+const isPerson = sql<boolean>`account.user_id not like ${`${SPONSOR_PROVIDER}-%`}`
+
+const accounts = (db: Db) =>
+  db
+    .selectFrom('accounts as account')
+    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+    .select(['account.created_at', 'account.frozen_at', 'account.exported_at'])
+    .where(isPerson)
+
+/** Accounts that a search leads to: each part over an index of its own. */
+function found(search: string): RawBuilder<unknown> {
+  const begins = `${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
+  const isAddress = explainAddress(search) === null
+  return sql`
+    select account_id from identities where lower(username) like lower(${begins})
+    union select account_id from identities where lower(email) like lower(${begins})
+    union select account_id from accounts where user_id = ${search}
+    union select account_id from identities where provider = split_part(${search}, '-', 1) and subject = substr(${search}, strpos(${search}, '-') + 1)
+    ${isAddress ? sql`union select account_id from accounts where address = ${fromHex(search.toLowerCase() as Hex)}` : sql``}`
+}
+
+type PersonRow = Awaited<ReturnType<ReturnType<typeof accounts>['execute']>>[number]
+
+/** An address that is not known to be right is left out: the operator looks at the row just then. */
+async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]> {
+  if (rows.length === 0) return []
+  const identities = await retrying(() =>
+    app.db
+      .selectFrom('identities')
+      .select(['account_id', 'provider', 'subject', 'username', 'email', 'signed_in_at'])
+      .where(
+        'account_id',
+        'in',
+        rows.map(({ account_id }) => account_id),
+      ) // prettier-ignore
+      .orderBy('created_at')
+      .orderBy('provider')
+      .orderBy('subject')
+      .execute(),
+  )
+  const people = rows.map(async (row): Promise<Person> => {
+    const stored = storedAddressOf(row)
+    return {
+      userId: row.user_id,
+      address: (await isKnownAddress(app, stored)) ? checksumAddress(stored.address) : null,
+      createdAt: row.created_at.toISOString(),
+      frozenAt: row.frozen_at?.toISOString() ?? null,
+      exportedAt: row.exported_at?.toISOString() ?? null,
+      identities: identities
+        .filter((one) => one.account_id === row.account_id)
+        .map(({ provider, subject, username, email, signed_in_at }) => ({
+          ...{ userId: userIdOf(provider, subject), username, email },
+          signedInAt: signed_in_at?.toISOString() ?? null,
+        })),
+    }
+  })
+  return Promise.all(people)
+}
+
+/** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
+const isPlace = (since: string, accountId: string): boolean =>
+  isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
