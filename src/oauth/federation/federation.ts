@@ -21,7 +21,7 @@ import type { Database } from '../../store/rows.ts'
 import type { Profile } from '../../users/profile.ts'
 import { openConnections, unavailable } from './connection.ts'
 import { isKeyMissing } from './issuer-keys.ts'
-import { personOf, subjectOf } from './claims.ts'
+import { personOf, subjectOf, withMore } from './claims.ts'
 import { askProfile, withoutIssuer } from './userinfo.ts'
 import type { ProviderSettings } from './providers.ts'
 import { sha256 } from '../../sha256.ts'
@@ -66,7 +66,7 @@ type Visit = {
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
 export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
-  const { db, origin } = app
+  const { db, origin, telemetry } = app
   const connect = openConnections(app)
 
   return {
@@ -97,6 +97,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         askAgain = { prompt: 'login', max_age: '0' },
         hintParameter = 'login_hint',
         endpoints,
+        refusesPkce = false,
       } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
@@ -107,8 +108,12 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         // Only an id token can bring it back.
         ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
         // Sent to everyone: who does not know PKCE leaves it aside (RFC 6749 §3.1).
-        code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
-        code_challenge_method: 'S256',
+        ...(refusesPkce
+          ? {}
+          : {
+              code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
+              code_challenge_method: 'S256',
+            }),
         ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
       })
     },
@@ -121,7 +126,8 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
 
     async identify(provider, visit, callback) {
       const { config, keys } = await connect(provider)
-      const checks = { pkceCodeVerifier: visit.codeVerifier, expectedState: visit.state }
+      const sentPkce = provider.dialect?.refusesPkce === true ? {} : { pkceCodeVerifier: visit.codeVerifier }
+      const checks = { ...sentPkce, expectedState: visit.state }
       try {
         if (provider.dialect?.endpoints !== undefined) {
           const tokens = await openid.authorizationCodeGrant(config, withoutIssuer(callback), checks)
@@ -136,7 +142,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         })
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
-        const profile = await profileOf(provider, { config, tokens, answer: callback })
+        const profile = await profileOf({ provider, telemetry }, { config, tokens, answer: callback })
         // Glewlwyd on SQLite says 0 of everyone: nobody was asked in 1970.
         return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
@@ -230,17 +236,29 @@ async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey
 
 type ProviderTokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
 
-/** The key is the subject claim of the signed id token; the rest may come from userinfo, or from the answer itself. */
+/**
+ * The key is the subject claim of the signed id token. What it does not say of the person, userinfo may (OpenID Connect Core
+ * §5.4), or the answer itself.
+ */
 async function profileOf(
-  provider: ProviderSettings,
+  { provider, telemetry }: Pick<App, 'telemetry'> & { provider: ProviderSettings },
   { config, tokens, answer }: { config: openid.Configuration; tokens: ProviderTokens; answer: URL },
 ): Promise<Profile> {
   const signed = tokens.claims()!
   const subject = subjectOf(provider, signed)
-  if (provider.dialect?.hasNameInAnswer === true)
-    return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
-  const isNamed = provider.usernameClaims.some((name) => typeof signed[name] === 'string')
-  if (isNamed || config.serverMetadata().userinfo_endpoint === undefined) return personOf(provider, subject, signed)
-  const more = await openid.fetchUserInfo(config, tokens.access_token, signed.sub)
-  return personOf(provider, subject, { ...more, ...signed })
+  const { hasNameInAnswer = false, hasAllInIdToken = false } = provider.dialect ?? {}
+  if (hasNameInAnswer) return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
+  const person = personOf(provider, subject, signed)
+  const isWhole = [person.username, person.imageSrc, person.email].every((one) => one !== null)
+  if (isWhole || hasAllInIdToken || config.serverMetadata().userinfo_endpoint === undefined) return person
+  const more = await openid
+    .fetchUserInfo(config, tokens.access_token, openid.skipSubjectCheck)
+    .catch((error: unknown) => {
+      // Who someone is, the id token has said.
+      telemetry.log.warn('userinfo_unavailable', { provider: provider.name }, error)
+      return null
+    })
+  if (more === null) return { ...person, isPartial: true }
+  if (more.sub !== signed.sub) throw new Error('userinfo is about another subject')
+  return personOf(provider, subject, withMore(signed, more))
 }
