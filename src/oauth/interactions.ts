@@ -6,6 +6,7 @@ import type { Application } from '../applications/application.ts'
 import { retrying } from '../store/db.ts'
 import { textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
+import type { SpentVisit } from './federation/federation.ts'
 import { PageError } from '../texts/page-error.ts'
 import { findClient } from './first-party.ts'
 import { pinOrigin } from './mount.ts'
@@ -79,6 +80,18 @@ export async function finish(interaction: Interaction, result: InteractionResult
   interaction.result = 'error' in result ? result : { ...interaction.lastSubmission, ...result }
   await interaction.persist()
   return interaction.returnTo
+}
+
+/** The authorization request that an interaction serves, as the query that the client sent. */
+export const requestOf = ({ params }: Interaction): string =>
+  new URLSearchParams(
+    Object.entries(params).filter((one): one is [string, string] => typeof one[1] === 'string'),
+  ).toString()
+
+/** Where a browser continues whose visit to a provider came back before, or too late: after its sign-in, or at its beginning. */
+export async function ledOn(provider: Provider, { interactionUid, request }: SpentVisit): Promise<string> {
+  const interaction = await provider.Interaction.find(interactionUid)
+  return interaction?.result?.login === undefined ? `/oauth/auth?${request ?? ''}` : interaction.returnTo
 }
 
 /** Drops every answer of an interaction, so that each question is asked again. @returns where the browser continues */

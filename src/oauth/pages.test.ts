@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
+import { sha256 } from '../sha256.ts'
 import { macOf } from '../store/row-mac.ts'
 import { visitContent } from './federation/federation.ts'
 
@@ -40,6 +41,8 @@ const shows = (page: Page, status: number, code: string): void => {
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
   assert.ok(page.text.includes(`<code>${code}</code>`), page.text)
 }
+
+const signIns = () => world.logged.filter((line) => (line as { event: string }).event === 'signed_in').length
 
 /** Stops where the development provider would send the browser back to us. */
 async function answerOf(browser: ReturnType<typeof openBrowser>, username: string): Promise<URL> {
@@ -187,9 +190,66 @@ test('the answer of a provider counts once, in the browser that left, at the pro
   const elsewhere = new URL(answer)
   elsewhere.pathname = '/login/callback/DOWN'
   shows(await browser.go(elsewhere.href), 400, 'sign_in_expired')
-  const good = await browser.go(answer.href)
-  assert.match(good.url.pathname, /^\/consent\//)
-  shows(await browser.go(answer.href), 400, 'sign_in_expired')
+  const signedIn = signIns()
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
+  // What they did there is done: the same browser is led on, and signs nobody in again.
+  const again = await browser.go(answer.href)
+  assert.match(again.url.pathname, /^\/consent\//)
+  assert.equal(signIns(), signedIn + 1)
+  shows(await openBrowser(world.origin).go(answer.href), 400, 'sign_in_expired')
+  assert.ok((await browser.submit(again, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+})
+
+test('an answer that one browser brings several times at once is read once, and each is led on', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'hasty')
+  const signedIn = signIns()
+  const cookie = [...browser.cookies.values()].map(({ name, value }) => `${name}=${value}`).join('; ')
+  const bring = () => fetch(answer, { redirect: 'manual', headers: { cookie } })
+  const ways = (await Promise.all([bring(), bring(), bring()])).map(({ headers }) => headers.get('location')!)
+  assert.match(ways[0]!, /\/oauth\/auth\/[\w-]+$/)
+  assert.deepEqual([ways[1], ways[2]], [ways[0], ways[0]])
+  assert.equal(signIns(), signedIn + 1)
+  // The first response was lost: the same browser still finds the way that it was to go.
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
+})
+
+test('after a refusal or too late the same browser begins again, at the request that it was about', async () => {
+  const browser = openBrowser(world.origin)
+  const refused = await answerOf(browser, 'late')
+  refused.searchParams.set('code', 'guessed')
+  shows(await browser.go(refused.href), 400, 'sign_in_refused')
+  assert.match((await browser.go(refused.href)).url.pathname, /^\/devnet\/idp\/sign-in\//)
+  const slow = openBrowser(world.origin)
+  const late = await answerOf(slow, 'late')
+  const { db, rowKeys } = world.app
+  const row = await db.selectFrom('sign_ins').selectAll().where('state_hash', '=', sha256(late.searchParams.get('state')!)).executeTakeFirstOrThrow() // prettier-ignore
+  const over = { ...row, expires_at: new Date(0) }
+  await db
+    .updateTable('sign_ins')
+    .set({ expires_at: over.expires_at, mac: macOf(rowKeys, visitContent(over)) })
+    .where('state_hash', '=', row.state_hash)
+    .execute()
+  const signedIn = signIns()
+  assert.match((await slow.go(late.href)).url.pathname, /^\/devnet\/idp\/sign-in\//)
+  assert.equal(signIns(), signedIn)
+  shows(await openBrowser(world.origin).go(late.href), 400, 'sign_in_expired')
+})
+
+test('what a browser fetches ahead consumes nothing', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'ahead')
+  for (const headers of [
+    { 'sec-purpose': 'prefetch' },
+    { 'sec-purpose': 'prefetch;prerender' },
+    { purpose: 'prefetch' },
+    { 'x-moz': 'prefetch' },
+  ] as Record<string, string>[])
+    for (const address of [answer.href, start(), `${world.origin}/oauth/auth/uid`]) {
+      const ahead = await browser.go(address, { headers })
+      assert.deepEqual([ahead.status, ahead.text, ahead.headers.get('cache-control')], [425, '', 'no-store'])
+    }
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
 })
 
 test('an answer without state, with another state, another issuer or an injected code is refused', async () => {

@@ -178,6 +178,7 @@ export type Database = {
     nonce: string
     code_verifier: string
     browser_hash: Bytes
+    request: string | null
     created_at: DefaultTime
     expires_at: Time
     consumed_at: MaybeTime

@@ -8,7 +8,7 @@
  */
 
 import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import * as openid from 'openid-client'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
@@ -36,13 +36,14 @@ export type Federation = {
   /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
   visit: (
     provider: ProviderSettings,
-    from: { interactionUid: string; browser: string; asksAgain?: boolean; loginHint?: string },
+    from: { interactionUid: string; browser: string; request: string | null; asksAgain?: boolean; loginHint?: string },
   ) => Promise<URL>
   /**
-   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for.
+   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for. There it is known
+   * afterwards too.
    * @throws sign_in_expired
    */
-  receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit>
+  receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit | SpentVisit>
   /** The person the provider vouches for. @throws sign_in_refused, provider_unavailable */
   identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Identified>
 }
@@ -51,6 +52,7 @@ export type Federation = {
 type Identified = { profile: Profile; authTime: number | null }
 
 type Visit = {
+  isSpent: false
   interactionUid: string
   state: string
   nonce: string
@@ -58,6 +60,9 @@ type Visit = {
   /** seconds since 1970 */
   leftAt: number
 }
+
+/** A visit that has come back before, or too late. `request`: the query of the authorization request that it was for. */
+export type SpentVisit = { isSpent: true; interactionUid: string; request: string | null }
 
 /**
  * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
@@ -70,7 +75,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
   const connect = openConnections(app)
 
   return {
-    async visit(provider, { interactionUid, browser, asksAgain = false, loginHint }) {
+    async visit(provider, { interactionUid, browser, request, asksAgain = false, loginHint }) {
       const { config } = await connect(provider)
       const visit = {
         state: openid.randomState(),
@@ -84,13 +89,16 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         nonce: visit.nonce,
         code_verifier: visit.codeVerifier,
         browser_hash: sha256(browser),
+        request,
         expires_at: new Date(app.clock.wall() + VISIT_SECONDS * 1_000),
       }
       await retrying(() =>
         sql`${prepared}
-          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac)
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac)
           values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
-            ${row.browser_hash}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(db),
+            ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(
+          db,
+        ),
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
@@ -119,7 +127,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
     },
 
     async receive(provider, { state, browser }) {
-      const visit = browser === null ? null : await consumeVisit(app, provider, { state, browser })
+      const visit = browser === null ? null : await takeVisit(app, provider, { state, browser })
       if (visit === null) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
       return visit
     },
@@ -153,32 +161,35 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
 }
 
 /** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
-async function consumeVisit(
+async function takeVisit(
   app: RowReader & Pick<App, 'clock' | 'db'>,
   { name }: ProviderSettings,
   { state, browser }: { state: string; browser: string },
-): Promise<Visit | null> {
+): Promise<Visit | SpentVisit | null> {
   const now = new Date(app.clock.wall())
-  const { rows } = await retrying(() =>
-    sql<VisitRow>`${prepared}
-      update sign_ins set consumed_at = ${now}
-      where state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}
-        and consumed_at is null and expires_at > ${now}
-      returning state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac`.execute(
-      app.db,
-    ),
-  )
-  const [row] = rows
-  if (row === undefined) return null
-  const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until, mac } = row
-  if (!isAuthentic(app, { provider: name, interaction: interactionUid }, { content: visitContent(row), mac }))
-    return null
-  return { interactionUid, state, nonce, codeVerifier, leftAt: until.getTime() / 1_000 - VISIT_SECONDS }
+  const isIt = sql`state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}`
+  const columns = sql`state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac`
+  const read = async (statement: RawBuilder<VisitRow>): Promise<VisitRow | null> => {
+    const { rows } = await retrying(() => statement.execute(app.db))
+    const [row] = rows
+    const about = { provider: name, interaction: row?.interaction_uid ?? '' }
+    return row !== undefined && isAuthentic(app, about, { content: visitContent(row), mac: row.mac }) ? row : null
+  }
+  const taken = await read(sql<VisitRow>`${prepared}
+    update sign_ins set consumed_at = ${now} where ${isIt} and consumed_at is null and expires_at > ${now}
+    returning ${columns}`)
+  if (taken !== null) {
+    const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until } = taken
+    const leftAt = until.getTime() / 1_000 - VISIT_SECONDS
+    return { isSpent: false, interactionUid, state, nonce, codeVerifier, leftAt }
+  }
+  const spent = await read(sql<VisitRow>`select ${columns} from sign_ins where ${isIt}`)
+  return spent === null ? null : { isSpent: true, interactionUid: spent.interaction_uid, request: spent.request }
 }
 
 type VisitRow = Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at'>
 
-/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, until when. */
+/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, for which request, until when. */
 export const visitContent = (
   row: Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at' | 'mac'>,
 ): RowContent => [
@@ -189,6 +200,7 @@ export const visitContent = (
   row.nonce,
   row.code_verifier,
   Buffer.from(row.browser_hash).toString('hex'),
+  row.request,
   row.expires_at.toISOString(),
 ]
 
