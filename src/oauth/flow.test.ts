@@ -10,6 +10,7 @@ import { saveApplication } from '../applications/registry.ts'
 import { checksumAddress } from '../abi/address.ts'
 import {
   addressOf,
+  demoApplication,
   askMe,
   authorizationUrl,
   obtainTokens,
@@ -400,6 +401,29 @@ test('signing out ends the session of the browser', async () => {
     `${world.origin}/oauth/session/end?client_id=demo&post_logout_redirect_uri=https%3A%2F%2Fevil.example`,
   )
   assert.equal(evil.status, 400)
+})
+
+test('a confidential application signs people out and gets them back at the address that it registered for that', async () => {
+  await saveApplication(world.app, {
+    ...demoApplication,
+    clientId: 'site',
+    kind: 'confidential',
+    redirectUris: ['https://site.example/auth/callback'],
+    postLogoutRedirectUris: ['https://site.example/'],
+    allowedOrigins: [],
+    secretHashes: [createHash('sha256').update('hush').digest('hex')],
+  })
+  const browser = openBrowser(world.origin)
+  const redirect = { client_id: 'site', redirect_uri: 'https://site.example/auth/callback' }
+  const back = await browser.signIn(authorizationUrl(world.origin, redirect).url, 'jules')
+  assert.equal(back.url.origin, 'https://site.example')
+  const leave = (to: string) =>
+    browser.go(`/oauth/session/end?client_id=site&post_logout_redirect_uri=${encodeURIComponent(to)}&state=s`)
+  assert.equal((await leave('https://site.example/elsewhere')).status, 400)
+  const out = await browser.submit(await leave('https://site.example/'), '/session/end/confirm', { logout: 'yes' })
+  assert.equal(out.url.href, 'https://site.example/?state=s')
+  const silent = await browser.go(authorizationUrl(world.origin, { ...redirect, prompt: 'none' }).url)
+  assert.equal(silent.url.searchParams.get('error'), 'login_required')
 })
 
 test('two installations on one host do not touch each other’s cookies', async () => {

@@ -44,6 +44,7 @@ const pageOf = ({ prompt }: Interaction): 'login' | 'consent' => (prompt.name ==
 
 /** Whether a person is to say again who they are, though a provider may know it still. */
 export const asksAgain = (interaction: Interaction): boolean =>
+  interaction.prompt.name === 'select_account' ||
   (parameterOf(interaction, 'prompt') ?? '').split(' ').some((one) => one === 'login' || one === 'select_account') ||
   wantsFresh(interaction)
 
@@ -87,6 +88,15 @@ export const requestOf = ({ params }: Interaction): string =>
   new URLSearchParams(
     Object.entries(params).filter((one): one is [string, string] => typeof one[1] === 'string'),
   ).toString()
+
+/** The same request begun again by someone else, who chooses how to sign in. @returns where the browser continues */
+export function otherPerson(interaction: Interaction): string {
+  const query = new URLSearchParams(requestOf(interaction))
+  for (const name of ['login_provider', 'login_hint', 'id_token_hint']) query.delete(name)
+  const prompts = new Set((query.get('prompt') ?? '').split(' ').filter((one) => one !== ''))
+  query.set('prompt', [...prompts.add('select_account')].join(' '))
+  return `/oauth/auth?${query.toString()}`
+}
 
 /** Where a browser continues whose visit to a provider came back before, or too late: after its sign-in, or at its beginning. */
 export async function ledOn(provider: Provider, { interactionUid, request }: SpentVisit): Promise<string> {

@@ -10,6 +10,8 @@ import { signIn } from '../users/sign-in.ts'
 import { browserOf } from './browser.ts'
 import { amrOf, cameByNow } from './came-by.ts'
 import { cookieNames, readCookie } from './cookies.ts'
+import { deniedOver } from './denied.ts'
+import { OWN_CLIENT } from './first-party.ts'
 import type { Federation } from './federation/federation.ts'
 import {
   applicationAt,
@@ -19,6 +21,7 @@ import {
   finish,
   formOf,
   ledOn,
+  NEW_SPENDING,
   parameterOf,
   readInteraction,
   requestOf,
@@ -62,6 +65,7 @@ export function loginPages(
         csrf: secrets.csrfToken(uid),
         client: network === null ? null : { application: application.name, network, logoUri: application.logoUri },
         providers,
+        why: whyAgain(words, interaction),
       })
       const title = network === null ? words.chooser.ownTitle : words.chooser.title(application.name)
       return sendPage(reply, 200, { words, title, body })
@@ -107,7 +111,10 @@ export function loginPages(
       const answered = first ?? { request, next: answer(chosen, { state, browser }, request, reply) }
       underWay.set(key, answered)
       try {
-        return await reply.redirect(await answered.next, 303)
+        const next = await answered.next
+        const cookie = deniedOver(app.pagesOrigin, request)
+        if (cookie !== null) reply.header('set-cookie', cookie)
+        return await reply.redirect(next, 303)
       } catch (error) {
         request.backLink = answered.request.backLink
         throw error
@@ -216,6 +223,13 @@ export function loginPages(
 }
 
 const hidden = { schema: { hide: true } }
+
+/** Why someone signs in who may be signed in already: what they want takes a fresh sign-in. */
+function whyAgain({ chooser: { why } }: Texts, interaction: Interaction): string | null {
+  if (interaction.prompt.reasons.includes(NEW_SPENDING)) return why.spends
+  const wanted = parameterOf(interaction, 'client_id') === OWN_CLIENT ? parameterOf(interaction, 'state') : null
+  return wanted === 'send' || wanted === 'export' || wanted === 'again' ? why[wanted] : null
+}
 
 const toChooser = (words: Texts, uid: string) => ({ href: `/login/${uid}?choose`, text: words.chooser.back, words })
 

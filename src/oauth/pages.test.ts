@@ -122,6 +122,67 @@ test('an application that knows what its user reads is believed before the brows
   assert.deepEqual(supported, ['en', 'de', 'fr', 'es', 'ja'])
 })
 
+const consentOf = async (parameters: Record<string, string>, username: string) => {
+  const browser = openBrowser(world.origin)
+  const first = await browser.go(start(parameters))
+  const dev = first.url.pathname.startsWith('/login/') ? await browser.submit(first, '/DEV') : first
+  return { browser, consent: await browser.submit(dev, '/sign-in/', { username }) }
+}
+
+test('an application of the operator’s own is asked about once, in words of its own and without the warning', async () => {
+  const redirect_uri = 'https://own.example/callback'
+  const own = { ...world.demo, clientId: 'own', name: 'Ours', isFirstParty: true }
+  await saveApplication(world.app, { ...own, redirectUris: [redirect_uri, 'http://localhost:9/callback'] })
+  const scope = 'openid wallet:read contracts:write'
+  const { consent: words } = en
+  const { browser, consent } = await consentOf({ client_id: 'own', redirect_uri, scope }, 'customer')
+  const text = textOf(consent.text)
+  for (const part of [words.ownQuestion('Ours'), words.ownHint('Ours', 'Chatelaine'), en.meanings['contracts:write']!])
+    assert.ok(text.includes(part), part)
+  assert.ok(!text.includes(words.spends('Ours')) && !consent.text.includes('class="spends"'))
+  assert.ok((await browser.submit(consent, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+  const again = await browser.go(start({ client_id: 'own', redirect_uri, scope }))
+  assert.ok(again.url.searchParams.get('code'), again.url.href)
+  // Where any program may wait, anyone may call themselves that.
+  const open = await consentOf({ client_id: 'own', redirect_uri: 'http://localhost:9/callback', scope }, 'customer')
+  assert.ok(textOf(open.consent.text).includes(words.spends('Ours')))
+  assert.match(open.consent.text, /class="spends"/)
+})
+
+test('who is signed in as somebody else signs in as another person from the consent page', async () => {
+  const { browser, consent } = await consentOf(
+    { login_provider: 'DEV', login_hint: 'carol', prompt: 'consent' },
+    'carol',
+  )
+  const chooser = await browser.submit(consent, '/consent/', { answer: 'switch' })
+  assert.match(chooser.text, /Sign in to Demo application/)
+  const dev = await browser.submit(chooser, '/DEV')
+  assert.equal(dev.url.searchParams.get('login_hint'), null)
+  const other = await browser.submit(dev, '/sign-in/', { username: 'dave' })
+  assert.match(textOf(other.text), /dave DEV/)
+  const code = await browser.submit(other, '/consent/', { answer: 'allow' })
+  assert.ok(code.url.searchParams.get('code'))
+  assert.match(textOf((await browser.go('/account')).text), /dave/)
+})
+
+test('after a denial the next sign-in of the application asks who it is, and another application’s does not', async () => {
+  await saveApplication(world.app, { ...world.demo, clientId: 'neighbour', name: 'Neighbour' })
+  const { browser, consent } = await consentOf({}, 'erin')
+  const denied = await browser.submit(consent, '/consent/', { answer: 'deny' })
+  assert.equal(denied.url.searchParams.get('error'), 'access_denied')
+  assert.match((await browser.go(start({ client_id: 'neighbour' }))).url.pathname, /^\/consent\//)
+  const silent = await browser.go(start({ prompt: 'none' }))
+  assert.equal(silent.url.searchParams.get('error'), 'account_selection_required')
+  const chooser = await browser.go(start())
+  assert.match(chooser.text, /Sign in to Demo application/)
+  const dev = await browser.submit(chooser, '/DEV')
+  const other = await browser.submit(dev, '/sign-in/', { username: 'frank' })
+  assert.match(textOf(other.text), /frank DEV/)
+  assert.ok((await browser.submit(other, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+  // That question is answered.
+  assert.ok((await browser.go(start())).url.searchParams.get('code'))
+})
+
 test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
   const logoUri = 'https://app.example/logo.png?a="b'
   await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
