@@ -168,7 +168,9 @@ test('a foreign form, one without its key, a stranger and an old sign-in send no
   assert.match((await openBrowser(here.facts.origin).submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(here.app.db) // prettier-ignore
   await rewriteMacs(here.app)
-  assert.match((await browser.submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
+  const chooser = await browser.submit(confirm, '/send/confirm')
+  assert.match(chooser.url.pathname, /^\/login\//)
+  assert.ok(textOf(chooser.text).includes(en.chooser.why.send))
   const again = await browser.signIn('/account/send', 'alice')
   assert.equal(again.url.pathname, '/account/send')
   assert.equal(await sentRows(), rows)

@@ -186,7 +186,13 @@ export function openProvider(
       // Which check failed helps the developer of a client, and tells nobody else anything.
       const isUnknown = error instanceof errors.InvalidClient
       const detail = isUnknown ? UNKNOWN_CLIENT : (out.error_description ?? null)
-      showPage(ctx, words, words.refused[of].pageTitle, badRequestBody(words, { of, error: out.error, detail }))
+      const addresses = config.NODE_ENV === 'production' ? null : refusedAddress(ctx, of)
+      showPage(
+        ctx,
+        words,
+        words.refused[of].pageTitle,
+        badRequestBody(words, { of, error: out.error, detail, addresses }),
+      )
     },
   } satisfies Configuration)
 
@@ -234,6 +240,27 @@ const isPkceNeeded = ({ kind, needsPkce }: Application, params: { nonce?: unknow
   typeof params.nonce !== 'string' ||
   params.nonce === '' ||
   !String(params.scope).split(' ').includes('openid')
+
+/** Where a request wanted to lead that may not lead there, and where requests of its application may; null for any other. */
+function refusedAddress(
+  { oidc }: KoaContextWithOIDC,
+  of: 'badSignIn' | 'badSignOut',
+): { sent: string; registered: string[] } | null {
+  if (oidc?.client === undefined) return null
+  const application = applicationOf(oidc.client)
+  const [name, isAllowed] =
+    of === 'badSignIn'
+      ? (['redirect_uri', isRedirectAllowed] as const)
+      : (['post_logout_redirect_uri', isPostLogoutAllowed] as const)
+  const sent = oidc.params?.[name]
+  if (typeof sent !== 'string' || isAllowed(application, sent)) return null
+  const { redirectUris, allowedOrigins, postLogoutRedirectUris = [] } = application
+  const registered =
+    of === 'badSignIn'
+      ? redirectUris
+      : [...postLogoutRedirectUris, ...redirectUris, ...allowedOrigins.map((origin) => `${origin}/`)]
+  return { sent, registered: [...new Set(registered)] }
+}
 
 const isAway = (error: unknown): error is AppError => error instanceof AppError && error.code === 'database_unavailable'
 

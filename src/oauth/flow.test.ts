@@ -20,6 +20,7 @@ import {
   type Rehearsal,
 } from '../../test/rehearsal.ts'
 import { openBrowser, textOf } from '../../test/kit/browser.ts'
+import { en } from '../texts/en.ts'
 import { changeApplication } from '../../test/opened.ts'
 
 let world: Rehearsal
@@ -285,6 +286,7 @@ test('a permission to spend that was not allowed before takes a recent sign-in, 
     assert.match((await browser.submit(open, '/consent/', { answer: 'allow' })).url.pathname, /^\/login\//)
     const page = await ask('openid wallet:read contracts:write')
     assert.match(page.url.pathname, /^\/login\//)
+    assert.ok(textOf(page.text).includes(en.chooser.why.spends))
     assert.match((await ask('openid wallet:read')).url.pathname, /^\/consent\//)
     // The provider’s clock is the system's: what it says of the time of a sign-in is not ahead of it.
     world.app.clock = clock

@@ -243,6 +243,35 @@ test('a page cannot be used for another step', async () => {
   shows(await browser.go(login.url.href.replace('/login/', '/consent/')), 400, 'sign_in_expired')
 })
 
+test('in development a refused address is shown with those that are registered, and in production neither', async () => {
+  const { app } = world
+  const { config } = app
+  const refused = async () => [
+    await openBrowser(world.origin).go(start({ redirect_uri: 'http://demo.example/callback' })),
+    await openBrowser(world.origin).go('/oauth/session/end?client_id=demo&post_logout_redirect_uri=http://demo.example/bye'), // prettier-ignore
+  ]
+  const [signIn, signOut] = (await refused()).map(({ text }) => textOf(text))
+  assert.match(
+    signIn!,
+    /Sent http:\/\/demo\.example\/callback Registered https:\/\/demo\.example\/callback http:\/\/localhost\/\*/,
+  )
+  assert.match(
+    signOut!,
+    /Sent http:\/\/demo\.example\/bye Registered https:\/\/demo\.example\/callback [^]* http:\/\/127\.0\.0\.1\//,
+  )
+  const other = await openBrowser(world.origin).go(start({ client_id: 'nobody', redirect_uri: 'http://demo.example/callback' })) // prettier-ignore
+  assert.doesNotMatch(other.text, /Registered/)
+  try {
+    Object.assign(config, { NODE_ENV: 'production' })
+    for (const { status, text } of await refused()) {
+      assert.equal(status, 400)
+      assert.doesNotMatch(text, /Registered|demo\.example/)
+    }
+  } finally {
+    Object.assign(config, { NODE_ENV: 'test' })
+  }
+})
+
 test('the answer of a provider counts once, in the browser that left, at the provider it left for', async () => {
   const browser = openBrowser(world.origin)
   const answer = await answerOf(browser, 'visitor')

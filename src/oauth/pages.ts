@@ -163,24 +163,39 @@ export function errorBody(words: Texts, { code, title, help, detail, back }: Err
 
 /**
  * A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back.
- * @param of      which kind of request
- * @param detail  for the developer, in English
+ * @param of         which kind of request
+ * @param detail     for the developer, in English
+ * @param addresses  where it wanted to lead, and where it may: in development, where the address is why
  */
-export function badRequestBody(
-  { refused }: Texts,
-  { of, error, detail }: { of: 'badSignIn' | 'badSignOut'; error: string; detail: string | null },
-): string {
+export function badRequestBody({ refused }: Texts, { of, error, detail, addresses = null }: BadRequest): string {
   const words = refused[of]
   return html`
     <div class="card stack">
       <h1>${words.title}</h1>
       <p>${words.hint}</p>
       <p class="danger">!${detail === null ? html`${refused.malformed}` : html`<span lang="en">${detail}</span>`}</p>
+      !${
+        addresses === null
+          ? ''
+          : html`<dl class="facts" lang="en">
+              <dt>Sent</dt>
+              <dd class="mono">${addresses.sent}</dd>
+              <dt>Registered</dt>
+              !${addresses.registered.map((one) => html`<dd class="mono">${one}</dd>`).join('')}
+            </dl>`
+      }
       <p class="muted">
         <small>${refused.code} <code>${error}</code></small>
       </p>
     </div>
   `
+}
+
+type BadRequest = {
+  of: 'badSignIn' | 'badSignOut'
+  error: string
+  detail: string | null
+  addresses?: { sent: string; registered: string[] } | null
 }
 
 export type ErrorParts = {
