@@ -102,7 +102,10 @@ const pages: Record<string, () => string> = {
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
-  'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
+  'what was sent': () => sentBody(texts, { sent: sent[0]!, move: { amount: balance, thing: 'ETH', tokenId: 7n, to: { address, name: 'Nell' } }, network: 'sepolia', here: '/x', own: '0x' }), // prettier-ignore
+  'what was sent to oneself': () => sentBody(texts, { sent: sent[0]!, move: { amount: null, thing: 'ETH', tokenId: null, to: { address, name: null } }, network: 'sepolia', here: '/x', own: address }), // prettier-ignore
+  'what was sent to a contract': () =>
+    sentBody(texts, { sent: sent[0]!, move: null, network: 'sepolia', here: '/x', own: '0x' }),
   ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
   'what of native currency is not listed': () =>
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
