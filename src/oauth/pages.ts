@@ -181,7 +181,7 @@ export function badRequestBody({ refused }: Texts, { of, error, detail, addresse
               <dt>Sent</dt>
               <dd class="mono">${addresses.sent}</dd>
               <dt>Registered</dt>
-              !${addresses.registered.map((one) => html`<dd class="mono">${one}</dd>`).join('')}
+              <dd class="mono">!${addresses.registered.map((one) => html`${one}`).join('<br />')}</dd>
             </dl>`
       }
       <p class="muted">
