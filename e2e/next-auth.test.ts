@@ -1,6 +1,7 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { suite, test } from 'node:test'
@@ -14,10 +15,24 @@ const handle = (nextAuth as unknown as { default: Handle }).default
 
 const installed = installation()
 
+/** What the README says to a site with Auth.js. */
+type Recipe = { chatelaine: { checks: string[] }; callbacks: object }
+
+async function readRecipe(): Promise<Recipe> {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
+  const code = /<!-- run: Auth\.js -->\n```js\n([\s\S]*?)```/.exec(readme)![1]!
+  const text = code.replace('http://localhost:4000', installed.program.facts.origin)
+  return (await import(`data:text/javascript;base64,${Buffer.from(text).toString('base64')}`)) as Recipe
+}
+
 type Seen = { profile: Record<string, unknown> | null; account: Record<string, unknown> | null }
 
 /** A site with NextAuth v4 and our service as its only provider, defined by `wellKnown` and nothing else. */
-async function site(t: { after(work: () => void): void }, provider: object): Promise<{ origin: string; seen: Seen }> {
+async function site(
+  t: { after(work: () => void): void },
+  provider: object,
+  callbacks: object = {},
+): Promise<{ origin: string; seen: Seen }> {
   const seen: Seen = { profile: null, account: null }
   const options = {
     secret: 'of the site',
@@ -52,6 +67,7 @@ async function site(t: { after(work: () => void): void }, provider: object): Pro
         address: token!.address,
         userId: token!.sub,
       }),
+      ...callbacks,
     },
   }
   const server = createServer((request, response) => {
@@ -117,8 +133,7 @@ function visitor(origin: string) {
   }
 }
 
-async function signIn(origin: string, username: string): Promise<Record<string, unknown>> {
-  const visit = visitor(origin)
+async function signIn(origin: string, username: string, visit = visitor(origin)): Promise<Record<string, unknown>> {
   const { csrfToken } = JSON.parse((await visit('/api/auth/csrf')).text) as { csrfToken: string }
   const away = await visit('/api/auth/signin/wallet', { csrfToken, callbackUrl: origin })
   assert.ok(
@@ -166,6 +181,37 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
       })
       assert.equal(write.status, 200, await write.text())
     })
+
+  test('the README’s recipe names the person as the API does, renews the token for hours, and says when the sign-in has ended', async (t) => {
+    const { chatelaine, callbacks } = await readRecipe()
+    const wellKnown = `${installed.program.facts.issuer}/.well-known/openid-configuration`
+    const v4 = { ...chatelaine, id: 'wallet', type: 'oauth', wellKnown, issuer: undefined, checks: ['pkce', 'state'] }
+    const { origin } = await site(t, v4, callbacks)
+    const visit = visitor(origin)
+    const session = await signIn(origin, 'nora', visit)
+    assert.equal(session.userId, 'DEV-nora')
+    const later = async (hours: number) => {
+      t.mock.timers.enable({ apis: ['Date'], now: Date.now() + hours * 3_600_000 })
+      const now = JSON.parse((await visit('/api/auth/session')).text) as Record<string, unknown>
+      t.mock.timers.reset()
+      return now
+    }
+    const meBy = (token: unknown) =>
+      fetch(`${installed.program.facts.baseUrl}/me`, { headers: { authorization: `Bearer ${String(token)}` } })
+    const [soon, renewed] = [await later(0.5), await later(2)]
+    assert.equal(soon.accessToken, session.accessToken)
+    assert.notEqual(renewed.accessToken, session.accessToken)
+    assert.equal((await meBy(renewed.accessToken)).status, 200)
+    const again = await later(4)
+    assert.notEqual(again.accessToken, renewed.accessToken)
+    const revoked = await fetch(`${installed.program.facts.issuer}/token/revocation`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: String(again.accessToken), client_id: 'demo' }),
+    })
+    assert.equal(revoked.status, 200)
+    const ended = await later(6)
+    assert.deepEqual([ended.userId, ended.accessToken, ended.error], ['DEV-nora', null, 'invalid_grant'])
+  })
 
   test('an answer that was meant for another sign-in is refused by it', async (t) => {
     const { origin } = await site(t, {})

@@ -58,10 +58,13 @@ test('the shell example works when pasted', async (t) => {
     recursive: true,
     filter: (name) => name === installed.program.dataDir || name.endsWith('dev.json'),
   })
-  const token = /Bearer ([^']+)'/.exec(installed.program.printed())![1]!
+  // As npx does in the folder of the program.
+  await writeFile(join(folder, 'npx'), `#!/bin/sh\nshift\nexec "${join(root, 'scripts/run.mjs')}" "$@"\n`, {
+    mode: 0o755,
+  })
   const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], {
     cwd: folder,
-    env: { PATH: process.env.PATH, TOKEN: token },
+    env: { PATH: `${folder}:${process.env.PATH}`, DATA_DIR: installed.program.dataDir },
   })
   assert.match(stdout, /"id":"DEV-demo"/)
   assert.match(stdout, /"hash":"0x[0-9a-f]{64}","id":"tx_[^"]+","state":"MINED"/)

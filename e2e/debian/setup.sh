@@ -51,6 +51,5 @@ cat >root/.gitconfig <<END
   insteadOf = https://git.example/chatelaine
 END
 HOME=$box/root/root git clone -q --bare "file://$repository" srv/git/chatelaine
-git -C srv/git/chatelaine tag v0.2.0
 echo ready
 exec chroot . bash -c 'while :; do sleep 1; done'

@@ -65,7 +65,12 @@ test('somebody sends tokens to a person by name: said in words first, sent once 
   const again = await browser.submit(confirm, '/account/send/confirm')
   const places = new Set([...answers, again].filter(({ status }) => status === 200).map(({ url }) => url.href))
   assert.equal(places.size, 1)
+  assert.match(textOf(again.text), /Asset 1\.5 SMPL To bob 0x[\dA-Fa-f]{40} Status/)
+  assert.ok(again.text.includes(here.bob.address))
+  assert.equal(again.headers.get('refresh') !== null, textOf(again.text).includes(en.account.states.SUBMITTED))
   const done = await settled(browser, again)
+  // What is in a block is looked at no more.
+  assert.equal(done.headers.get('refresh'), null)
   assert.match(textOf(done.text), new RegExp(`${en.account.states.MINED}|${en.account.states.FINALIZED}`))
   assert.equal(await sentRows(), rows + 1)
   assert.equal((await held(here.bob.address)) - before, 1_500_000_000_000_000_000n)
@@ -77,7 +82,9 @@ test('coins go to an address and to a user id, and both people see them', async 
   for (const to of [here.bob.address, here.bob.userId]) {
     const confirm = await fill(browser, { asset: NATIVE, to, amount: '0.25' })
     assert.match(textOf(confirm.text), new RegExp(`You send 0\\.25 ETH to ${to === here.bob.userId ? 'bob' : to}`))
-    await settled(browser, await browser.submit(confirm, '/account/send/confirm'))
+    const sent = await browser.submit(confirm, '/account/send/confirm')
+    assert.match(textOf(sent.text), /Asset 0\.25 ETH To bob 0x/)
+    await settled(browser, sent)
   }
   assert.equal((await coins(here.bob.address)) - before, 500_000_000_000_000_000n)
   const out = '/account/activity?network=31337&show=coins&direction=out'
@@ -109,14 +116,16 @@ test('collectibles are listed with their ids and sent one by one', async () => {
   await until('both are listed', async () => /#77 [^]*#5 × 9|#5 × 9 [^]*#77/.test(await account()))
   const one = await fill(browser, { asset: `31337:ERC721:${contracts.erc721.toLowerCase()}:77`, to: 'bob' })
   assert.match(textOf(one.text), /You send .*#77 to bob/)
-  await settled(browser, await browser.submit(one, '/account/send/confirm'))
+  const gone = await settled(browser, await browser.submit(one, '/account/send/confirm'))
+  assert.match(textOf(gone.text), /Asset \S+ #77 To bob 0x/)
   const some = await fill(browser, {
     asset: `31337:ERC1155:${contracts.erc1155.toLowerCase()}:5`,
     to: 'bob',
     amount: '4',
   })
   assert.match(textOf(some.text), /You send 4 .*#5 to bob/)
-  await settled(browser, await browser.submit(some, '/account/send/confirm'))
+  const four = await settled(browser, await browser.submit(some, '/account/send/confirm'))
+  assert.match(textOf(four.text), /Asset 4 \S+( \S+)* #5 To bob 0x/)
   const heldNow = async (): Promise<string> => /Collectibles(.*)Latest transfers/.exec(await account())![1]!
   await until('what went is listed no more', async () => /^ \S+( \S+)* #5 × 5 $/.test(await heldNow()))
 })
@@ -168,7 +177,9 @@ test('a foreign form, one without its key, a stranger and an old sign-in send no
   assert.match((await openBrowser(here.facts.origin).submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(here.app.db) // prettier-ignore
   await rewriteMacs(here.app)
-  assert.match((await browser.submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
+  const chooser = await browser.submit(confirm, '/send/confirm')
+  assert.match(chooser.url.pathname, /^\/login\//)
+  assert.ok(textOf(chooser.text).includes(en.chooser.why.send))
   const again = await browser.signIn('/account/send', 'alice')
   assert.equal(again.url.pathname, '/account/send')
   assert.equal(await sentRows(), rows)

@@ -1,14 +1,18 @@
+import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
+import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
-import type { AccountSending, Rehearsed, Sender } from '../oauth/account/slices.ts'
+import type { AccountOwner, AccountSending, Rehearsed, Sender, ShownMove } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
-import { findOwn } from '../transactions/list-own.ts'
+import { findOwn, namesOf, type OwnTransaction } from '../transactions/list-own.ts'
 import { waitUntilMined } from '../transactions/wait.ts'
+import { transferIn } from '../transfers/calldata.ts'
 import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
 import { sentOf } from './reads.ts'
@@ -67,8 +71,36 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
       if ((await findOwn(app, { accountId: owner.accountId, chainId }, id)) === null) return null
       await waitUntilMined(app, chain, id, PATIENCE_MS)
       const row = await findOwn(app, { accountId: owner.accountId, chainId }, id)
-      return row === null ? null : sentOf(chain, row)
+      return row === null ? null : { sent: sentOf(chain, row), move: await moveOf(app, chain, owner, row) }
     },
+  }
+}
+
+/** What a transaction moves out of an account, in the words of the token; null where it is no transfer, or the token cannot be asked. */
+async function moveOf(
+  app: App,
+  chain: Chain,
+  { address }: AccountOwner,
+  own: Pick<OwnTransaction, 'to' | 'value'> & { data: Hex },
+): Promise<ShownMove | null> {
+  const move = transferIn(address.toLowerCase() as Hex, own)
+  if (move === null) return null
+  try {
+    const { token, tokenType, tokenId, value } = move
+    const { name, symbol, decimals } =
+      token === null
+        ? { name: chain.coin, symbol: chain.symbol, decimals: chain.decimals }
+        : await readTokenFacts(app, chain, token)
+    const names = await namesOf(app, [fromHex(move.to)])
+    return {
+      amount: tokenType === 'ERC721' ? null : { value, decimals: tokenType === 'ERC1155' ? 0 : decimals, symbol: '' },
+      thing: symbol || name,
+      tokenId,
+      to: { address: checksumAddress(move.to) as Hex, name: names.get(move.to) ?? null },
+    }
+  } catch (error) {
+    app.telemetry.log.warn('account_unreadable', { chainId: chain.chainId }, error)
+    return null
   }
 }
 

@@ -10,6 +10,8 @@ export type Application = {
   kind: 'public' | 'confidential'
   /** exact addresses; `http://<loopback>/*` means any port and path */
   redirectUris: string[]
+  /** where a browser may be sent after signing out, exact, besides redirect addresses and front pages of origins; none unless given */
+  postLogoutRedirectUris?: string[]
   permissions: Permission[]
   /** origins whose pages may call with CORS; a loopback origin means any port */
   allowedOrigins: string[]
@@ -20,6 +22,8 @@ export type Application = {
   needsPkce?: boolean
   /** true: its access tokens are bound to a key, always (RFC 9449); false unless given */
   needsDpop?: boolean
+  /** the operator's own: the consent page names it so; a command alone says so. false unless given */
+  isFirstParty?: boolean
   isSuspended: boolean
   /** what sponsors may send people for its writes, where its network's gas is `topup`; null: nothing */
   sponsor: SponsorBudget | null

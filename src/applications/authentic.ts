@@ -32,6 +32,8 @@ const applicationContent = (row: StoredApplication): RowContent => [
   row.needs_dpop,
   row.suspended_at !== null,
   row.issuers,
+  row.post_logout_redirect_uris,
+  row.is_first_party,
 ]
 
 /** Whether an application is as it was registered. */

@@ -11,6 +11,7 @@ import {
   rotateSecret,
   suspendApplication,
   updateApplication,
+  type Changes,
   type Draft,
 } from './manage.ts'
 import { bindNetwork, listNetworks, removeNetwork, templatesAt } from './networks.ts'
@@ -69,6 +70,8 @@ test('a public application is registered under an id made from its name, and has
       chainId: 11_155_111,
       needsPkce: true,
       needsDpop: false,
+      postLogoutRedirectUris: [],
+      isFirstParty: false,
       quotas: [],
       weight: 1,
       sponsor: null,
@@ -90,6 +93,7 @@ test('every reason against a registration is named at once, with its place, and 
     network: 'mainnet',
     kind: 'public',
     redirectUris: ['http://shop.example/', 'https://shop.example/ok', 'http://localhost/*', 'https://a.example/\0'],
+    postLogoutRedirectUris: ['https://shop.example/ok', 'https://shop.example/*', 'http://localhost/*', 'javascript:x'],
     permissions: ['users:read', 'everything'],
     allowedOrigins: ['https://shop.example/', 'http://shop.example', 'null'],
     logoUri: 'http://shop.example/logo.png',
@@ -100,6 +104,7 @@ test('every reason against a registration is named at once, with its place, and 
     refusal(
       'invalid_request',
       ...['/clientId', '/name', '/network', '/redirectUris/0', '/redirectUris/2', '/redirectUris/3', '/permissions/0'],
+      ...['/postLogoutRedirectUris/1', '/postLogoutRedirectUris/2', '/postLogoutRedirectUris/3'],
       ...['/permissions/1', '/allowedOrigins/0', '/allowedOrigins/1', '/allowedOrigins/2', '/logoUri', '/needsPkce'],
     ),
   )
@@ -108,6 +113,18 @@ test('every reason against a registration is named at once, with its place, and 
     refusal('invalid_request', '/name', '/redirectUris', '/permissions'),
   )
   assert.equal((await listApplications(here.db)).length, stored)
+})
+
+test('an application of the operator’s own stays that while its answers go where they went; another origin takes a new word', async () => {
+  const [own, other] = ['https://own.example/a', 'https://other.example/a']
+  await createApplication(here, { ...shop, clientId: 'own', redirectUris: [own], isFirstParty: true })
+  const update = async (changes: Changes) => (await updateApplication(here, 'own', changes)).isFirstParty
+  assert.equal(await update({ name: 'Own', redirectUris: ['https://own.example/b', own] }), true)
+  assert.equal(await update({ redirectUris: [own, other] }), false)
+  assert.equal(await update({ redirectUris: [own] }), false)
+  assert.equal(await update({ isFirstParty: true }), true)
+  assert.equal(await update({ redirectUris: [own, other], isFirstParty: true }), true)
+  assert.equal(await update({ redirectUris: ['com.own.app:/a'] }), false)
 })
 
 test('a client id is given once', async () => {

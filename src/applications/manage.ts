@@ -7,6 +7,7 @@ import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
+import { redirectOrigin } from './redirects.ts'
 import { issuersIn } from './stored.ts'
 import { explainRegistration } from './validate.ts'
 import type { BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
@@ -20,11 +21,13 @@ export type Draft = {
   network: string
   kind: 'public' | 'confidential'
   redirectUris: string[]
+  postLogoutRedirectUris?: string[] | undefined
   permissions: string[]
   allowedOrigins: string[]
   logoUri: string | null
   needsPkce?: boolean | undefined
   needsDpop?: boolean | undefined
+  isFirstParty?: boolean | undefined
   quotas?: Quota[] | undefined
   weight?: number | undefined
   sponsor?: BudgetChanges | null | undefined
@@ -96,7 +99,8 @@ export async function createApplication(
 }
 
 /**
- * Changes what is named and leaves the rest.
+ * Changes what is named and leaves the rest. An application of the operator's own with another redirect origin is none any more, unless it is
+ * named so again.
  * @throws not_found, invalid_request naming everything that is wrong
  */
 export async function updateApplication(
@@ -114,6 +118,7 @@ export async function updateApplication(
   }
   // What is there already was accepted once; only what is changed now is judged.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
+  if (before.isFirstParty && hasNewOrigin(before, given)) given.isFirstParty ??= false
   const columns = columnsOf(
     given.sponsor ? { ...given, sponsor: withBothAmounts(given.sponsor, before.sponsor) } : given,
   )
@@ -126,6 +131,12 @@ export async function updateApplication(
         .execute(),
     )
   return readApplication(db, clientId)
+}
+
+/** Whether answers go to an origin where they did not go before: that one is not known to be the operator's own. */
+function hasNewOrigin(before: Pick<Draft, 'redirectUris'>, { redirectUris = [] }: Changes): boolean {
+  const known = new Set(before.redirectUris.map(redirectOrigin))
+  return redirectUris.some((uri) => !known.has(redirectOrigin(uri)))
 }
 
 /**
@@ -230,11 +241,13 @@ function refuseIfAny(problems: FieldError[]): void {
 function columnsOf({
   name,
   redirectUris,
+  postLogoutRedirectUris,
   permissions,
   allowedOrigins,
   logoUri,
   needsPkce,
   needsDpop,
+  isFirstParty,
   quotas,
   weight,
   sponsor,
@@ -242,11 +255,15 @@ function columnsOf({
   return {
     ...(name === undefined ? {} : { name }),
     ...(redirectUris === undefined ? {} : { redirect_uris: JSON.stringify([...new Set(redirectUris)]) }),
+    ...(postLogoutRedirectUris === undefined
+      ? {}
+      : { post_logout_redirect_uris: JSON.stringify([...new Set(postLogoutRedirectUris)]) }),
     ...(permissions === undefined ? {} : { permissions: JSON.stringify([...new Set(permissions)]) }),
     ...(allowedOrigins === undefined ? {} : { allowed_origins: JSON.stringify([...new Set(allowedOrigins)]) }),
     ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
     ...(needsPkce === undefined ? {} : { needs_pkce: needsPkce }),
     ...(needsDpop === undefined ? {} : { needs_dpop: needsDpop }),
+    ...(isFirstParty === undefined ? {} : { is_first_party: isFirstParty }),
     ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
     ...(weight === undefined ? {} : { weight }),
     ...(sponsor === undefined ? {} : budgetColumns(sponsor)),
@@ -297,11 +314,13 @@ const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   chainId: row.chain_id,
   kind: row.kind,
   redirectUris: textsIn(row.redirect_uris),
+  postLogoutRedirectUris: textsIn(row.post_logout_redirect_uris),
   permissions: textsIn(row.permissions),
   allowedOrigins: textsIn(row.allowed_origins),
   logoUri: row.logo_uri,
   needsPkce: row.needs_pkce,
   needsDpop: row.needs_dpop,
+  isFirstParty: row.is_first_party,
   quotas: quotasIn(row.quotas),
   weight: row.weight,
   sponsor: writtenBudget(row),

@@ -37,6 +37,12 @@ export function explainRedirect(text: string): string | null {
  */
 export const isOpenToPrograms = (uri: string): boolean => !uri.startsWith('https:')
 
+/** The origin where an answer goes; of an address with a scheme of a program's own, which has no origin, all of it. */
+export function redirectOrigin(redirectUri: string): string {
+  const { origin } = new URL(redirectUri)
+  return origin === 'null' ? redirectUri : origin
+}
+
 /** An http URL on loopback in plain form; anything a reader could take for another host is not. */
 function loopbackUrl(text: string): URL | null {
   // Parsers disagree about backslashes, user names, spaces and encoded dots; none of them has a place here.

@@ -31,12 +31,22 @@ test('what is saved is found again, and changed by saving it again', async (t) =
     ...shop,
     needsPkce: true,
     needsDpop: false,
+    postLogoutRedirectUris: [],
+    isFirstParty: false,
     issuers: [],
   })
   await saveApplication(own, { ...shop, name: 'Other', isSuspended: true })
   assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
-    ...{ name: 'Other', needsPkce: true, needsDpop: false, isSuspended: true, issuers: [] },
+    ...{
+      name: 'Other',
+      needsPkce: true,
+      needsDpop: false,
+      isSuspended: true,
+      issuers: [],
+      postLogoutRedirectUris: [],
+      isFirstParty: false,
+    },
   })
   await saveApplication(own, { ...shop, needsDpop: true })
   assert.equal((await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'))!.needsDpop, true)
@@ -71,6 +81,8 @@ test('an application that cannot be used safely is not saved, and every reason i
     ...shop,
     needsPkce: true,
     needsDpop: false,
+    postLogoutRedirectUris: [],
+    isFirstParty: false,
     issuers: [],
   })
 })
@@ -115,6 +127,25 @@ test('origins and the way out', () => {
   assert.equal(isOriginAllowed(shop, 'http://localhost:5173'), true)
   for (const other of ['https://shop.example.evil.example', 'http://shop.example', 'null', ''])
     assert.equal(isOriginAllowed(shop, other), false, other)
-  assert.equal(isPostLogoutAllowed(shop, 'https://shop.example/'), true)
-  assert.equal(isPostLogoutAllowed(shop, 'https://shop.example/elsewhere'), false)
+  const server: Application = {
+    ...shop,
+    allowedOrigins: [],
+    postLogoutRedirectUris: ['https://shop.example/bye', 'com.shop.app:/bye', 'http://localhost:3000/bye'],
+  }
+  for (const [application, asked, isAllowed] of [
+    [shop, 'https://shop.example/', true],
+    [shop, 'https://shop.example', true],
+    [shop, 'https://shop.example/callback', true],
+    [shop, 'https://shop.example/elsewhere', false],
+    [server, 'https://shop.example/bye', true],
+    [server, 'com.shop.app:/bye', true],
+    [server, 'http://localhost:9/bye', true],
+    [server, 'https://shop.example/callback', true],
+    [server, 'https://shop.example/', false],
+    [server, 'https://shop.example/bye/', false],
+    [server, 'https://shop.example/bye?to=https://evil.example', false],
+    [server, 'https://shop.example.evil.example/bye', false],
+    [server, 'https://evil.example/bye', false],
+  ] as const)
+    assert.equal(isPostLogoutAllowed(application, asked), isAllowed, asked)
 })

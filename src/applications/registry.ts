@@ -59,12 +59,14 @@ export async function saveApplication(
     chain_id: application.chainId,
     kind: application.kind,
     redirect_uris: JSON.stringify(application.redirectUris),
+    post_logout_redirect_uris: JSON.stringify(application.postLogoutRedirectUris ?? []),
     permissions: JSON.stringify(application.permissions),
     allowed_origins: JSON.stringify(application.allowedOrigins),
     secret_hashes: JSON.stringify(application.secretHashes),
     logo_uri: application.logoUri,
     needs_pkce: application.needsPkce ?? true,
     needs_dpop: application.needsDpop ?? false,
+    is_first_party: application.isFirstParty ?? false,
     suspended_at: application.isSuspended ? sql<Date>`now()` : null,
     sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
     sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
@@ -119,9 +121,13 @@ export async function forgetUses(db: Db, accountId: string): Promise<void> {
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
   redirectUris.some((registered) => coversRedirect(registered, asked))
 
-/** Where a browser may be sent after signing out: any redirect address, and the front page of a registered origin. */
+/**
+ * Where a browser may be sent after signing out: an address registered for that, any redirect address, and the front page of a
+ * registered origin. No other page of an origin: one that redirects would lead on to anywhere.
+ */
 export const isPostLogoutAllowed = (application: Application, asked: string): boolean =>
   isRedirectAllowed(application, asked) ||
+  (application.postLogoutRedirectUris ?? []).some((registered) => coversRedirect(registered, asked)) ||
   application.allowedOrigins.some((origin) => asked === origin || asked === `${origin}/`)
 
 /** Whether pages of this origin may call in the application's name. */
@@ -150,12 +156,14 @@ async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: strin
     chainId: row.chain_id,
     kind: row.kind,
     redirectUris: row.redirect_uris,
+    postLogoutRedirectUris: row.post_logout_redirect_uris,
     permissions: row.permissions.filter(isPermission),
     allowedOrigins: row.allowed_origins,
     secretHashes: row.secret_hashes,
     logoUri: row.logo_uri,
     needsPkce: row.needs_pkce,
     needsDpop: row.needs_dpop,
+    isFirstParty: row.is_first_party,
     isSuspended: row.suspended_at !== null,
     sponsor: sponsorBudgetOf(row),
     issuers: issuersIn(row.issuers),

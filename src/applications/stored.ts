@@ -27,7 +27,13 @@ export const issuersIn = (value: unknown): TrustedIssuer[] => (Array.isArray(val
 
 /** Of each list of an application whether it is one of what it should be; null: all are. */
 export function damagedColumn(row: StoredApplication): string | null {
-  const lists = ['redirect_uris', 'permissions', 'allowed_origins', 'secret_hashes'] as const
+  const lists = [
+    'redirect_uris',
+    'permissions',
+    'allowed_origins',
+    'secret_hashes',
+    'post_logout_redirect_uris',
+  ] as const
   const list = lists.find((column) => !areTexts(row[column]))
   if (list !== undefined) return list
   if (!row.secret_hashes.every((hash) => /^[0-9a-f]{64}$/.test(hash))) return 'secret_hashes'

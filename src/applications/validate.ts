@@ -24,7 +24,7 @@ export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended
 export function explainApplication(application: Claimed): FieldError[] {
   const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
     application
-  const { quotas = [], weight = 1, sponsor = null } = application
+  const { quotas = [], weight = 1, sponsor = null, postLogoutRedirectUris = [] } = application
   const problems: FieldError[] = []
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
@@ -38,6 +38,13 @@ export function explainApplication(application: Claimed): FieldError[] {
   for (const [index, uri] of redirectUris.entries()) {
     const wrong = explainLength(uri) ?? explainRedirect(uri)
     if (wrong !== null) refuse(`/redirectUris/${index}`, `The redirect URI ${shown(uri)} ${wrong}.`)
+  }
+  if (postLogoutRedirectUris.length > MAX_LIST)
+    refuse('/postLogoutRedirectUris', `At most ${MAX_LIST} URIs for after a sign-out are allowed.`)
+  for (const [index, uri] of postLogoutRedirectUris.entries()) {
+    const wrong = explainLength(uri) ?? (uri.endsWith('/*') ? 'has a wildcard' : explainRedirect(uri))
+    if (wrong !== null)
+      refuse(`/postLogoutRedirectUris/${index}`, `The URI for after a sign-out ${shown(uri)} ${wrong}.`)
   }
   if (permissions.length === 0) refuse('/permissions', 'At least one permission is required.')
   for (const [index, permission] of permissions.entries()) {

@@ -91,11 +91,13 @@ export const SHOP = {
   chainId: 11_155_111,
   kind: 'confidential',
   redirectUris: ['https://shop.example.com/callback'],
+  postLogoutRedirectUris: ['https://shop.example.com/'],
   permissions: ['wallet:read', 'contracts:write'],
   allowedOrigins: [],
   logoUri: null,
   needsPkce: true,
   needsDpop: false,
+  isFirstParty: false,
   quotas: [{ counts: 'writes', limit: 100_000, per: 'day' }],
   weight: 1,
   sponsor: null,
@@ -123,12 +125,20 @@ export const Application = Type.Object(
     chainId: Type.Integer(),
     kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
     redirectUris: Type.Array(Type.String()),
+    postLogoutRedirectUris: Type.Array(Type.String(), {
+      description:
+        'Where a browser may be sent after signing out, besides `redirectUris` and the front pages of `allowedOrigins`',
+    }),
     permissions: Type.Array(Type.String()),
     allowedOrigins: Type.Array(Type.String()),
     logoUri: Nullable(Type.String()),
     needsPkce: Type.Boolean({ description: 'false: it may omit PKCE if it sends a nonce' }),
     needsDpop: Type.Boolean({
       description: 'true: every access token is bound to a key of the application (RFC 9449)',
+    }),
+    isFirstParty: Type.Boolean({
+      description:
+        'true: it is the operator’s own, and the consent page says so. Only a command sets it; another redirect origin takes it away',
     }),
     quotas: Type.Array(Quota, {
       description: 'How many requests it may make; empty: as many as the rate limits allow',

@@ -28,6 +28,14 @@ test('an application goes through its whole life; its secrets are in no other an
     ['confidential', 2, 'https://shop.example/logo.png', false],
   )
   const id: string = application.clientId
+  const bye = await here.json('app', 'update', id, '--post-logout-redirect-uri', 'https://shop.example/bye', '--first-party') // prettier-ignore
+  assert.deepEqual([bye.postLogoutRedirectUris, bye.isFirstParty], [['https://shop.example/bye'], true])
+  assert.match(
+    (await here.run('app', 'show', id)).out,
+    /First party +yes[^]*After signing out +https:\/\/shop\.example\/bye/,
+  )
+  const none = await here.json('app', 'update', id, '--no-post-logout-redirect-uri', '--no-first-party')
+  assert.deepEqual([none.postLogoutRedirectUris, none.isFirstParty], [[], false])
   const changed = await here.json('app', 'update', id, '--name', 'Shop 2', '--no-origin', '--no-logo')
   assert.deepEqual([changed.name, changed.allowedOrigins, changed.logoUri], ['Shop 2', [], null])
   assert.equal((await here.json('app', 'rotate-secret', id)).application.liveSecrets, 2)

@@ -10,6 +10,7 @@ type ApplicationOptions = JsonOption & {
   name?: string
   network?: string
   redirectUri?: string[]
+  postLogoutRedirectUri?: string[] | false
   permission?: string[]
   origin?: string[] | false
   logo?: string | false
@@ -18,6 +19,7 @@ type ApplicationOptions = JsonOption & {
   withoutPkce?: boolean
   pkce?: boolean
   dpop?: boolean
+  firstParty?: boolean
   quota?: Quota[] | false
   weight?: number
   sponsor?: false
@@ -36,16 +38,29 @@ export function app(shell: Shell): Command {
       .option('--name <name>', 'name shown to people when they are asked to allow it')
       .option('--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect)
       .option(
+        '--post-logout-redirect-uri <uri>',
+        'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
+        collect,
+      )
+      .option(
         '--permission <name>',
         'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
         collect,
       )
-      .option('--origin <origin>', 'origin whose pages may call the API; repeat for several', collect)
+      .option(
+        '--origin <origin>',
+        'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
+        collect,
+      )
       .option('--logo <uri>', 'https URL of an image')
       .option('--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce')
       .option(
         '--dpop',
         'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
+      )
+      .option(
+        '--first-party',
+        'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
       )
       .option(
         '--quota <reads|writes=number/hour|day|month>',
@@ -88,8 +103,10 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, usage))
   described(command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'))
     .option('--no-origin', 'remove all origins')
+    .option('--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out')
     .option('--no-logo', 'remove the logo')
     .option('--pkce', 'require PKCE again')
+    .option('--no-first-party', 'it is not your own any more')
     .option('--no-quota', 'remove all quotas')
     .option('--no-sponsor', 'sponsors send nothing for it any more')
     .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
@@ -123,11 +140,13 @@ async function create(shell: Shell, given: ApplicationOptions): Promise<void> {
       network: given.network ?? '',
       kind: given.confidential === true ? 'confidential' : 'public',
       redirectUris: given.redirectUri ?? [],
+      postLogoutRedirectUris: given.postLogoutRedirectUri || [],
       permissions: given.permission ?? ['wallet:read'],
       allowedOrigins: given.origin || [],
       logoUri: given.logo || null,
       ...(given.withoutPkce === true ? { needsPkce: false } : {}),
       ...(given.dpop === true ? { needsDpop: true } : {}),
+      ...(given.firstParty === true ? { isFirstParty: true } : {}),
       ...(given.quota ? { quotas: given.quota } : {}),
       ...(given.weight === undefined ? {} : { weight: given.weight }),
       ...sponsorOf(given),
@@ -173,11 +192,13 @@ async function update(shell: Shell, clientId: string, given: ApplicationOptions)
     registry.update(clientId, {
       name: given.name,
       redirectUris: given.redirectUri,
+      postLogoutRedirectUris: given.postLogoutRedirectUri === false ? [] : given.postLogoutRedirectUri,
       permissions: given.permission,
       allowedOrigins: given.origin === false ? [] : given.origin,
       logoUri: given.logo === false ? null : given.logo,
       needsPkce: given.withoutPkce === true ? false : given.pkce,
       needsDpop: given.dpop,
+      isFirstParty: given.firstParty,
       quotas: given.quota === false ? [] : given.quota,
       weight: given.weight,
       ...sponsorOf(given),
@@ -222,7 +243,13 @@ function describe(application: RegisteredApplication, secret: string | null = nu
     ],
     ...(application.needsPkce ? [] : [['PKCE', 'may be omitted where a nonce is sent'] as [string, string]]),
     ...(application.needsDpop ? [['DPoP', 'every access token is bound to a key'] as [string, string]] : []),
+    ...(application.isFirstParty
+      ? [['First party', 'yes: the consent page says that it is yours'] as [string, string]]
+      : []),
     ['Redirect URIs', application.redirectUris],
+    ...(application.postLogoutRedirectUris.length === 0
+      ? []
+      : [['After signing out', application.postLogoutRedirectUris] as [string, string[]]]),
     ['Permissions', application.permissions],
     ['Origins', application.allowedOrigins],
     ['Logo', application.logoUri ?? 'none'],

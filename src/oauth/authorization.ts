@@ -16,6 +16,7 @@ import { ifProven } from '../users/proven-identity.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { cookieNames, openCookieSigner } from './cookies.ts'
+import { wasDenied } from './denied.ts'
 import { addTokenExchange } from './exchange.ts'
 import { grantFor, keepIdentity } from './grants.ts'
 import { NEW_SPENDING } from './interactions.ts'
@@ -185,7 +186,13 @@ export function openProvider(
       // Which check failed helps the developer of a client, and tells nobody else anything.
       const isUnknown = error instanceof errors.InvalidClient
       const detail = isUnknown ? UNKNOWN_CLIENT : (out.error_description ?? null)
-      showPage(ctx, words, words.refused[of].pageTitle, badRequestBody(words, { of, error: out.error, detail }))
+      const addresses = config.NODE_ENV === 'production' ? null : refusedAddress(ctx, of)
+      showPage(
+        ctx,
+        words,
+        words.refused[of].pageTitle,
+        badRequestBody(words, { of, error: out.error, detail, addresses }),
+      )
     },
   } satisfies Configuration)
 
@@ -234,6 +241,27 @@ const isPkceNeeded = ({ kind, needsPkce }: Application, params: { nonce?: unknow
   params.nonce === '' ||
   !String(params.scope).split(' ').includes('openid')
 
+/** Where a request wanted to lead that may not lead there, and where requests of its application may; null for any other. */
+function refusedAddress(
+  { oidc }: KoaContextWithOIDC,
+  of: 'badSignIn' | 'badSignOut',
+): { sent: string; registered: string[] } | null {
+  if (oidc?.client === undefined) return null
+  const application = applicationOf(oidc.client)
+  const [name, isAllowed] =
+    of === 'badSignIn'
+      ? (['redirect_uri', isRedirectAllowed] as const)
+      : (['post_logout_redirect_uri', isPostLogoutAllowed] as const)
+  const sent = oidc.params?.[name]
+  if (typeof sent !== 'string' || isAllowed(application, sent)) return null
+  const { redirectUris, allowedOrigins, postLogoutRedirectUris = [] } = application
+  const registered =
+    of === 'badSignIn'
+      ? redirectUris
+      : [...postLogoutRedirectUris, ...redirectUris, ...allowedOrigins.map((origin) => `${origin}/`)]
+  return { sent, registered: [...new Set(registered)] }
+}
+
 const isAway = (error: unknown): error is AppError => error instanceof AppError && error.code === 'database_unavailable'
 
 /** The library says `server_error`, which clients take for the end. It has set the status, from the error, already. */
@@ -267,16 +295,28 @@ function correct(provider: Provider): void {
 }
 
 /**
- * When someone is asked to sign in or to allow something: the library's rules, with three changes. Consent is
- * remembered for native applications too, `login_provider` asks for a sign-in when the session came from another
+ * When someone is asked to sign in or to allow something: the library's rules, with four changes. Consent is
+ * remembered for native applications too, who denied access is asked who it is, `login_provider` asks for a sign-in when the session came from another
  * provider, and so does a permission to spend that was not allowed before, when the sign-in is old.
  */
-function policy(app: Pick<App, 'clock'>): interactionPolicy.DefaultPolicy {
+function policy(app: Pick<App, 'clock' | 'pagesOrigin'>): interactionPolicy.DefaultPolicy {
   const { base, Check, Prompt } = interactionPolicy
   const prompts = base()
   prompts.get('consent')!.checks.remove('native_client_prompt')
   // The sign-in page, where another account can be chosen; which provider knows several is its own business.
-  prompts.add(new Prompt({ name: 'select_account', requestable: true }), 0)
+  const denied = new Check(
+    'denied_before',
+    'the person who is signed in denied access',
+    'account_selection_required',
+    ({ oidc, req }) => {
+      const isAsked =
+        oidc.session?.accountId !== undefined &&
+        oidc.result?.select_account === undefined &&
+        wasDenied(app.pagesOrigin, oidc.client!.clientId, req.headers.cookie)
+      return isAsked ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT
+    },
+  )
+  prompts.add(new Prompt({ name: 'select_account', requestable: true }, denied), 0)
   prompts
     .get('login')!
     .checks.add(

@@ -10,12 +10,14 @@ import { findUser, provenUser, userWire, type User } from '../users/find.ts'
 import { ifProven } from '../users/proven-identity.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
+import { deniedCookie } from './denied.ts'
 import { isOpenToOthers, keyOf, saveGrant } from './grants.ts'
 import {
   applicationAt,
   begunAgain,
   finish,
   formOf,
+  otherPerson,
   parameterOf,
   readInteraction,
   textsAt,
@@ -44,6 +46,8 @@ export function consentPages(
     const known = await readConsent(app, { accountId: user.accountId, clientId: application.clientId }, application)
     const { username, address, imageSrc } = userWire(await provenUser(app, user))
     const words = textsAt(interaction, request)
+    // Behind an address where any program may wait, another one may pass itself off as the operator's.
+    const isOwn = application.isFirstParty === true && !isOpen(application, interaction)
     const body = consentBody(words, {
       uid,
       csrf: secrets.csrfToken(uid),
@@ -58,21 +62,26 @@ export function consentPages(
       scopes: questionsOf(scopesOf(interaction), application),
       known,
       isAskedEachTime: isOpen(application, interaction) && keyIn(interaction) === undefined,
+      operator: isOwn ? server.brand.name : null,
     })
-    return sendPage(reply, 200, { words, title: words.consent.title(application.name), body })
+    const { title, ownTitle } = words.consent
+    return sendPage(reply, 200, { words, title: (isOwn ? ownTitle : title)(application.name), body })
   })
 
-  /** POST /consent/:uid: `answer` is allow or deny; the application receives `access_denied` for the latter. */
+  /**
+   * POST /consent/:uid: `answer` is allow, switch or deny. Someone else signs in after `switch`. The application receives `access_denied`
+   * for `deny`, and asks who it is the next time.
+   */
   server.post<{ Params: ConsentParams }>('/consent/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     const { csrf, answer } = formOf(request)
     if (!secrets.isCsrfTokenRight(interaction.uid, csrf))
       throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
+    if (answer === 'switch') return reply.redirect(otherPerson(interaction), 303)
     if (answer !== 'allow') {
-      return reply.redirect(
-        await finish(interaction, { error: 'access_denied', error_description: 'the user denied access' }),
-        303,
-      )
+      const next = await finish(interaction, { error: 'access_denied', error_description: 'the user denied access' })
+      const cookie = deniedCookie(app.pagesOrigin, parameterOf(interaction, 'client_id') ?? '')
+      return reply.header('set-cookie', cookie).redirect(next, 303)
     }
     const application = await applicationAt(app, interaction)
     const { accountId, userId } = await userAt(interaction)

@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
+import { redirectOrigin } from '../applications/redirects.ts'
 import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { areTexts } from '../store/column-values.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -25,13 +26,7 @@ type Reached = Pick<Application, 'redirectUris' | 'secretHashes'>
 
 /** How an application gets what it is allowed: the origins where answers go, and its secrets. */
 export const waysOf = ({ redirectUris, secretHashes }: Reached): string[] =>
-  [...new Set([...redirectUris.map(originOf), ...secretHashes.map((hash) => `secret ${hash}`)])].toSorted()
-
-/** Of an address with a scheme of a program's own, which has no origin, all of it. */
-function originOf(redirectUri: string): string {
-  const { origin } = new URL(redirectUri)
-  return origin === 'null' ? redirectUri : origin
-}
+  [...new Set([...redirectUris.map(redirectOrigin), ...secretHashes.map((hash) => `secret ${hash}`)])].toSorted()
 
 /**
  * What a user has allowed an application so far. Nothing, if the application has a redirect origin or a secret that it did not have

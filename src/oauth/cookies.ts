@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto'
 
-export type CookieNames = { session: string; interaction: string; resume: string; browser: string }
+export type CookieNames = { session: string; interaction: string; resume: string; browser: string; denied: string }
 
 /**
  * Names of our cookies. Cookies ignore ports, so two installations on one host are distinguished by a short hash of
@@ -17,6 +17,7 @@ export function cookieNames(origin: string): CookieNames {
   return {
     session: `${host}chatelaine_${mark}_session`,
     browser: `${host}chatelaine_${mark}_browser`,
+    denied: `${host}chatelaine_${mark}_denied`,
     interaction: `${secure}chatelaine_${mark}_interaction`,
     resume: `${secure}chatelaine_${mark}_resume`,
   }

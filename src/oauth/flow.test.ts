@@ -10,6 +10,7 @@ import { saveApplication } from '../applications/registry.ts'
 import { checksumAddress } from '../abi/address.ts'
 import {
   addressOf,
+  demoApplication,
   askMe,
   authorizationUrl,
   obtainTokens,
@@ -19,6 +20,7 @@ import {
   type Rehearsal,
 } from '../../test/rehearsal.ts'
 import { openBrowser, textOf } from '../../test/kit/browser.ts'
+import { en } from '../texts/en.ts'
 import { changeApplication } from '../../test/opened.ts'
 
 let world: Rehearsal
@@ -284,6 +286,7 @@ test('a permission to spend that was not allowed before takes a recent sign-in, 
     assert.match((await browser.submit(open, '/consent/', { answer: 'allow' })).url.pathname, /^\/login\//)
     const page = await ask('openid wallet:read contracts:write')
     assert.match(page.url.pathname, /^\/login\//)
+    assert.ok(textOf(page.text).includes(en.chooser.why.spends))
     assert.match((await ask('openid wallet:read')).url.pathname, /^\/consent\//)
     // The provider’s clock is the system's: what it says of the time of a sign-in is not ahead of it.
     world.app.clock = clock
@@ -400,6 +403,29 @@ test('signing out ends the session of the browser', async () => {
     `${world.origin}/oauth/session/end?client_id=demo&post_logout_redirect_uri=https%3A%2F%2Fevil.example`,
   )
   assert.equal(evil.status, 400)
+})
+
+test('a confidential application signs people out and gets them back at the address that it registered for that', async () => {
+  await saveApplication(world.app, {
+    ...demoApplication,
+    clientId: 'site',
+    kind: 'confidential',
+    redirectUris: ['https://site.example/auth/callback'],
+    postLogoutRedirectUris: ['https://site.example/'],
+    allowedOrigins: [],
+    secretHashes: [createHash('sha256').update('hush').digest('hex')],
+  })
+  const browser = openBrowser(world.origin)
+  const redirect = { client_id: 'site', redirect_uri: 'https://site.example/auth/callback' }
+  const back = await browser.signIn(authorizationUrl(world.origin, redirect).url, 'jules')
+  assert.equal(back.url.origin, 'https://site.example')
+  const leave = (to: string) =>
+    browser.go(`/oauth/session/end?client_id=site&post_logout_redirect_uri=${encodeURIComponent(to)}&state=s`)
+  assert.equal((await leave('https://site.example/elsewhere')).status, 400)
+  const out = await browser.submit(await leave('https://site.example/'), '/session/end/confirm', { logout: 'yes' })
+  assert.equal(out.url.href, 'https://site.example/?state=s')
+  const silent = await browser.go(authorizationUrl(world.origin, { ...redirect, prompt: 'none' }).url)
+  assert.equal(silent.url.searchParams.get('error'), 'login_required')
 })
 
 test('two installations on one host do not touch each other’s cookies', async () => {

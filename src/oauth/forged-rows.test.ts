@@ -365,6 +365,16 @@ const attacks: Record<string, Attack> = {
     await at.run(`update applications set needs_dpop = false where client_id = '${clientId}'`)
     return at.machineToken(clientId)
   },
+  async 'an application is called the operator’s own'(at) {
+    const clientId = await at.application()
+    await at.run(`update applications set is_first_party = true where client_id = '${clientId}'`)
+    return at.machineToken(clientId)
+  },
+  async 'an application gets people back elsewhere after a sign-out'(at) {
+    const clientId = await at.application()
+    await at.run(`update applications set post_logout_redirect_uris = '["https://evil.example/"]' where client_id = '${clientId}'`) // prettier-ignore
+    return at.machineToken(clientId)
+  },
   async 'a suspended application is resumed'(at) {
     const clientId = await at.application({ isSuspended: true })
     assert.equal(await at.machineToken(clientId), null)

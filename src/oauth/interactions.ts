@@ -6,6 +6,7 @@ import type { Application } from '../applications/application.ts'
 import { retrying } from '../store/db.ts'
 import { textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
+import type { SpentVisit } from './federation/federation.ts'
 import { PageError } from '../texts/page-error.ts'
 import { findClient } from './first-party.ts'
 import { pinOrigin } from './mount.ts'
@@ -43,6 +44,7 @@ const pageOf = ({ prompt }: Interaction): 'login' | 'consent' => (prompt.name ==
 
 /** Whether a person is to say again who they are, though a provider may know it still. */
 export const asksAgain = (interaction: Interaction): boolean =>
+  interaction.prompt.name === 'select_account' ||
   (parameterOf(interaction, 'prompt') ?? '').split(' ').some((one) => one === 'login' || one === 'select_account') ||
   wantsFresh(interaction)
 
@@ -79,6 +81,27 @@ export async function finish(interaction: Interaction, result: InteractionResult
   interaction.result = 'error' in result ? result : { ...interaction.lastSubmission, ...result }
   await interaction.persist()
   return interaction.returnTo
+}
+
+/** The authorization request that an interaction serves, as the query that the client sent. */
+export const requestOf = ({ params }: Interaction): string =>
+  new URLSearchParams(
+    Object.entries(params).filter((one): one is [string, string] => typeof one[1] === 'string'),
+  ).toString()
+
+/** The same request begun again by someone else, who chooses how to sign in. @returns where the browser continues */
+export function otherPerson(interaction: Interaction): string {
+  const query = new URLSearchParams(requestOf(interaction))
+  for (const name of ['login_provider', 'login_hint', 'id_token_hint']) query.delete(name)
+  const prompts = new Set((query.get('prompt') ?? '').split(' ').filter((one) => one !== ''))
+  query.set('prompt', [...prompts.add('select_account')].join(' '))
+  return `/oauth/auth?${query.toString()}`
+}
+
+/** Where a browser continues whose visit to a provider came back before, or too late: after its sign-in, or at its beginning. */
+export async function ledOn(provider: Provider, { interactionUid, request }: SpentVisit): Promise<string> {
+  const interaction = await provider.Interaction.find(interactionUid)
+  return interaction?.result?.login === undefined ? `/oauth/auth?${request ?? ''}` : interaction.returnTo
 }
 
 /** Drops every answer of an interaction, so that each question is asked again. @returns where the browser continues */

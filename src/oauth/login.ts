@@ -11,6 +11,8 @@ import { signIn } from '../users/sign-in.ts'
 import { browserOf } from './browser.ts'
 import { amrOf, cameByNow } from './came-by.ts'
 import { cookieNames, readCookie } from './cookies.ts'
+import { deniedOver } from './denied.ts'
+import { OWN_CLIENT } from './first-party.ts'
 import type { Federation } from './federation/federation.ts'
 import {
   applicationAt,
@@ -19,8 +21,11 @@ import {
   findInteraction,
   finish,
   formOf,
+  ledOn,
+  NEW_SPENDING,
   parameterOf,
   readInteraction,
+  requestOf,
   textsAt,
   wantsFresh,
   type Interaction,
@@ -41,6 +46,8 @@ export function loginPages(
   { provider, providers, federation, secrets }: LoginContext,
 ): void {
   const names = cookieNames(app.pagesOrigin)
+  /** answers of providers that are being looked at, by provider, state and browser */
+  const underWay = new Map<string, { request: FastifyRequest; next: Promise<string> }>()
 
   /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
   server.get<{ Params: LoginParams; Querystring: { choose?: string } }>(
@@ -59,6 +66,7 @@ export function loginPages(
         csrf: secrets.csrfToken(uid),
         client: network === null ? null : { application: application.name, network, logoUri: application.logoUri },
         providers,
+        why: whyAgain(words, interaction),
       })
       const title = network === null ? words.chooser.ownTitle : words.chooser.title(application.name)
       return sendPage(reply, 200, { words, title, body })
@@ -86,7 +94,10 @@ export function loginPages(
     },
   )
 
-  /** GET /login/callback/:provider: the provider's answer. Errors: sign_in_expired, sign_in_refused, provider_unavailable. */
+  /**
+   * GET /login/callback/:provider: the provider's answer. The same browser may bring it again: while the first is under way it is led
+   * where the first one is, and later to what came of it. Errors: sign_in_expired, sign_in_refused, provider_unavailable.
+   */
   server.get<{ Params: { provider: string }; Querystring: Record<string, unknown> }>(
     '/login/callback/:provider',
     {
@@ -95,45 +106,68 @@ export function loginPages(
     },
     async (request, reply) => {
       const chosen = providerNamed(request.params.provider)
-      const { state, error } = request.query
+      const { state } = request.query
       if (typeof state !== 'string' || state === '')
         throw new PageError('sign_in_refused', ({ refused }) => refused.noState(chosen.label))
-      const visit = await federation.receive(chosen, {
-        state,
-        browser: readCookie(request.headers.cookie, names.browser),
-      })
-      // From here on the visitor is known to be the one who left: they may be shown the way back.
-      const owner = isLinking(visit.interactionUid)
-        ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
-        : null
-      const words = textsOf(request)
-      request.backLink =
-        owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words }
-      if (error === 'access_denied')
-        throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
-      const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
-      if (owner !== null) {
-        await assertChangeable(app.db, owner.user.accountId)
-        const outcome = await linkIdentity(app, owner.user, profile)
-        return reply.redirect(`/account?done=${outcome}`, 303)
+      const browser = readCookie(request.headers.cookie, names.browser)
+      const key = JSON.stringify([chosen.name, state, browser])
+      const first = underWay.get(key)
+      const answered = first ?? { request, next: answer(chosen, { state, browser }, request, reply) }
+      underWay.set(key, answered)
+      try {
+        const next = await answered.next
+        const cookie = deniedOver(app.pagesOrigin, request)
+        if (cookie !== null) reply.header('set-cookie', cookie)
+        return await reply.redirect(next, 303)
+      } catch (error) {
+        request.backLink = answered.request.backLink
+        throw error
+      } finally {
+        if (first === undefined) underWay.delete(key)
       }
-      const interaction = await findInteraction(provider, visit.interactionUid)
-      if (wantsFresh(interaction) && authTime !== null && authTime < visit.leftAt - CLOCK_SLACK_SECONDS)
-        throw new PageError('sign_in_refused', ({ refused }) => refused.notAgain(chosen.label))
-      const { userId } = await signIn(app, profile)
-      await dropOtherSession(app, interaction, userId)
-      app.telemetry.signIns.inc({ provider: chosen.name })
-      app.telemetry.log.info('signed_in', { provider: chosen.name })
-      const login = {
-        accountId: userId,
-        remember: true,
-        ts: signedInAt(app, authTime),
-        amr: amrOf(cameByNow(app.clock, profile)),
-      }
-      // Who signed in has chosen an account, too, where that was asked for.
-      return reply.redirect(await finish(interaction, { login, select_account: {} }), 303)
     },
   )
+
+  /** What comes of an answer. @returns where the browser continues */
+  async function answer(
+    chosen: ProviderSettings,
+    at: { state: string; browser: string | null },
+    request: FastifyRequest<{ Querystring: Record<string, unknown> }>,
+    reply: FastifyReply,
+  ): Promise<string> {
+    const visit = await federation.receive(chosen, at)
+    // From here on the visitor is known to be the one who left: they may be shown the way back.
+    const owner = isLinking(visit.interactionUid)
+      ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
+      : null
+    if (visit.isSpent) return owner === null ? ledOn(provider, visit) : '/account'
+    const words = textsOf(request)
+    request.backLink =
+      owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words }
+    if (request.query.error === 'access_denied')
+      throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
+    const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+    if (owner !== null) {
+      await assertChangeable(app.db, owner.user.accountId)
+      const outcome = await linkIdentity(app, owner.user, profile)
+      return `/account?done=${outcome}`
+    }
+    const interaction = await findInteraction(provider, visit.interactionUid)
+    if (wantsFresh(interaction) && authTime !== null && authTime < visit.leftAt - CLOCK_SLACK_SECONDS)
+      throw new PageError('sign_in_refused', ({ refused }) => refused.notAgain(chosen.label))
+    const { userId } = await signIn(app, profile)
+    await dropOtherSession(app, interaction, userId)
+    app.telemetry.signIns.inc({ provider: chosen.name })
+    app.telemetry.log.info('signed_in', { provider: chosen.name })
+    const login = {
+      accountId: userId,
+      remember: true,
+      ts: signedInAt(app, authTime),
+      amr: amrOf(cameByNow(app.clock, profile)),
+    }
+    // Who signed in has chosen an account, too, where that was asked for.
+    return finish(interaction, { login, select_account: {} })
+  }
 
   /**
    * POST /login/callback/:provider: the answer of a provider that posts it. Another site's POST comes without our
@@ -186,17 +220,13 @@ export function loginPages(
     request.backLink = toChooser(textsAt(interaction, request), uid)
     const { browser, cookie } = browserOf(request, app.pagesOrigin)
     const loginHint = parameterOf(interaction, 'login_hint')
-    const url = await federation
-      .visit(chosen, {
-        interactionUid: uid,
-        browser,
-        asksAgain: asksAgain(interaction),
-        ...(loginHint === null ? {} : { loginHint }),
-      })
-      .catch((error: unknown) => {
-        countFailed(chosen.name, error)
-        throw error
-      })
+    const url = await federation.visit(chosen, {
+      interactionUid: uid,
+      browser,
+      request: requestOf(interaction),
+      asksAgain: asksAgain(interaction),
+      ...(loginHint === null ? {} : { loginHint }),
+    })
     return reply
       .header('set-cookie', cookie)
       .header('cache-control', 'no-store')
@@ -206,6 +236,13 @@ export function loginPages(
 }
 
 const hidden = { schema: { hide: true } }
+
+/** Why someone signs in who may be signed in already: what they want takes a fresh sign-in. */
+function whyAgain({ chooser: { why } }: Texts, interaction: Interaction): string | null {
+  if (interaction.prompt.reasons.includes(NEW_SPENDING)) return why.spends
+  const wanted = parameterOf(interaction, 'client_id') === OWN_CLIENT ? parameterOf(interaction, 'state') : null
+  return wanted === 'send' || wanted === 'export' || wanted === 'again' ? why[wanted] : null
+}
 
 const toChooser = (words: Texts, uid: string) => ({ href: `/login/${uid}?choose`, text: words.chooser.back, words })
 

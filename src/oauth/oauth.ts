@@ -24,6 +24,7 @@ import { me } from './me.ts'
 import { mount, mountPosted } from './mount.ts'
 import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './federation/providers.ts'
+import { refusePrefetch } from './prefetch.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
 
@@ -47,6 +48,7 @@ export async function oauth(
   await server.register(async (scope) => {
     // Of the library's routes the one that begins a sign-in; clients' servers ask the others, many people behind one.
     limited(scope, (path) => path === '/oauth/auth')
+    refusePrefetch(scope)
     pagesOfErrors(scope, app)
     mount(scope, app, provider)
   })
@@ -57,6 +59,7 @@ export async function oauth(
   await server.register(async (scope) => me(scope, app))
   await server.register(async (scope) => {
     limited(scope)
+    refusePrefetch(scope)
     hostedPages(scope, app)
     loginPages(scope, app, { provider, providers, federation, secrets })
     consentPages(scope, app, { provider, secrets })

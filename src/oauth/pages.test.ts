@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
+import { sha256 } from '../sha256.ts'
 import { macOf } from '../store/row-mac.ts'
 import { visitContent } from './federation/federation.ts'
 
@@ -40,6 +41,8 @@ const shows = (page: Page, status: number, code: string): void => {
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
   assert.ok(page.text.includes(`<code>${code}</code>`), page.text)
 }
+
+const signIns = () => world.logged.filter((line) => (line as { event: string }).event === 'signed_in').length
 
 /** Stops where the development provider would send the browser back to us. */
 async function answerOf(browser: ReturnType<typeof openBrowser>, username: string): Promise<URL> {
@@ -119,6 +122,67 @@ test('an application that knows what its user reads is believed before the brows
   assert.deepEqual(supported, ['en', 'de', 'fr', 'es', 'ja'])
 })
 
+const consentOf = async (parameters: Record<string, string>, username: string) => {
+  const browser = openBrowser(world.origin)
+  const first = await browser.go(start(parameters))
+  const dev = first.url.pathname.startsWith('/login/') ? await browser.submit(first, '/DEV') : first
+  return { browser, consent: await browser.submit(dev, '/sign-in/', { username }) }
+}
+
+test('an application of the operator’s own is asked about once, in words of its own and without the warning', async () => {
+  const redirect_uri = 'https://own.example/callback'
+  const own = { ...world.demo, clientId: 'own', name: 'Ours', isFirstParty: true }
+  await saveApplication(world.app, { ...own, redirectUris: [redirect_uri, 'http://localhost:9/callback'] })
+  const scope = 'openid wallet:read contracts:write'
+  const { consent: words } = en
+  const { browser, consent } = await consentOf({ client_id: 'own', redirect_uri, scope }, 'customer')
+  const text = textOf(consent.text)
+  for (const part of [words.ownQuestion('Ours'), words.ownHint('Ours', 'Chatelaine'), en.meanings['contracts:write']!])
+    assert.ok(text.includes(part), part)
+  assert.ok(!text.includes(words.spends('Ours')) && !consent.text.includes('class="spends"'))
+  assert.ok((await browser.submit(consent, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+  const again = await browser.go(start({ client_id: 'own', redirect_uri, scope }))
+  assert.ok(again.url.searchParams.get('code'), again.url.href)
+  // Where any program may wait, anyone may call themselves that.
+  const open = await consentOf({ client_id: 'own', redirect_uri: 'http://localhost:9/callback', scope }, 'customer')
+  assert.ok(textOf(open.consent.text).includes(words.spends('Ours')))
+  assert.match(open.consent.text, /class="spends"/)
+})
+
+test('who is signed in as somebody else signs in as another person from the consent page', async () => {
+  const { browser, consent } = await consentOf(
+    { login_provider: 'DEV', login_hint: 'carol', prompt: 'consent' },
+    'carol',
+  )
+  const chooser = await browser.submit(consent, '/consent/', { answer: 'switch' })
+  assert.match(chooser.text, /Sign in to Demo application/)
+  const dev = await browser.submit(chooser, '/DEV')
+  assert.equal(dev.url.searchParams.get('login_hint'), null)
+  const other = await browser.submit(dev, '/sign-in/', { username: 'dave' })
+  assert.match(textOf(other.text), /dave DEV/)
+  const code = await browser.submit(other, '/consent/', { answer: 'allow' })
+  assert.ok(code.url.searchParams.get('code'))
+  assert.match(textOf((await browser.go('/account')).text), /dave/)
+})
+
+test('after a denial the next sign-in of the application asks who it is, and another application’s does not', async () => {
+  await saveApplication(world.app, { ...world.demo, clientId: 'neighbour', name: 'Neighbour' })
+  const { browser, consent } = await consentOf({}, 'erin')
+  const denied = await browser.submit(consent, '/consent/', { answer: 'deny' })
+  assert.equal(denied.url.searchParams.get('error'), 'access_denied')
+  assert.match((await browser.go(start({ client_id: 'neighbour' }))).url.pathname, /^\/consent\//)
+  const silent = await browser.go(start({ prompt: 'none' }))
+  assert.equal(silent.url.searchParams.get('error'), 'account_selection_required')
+  const chooser = await browser.go(start())
+  assert.match(chooser.text, /Sign in to Demo application/)
+  const dev = await browser.submit(chooser, '/DEV')
+  const other = await browser.submit(dev, '/sign-in/', { username: 'frank' })
+  assert.match(textOf(other.text), /frank DEV/)
+  assert.ok((await browser.submit(other, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+  // That question is answered.
+  assert.ok((await browser.go(start())).url.searchParams.get('code'))
+})
+
 test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
   const logoUri = 'https://app.example/logo.png?a="b'
   await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
@@ -179,6 +243,35 @@ test('a page cannot be used for another step', async () => {
   shows(await browser.go(login.url.href.replace('/login/', '/consent/')), 400, 'sign_in_expired')
 })
 
+test('in development a refused address is shown with those that are registered, and in production neither', async () => {
+  const { app } = world
+  const { config } = app
+  const refused = async () => [
+    await openBrowser(world.origin).go(start({ redirect_uri: 'http://demo.example/callback' })),
+    await openBrowser(world.origin).go('/oauth/session/end?client_id=demo&post_logout_redirect_uri=http://demo.example/bye'), // prettier-ignore
+  ]
+  const [signIn, signOut] = (await refused()).map(({ text }) => textOf(text))
+  assert.match(
+    signIn!,
+    /Sent http:\/\/demo\.example\/callback Registered https:\/\/demo\.example\/callback http:\/\/localhost\/\*/,
+  )
+  assert.match(
+    signOut!,
+    /Sent http:\/\/demo\.example\/bye Registered https:\/\/demo\.example\/callback [^]* http:\/\/127\.0\.0\.1\//,
+  )
+  const other = await openBrowser(world.origin).go(start({ client_id: 'nobody', redirect_uri: 'http://demo.example/callback' })) // prettier-ignore
+  assert.doesNotMatch(other.text, /Registered/)
+  try {
+    Object.assign(config, { NODE_ENV: 'production' })
+    for (const { status, text } of await refused()) {
+      assert.equal(status, 400)
+      assert.doesNotMatch(text, /Registered|demo\.example/)
+    }
+  } finally {
+    Object.assign(config, { NODE_ENV: 'test' })
+  }
+})
+
 test('the answer of a provider counts once, in the browser that left, at the provider it left for', async () => {
   const browser = openBrowser(world.origin)
   const answer = await answerOf(browser, 'visitor')
@@ -187,9 +280,66 @@ test('the answer of a provider counts once, in the browser that left, at the pro
   const elsewhere = new URL(answer)
   elsewhere.pathname = '/login/callback/DOWN'
   shows(await browser.go(elsewhere.href), 400, 'sign_in_expired')
-  const good = await browser.go(answer.href)
-  assert.match(good.url.pathname, /^\/consent\//)
-  shows(await browser.go(answer.href), 400, 'sign_in_expired')
+  const signedIn = signIns()
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
+  // What they did there is done: the same browser is led on, and signs nobody in again.
+  const again = await browser.go(answer.href)
+  assert.match(again.url.pathname, /^\/consent\//)
+  assert.equal(signIns(), signedIn + 1)
+  shows(await openBrowser(world.origin).go(answer.href), 400, 'sign_in_expired')
+  assert.ok((await browser.submit(again, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+})
+
+test('an answer that one browser brings several times at once is read once, and each is led on', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'hasty')
+  const signedIn = signIns()
+  const cookie = [...browser.cookies.values()].map(({ name, value }) => `${name}=${value}`).join('; ')
+  const bring = () => fetch(answer, { redirect: 'manual', headers: { cookie } })
+  const ways = (await Promise.all([bring(), bring(), bring()])).map(({ headers }) => headers.get('location')!)
+  assert.match(ways[0]!, /\/oauth\/auth\/[\w-]+$/)
+  assert.deepEqual([ways[1], ways[2]], [ways[0], ways[0]])
+  assert.equal(signIns(), signedIn + 1)
+  // The first response was lost: the same browser still finds the way that it was to go.
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
+})
+
+test('after a refusal or too late the same browser begins again, at the request that it was about', async () => {
+  const browser = openBrowser(world.origin)
+  const refused = await answerOf(browser, 'late')
+  refused.searchParams.set('code', 'guessed')
+  shows(await browser.go(refused.href), 400, 'sign_in_refused')
+  assert.match((await browser.go(refused.href)).url.pathname, /^\/devnet\/idp\/sign-in\//)
+  const slow = openBrowser(world.origin)
+  const late = await answerOf(slow, 'late')
+  const { db, rowKeys } = world.app
+  const row = await db.selectFrom('sign_ins').selectAll().where('state_hash', '=', sha256(late.searchParams.get('state')!)).executeTakeFirstOrThrow() // prettier-ignore
+  const over = { ...row, expires_at: new Date(0) }
+  await db
+    .updateTable('sign_ins')
+    .set({ expires_at: over.expires_at, mac: macOf(rowKeys, visitContent(over)) })
+    .where('state_hash', '=', row.state_hash)
+    .execute()
+  const signedIn = signIns()
+  assert.match((await slow.go(late.href)).url.pathname, /^\/devnet\/idp\/sign-in\//)
+  assert.equal(signIns(), signedIn)
+  shows(await openBrowser(world.origin).go(late.href), 400, 'sign_in_expired')
+})
+
+test('what a browser fetches ahead consumes nothing', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'ahead')
+  for (const headers of [
+    { 'sec-purpose': 'prefetch' },
+    { 'sec-purpose': 'prefetch;prerender' },
+    { purpose: 'prefetch' },
+    { 'x-moz': 'prefetch' },
+  ] as Record<string, string>[])
+    for (const address of [answer.href, start(), `${world.origin}/oauth/auth/uid`]) {
+      const ahead = await browser.go(address, { headers })
+      assert.deepEqual([ahead.status, ahead.text, ahead.headers.get('cache-control')], [425, '', 'no-store'])
+    }
+  assert.match((await browser.go(answer.href)).url.pathname, /^\/consent\//)
 })
 
 test('an answer without state, with another state, another issuer or an injected code is refused', async () => {

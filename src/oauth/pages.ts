@@ -14,10 +14,12 @@ type Chooser = {
   /** who wants to know, by the names that people read; null for our own pages */
   client: { application: string; network: string; logoUri: string | null } | null
   providers: ProviderSettings[]
+  /** why someone who is signed in signs in again; null where that needs no word */
+  why: string | null
 }
 
 /** Who vouches for you? One button per provider. */
-export function chooserBody({ chooser: words }: Texts, { uid, csrf, client, providers }: Chooser): string {
+export function chooserBody({ chooser: words }: Texts, { uid, csrf, client, providers, why }: Chooser): string {
   return html`
     <div class="card stack">
       <div class="stack tight">
@@ -27,6 +29,7 @@ export function chooserBody({ chooser: words }: Texts, { uid, csrf, client, prov
           ${words.hint}!${client === null ? '' : ` ${rich(words.worksOn(client.application, client.network))}`}
         </p>
       </div>
+      !${why === null ? '' : html`<p class="notice">${why}</p>`}
       <ul class="providers">
         !${providers.map((provider) => html`<li>!${providerForm(words, { uid, csrf, provider })}</li>`).join('')}
       </ul>
@@ -71,21 +74,29 @@ type Consent = {
   known: ReadonlySet<string>
   /** nothing is remembered: the application cannot prove that it is itself */
   isAskedEachTime: boolean
+  /** whose application it is, where it is the operator's own; null for another */
+  operator: string | null
 }
 
 /** May this application do this? In words of everyday. */
 export function consentBody(words: Texts, asked: Consent): string {
   const { uid, csrf, application, logoUri, network, isTest, username, provider, imageSrc, address, known } = asked
   const { consent } = words
-  const grants = asked.scopes.filter((scope) => scope !== SPENDS && meaningOf(words, scope) !== undefined)
+  const { operator } = asked
+  // Of the operator's own, spending is a permission like the others.
+  const isWarned = operator === null && asked.scopes.includes(SPENDS)
+  const grants = asked.scopes.filter(
+    (scope) => !(isWarned && scope === SPENDS) && meaningOf(words, scope) !== undefined,
+  )
   const news = (scope: string): string =>
     known.size > 0 && !known.has(scope) ? html` <span class="badge">${consent.isNew}</span>` : ''
   return html`
     <div class="card stack">
       <div class="row">
         !${picture(logoUri, 'logo')}
-        <h1>${consent.question(application)}</h1>
+        <h1>${operator === null ? consent.question(application) : consent.ownQuestion(application)}</h1>
       </div>
+      !${operator === null ? '' : html`<p>${consent.ownHint(application, operator)}</p>`}
       <div class="row">
         !${picture(imageSrc, 'avatar')}
         <div class="stack tight">
@@ -100,7 +111,7 @@ export function consentBody(words: Texts, asked: Consent): string {
         !${grants.map((scope) => html`<li>${meaningOf(words, scope)!}!${news(scope)}</li>`).join('')}
       </ul>
       !${
-        asked.scopes.includes(SPENDS)
+        isWarned
           ? html`<div class="spends">
               <p><strong>${consent.spends(application)}</strong>!${news(SPENDS)}</p>
               <p>${isTest ? consent.spendsTest : consent.spendsHint(application)}</p>
@@ -109,8 +120,11 @@ export function consentBody(words: Texts, asked: Consent): string {
       }
       <form class="stack tight" method="post" action="/consent/${uid}">
         <input type="hidden" name="csrf" value="${csrf}" />
-        <button class="button" name="answer" value="allow">${consent.allow}</button>
+        <button class="button" name="answer" value="allow">
+          ${operator === null ? consent.allow : consent.ownAllow}
+        </button>
         <button class="button quiet" name="answer" value="deny">${consent.deny}</button>
+        <button class="button quiet" name="answer" value="switch">${consent.switch}</button>
       </form>
     </div>
     <p class="muted">
@@ -149,24 +163,39 @@ export function errorBody(words: Texts, { code, title, help, detail, back }: Err
 
 /**
  * A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back.
- * @param of      which kind of request
- * @param detail  for the developer, in English
+ * @param of         which kind of request
+ * @param detail     for the developer, in English
+ * @param addresses  where it wanted to lead, and where it may: in development, where the address is why
  */
-export function badRequestBody(
-  { refused }: Texts,
-  { of, error, detail }: { of: 'badSignIn' | 'badSignOut'; error: string; detail: string | null },
-): string {
+export function badRequestBody({ refused }: Texts, { of, error, detail, addresses = null }: BadRequest): string {
   const words = refused[of]
   return html`
     <div class="card stack">
       <h1>${words.title}</h1>
       <p>${words.hint}</p>
       <p class="danger">!${detail === null ? html`${refused.malformed}` : html`<span lang="en">${detail}</span>`}</p>
+      !${
+        addresses === null
+          ? ''
+          : html`<dl class="facts" lang="en">
+              <dt>Sent</dt>
+              <dd class="mono">${addresses.sent}</dd>
+              <dt>Registered</dt>
+              <dd class="mono">!${addresses.registered.map((one) => html`${one}`).join('<br />')}</dd>
+            </dl>`
+      }
       <p class="muted">
         <small>${refused.code} <code>${error}</code></small>
       </p>
     </div>
   `
+}
+
+type BadRequest = {
+  of: 'badSignIn' | 'badSignOut'
+  error: string
+  detail: string | null
+  addresses?: { sent: string; registered: string[] } | null
 }
 
 export type ErrorParts = {

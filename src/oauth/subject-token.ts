@@ -105,6 +105,5 @@ function explain(error: unknown): string {
       : `does not pass the check of its claim ${error.claim}`
   if (error instanceof errors.JOSEAlgNotAllowed) return 'is signed with an algorithm that is not configured (alg)'
   if (error instanceof errors.JWKSNoMatchingKey) return 'is signed with a key that its issuer does not publish (kid)'
-  if (error instanceof errors.JWKSMultipleMatchingKeys) return 'does not say with which key it is signed (kid)'
   return error instanceof errors.JWSSignatureVerificationFailed ? 'is not signed by its issuer' : 'is not a signed JWT'
 }

@@ -102,7 +102,10 @@ const pages: Record<string, () => string> = {
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
-  'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
+  'what was sent': () => sentBody(texts, { sent: sent[0]!, move: { amount: balance, thing: 'ETH', tokenId: 7n, to: { address, name: 'Nell' } }, network: 'sepolia', here: '/x', own: '0x' }), // prettier-ignore
+  'what was sent to oneself': () => sentBody(texts, { sent: sent[0]!, move: { amount: null, thing: 'ETH', tokenId: null, to: { address, name: null } }, network: 'sepolia', here: '/x', own: address }), // prettier-ignore
+  'what was sent to a contract': () =>
+    sentBody(texts, { sent: sent[0]!, move: null, network: 'sepolia', here: '/x', own: '0x' }),
   ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
   'what of native currency is not listed': () =>
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
@@ -123,8 +126,9 @@ const pages: Record<string, () => string> = {
   front: () => frontBody(texts, { issuer: 'https://x/oauth', networks: [{ title: 'sepolia', chainId: 5 }], hasExplorer: true }), // prettier-ignore
   missing: () => nothingHere(texts).body,
   'development sign-in': () => signInBody(texts, { uid: 'u', csrf: 'c', username: 'Nell', isInvalid: true }),
-  chooser: () => chooserBody(texts, { uid: 'u', csrf: 'c', client: { application: 'Shop', network: 'sepolia', logoUri: null }, providers: [developmentProvider('http://x')] }), // prettier-ignore
-  'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [] }), // prettier-ignore
+  chooser: () => chooserBody(texts, { uid: 'u', csrf: 'c', client: { application: 'Shop', network: 'sepolia', logoUri: null }, providers: [developmentProvider('http://x')], why: texts.chooser.why.spends }), // prettier-ignore
+  'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: null }), // prettier-ignore
+  'chooser of who signs in again': () => (['send', 'export', 'again'] as const).map((one) => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: texts.chooser.why[one] })).join(''), // prettier-ignore
   consent: () =>
     consentBody(texts, {
       uid: 'u',
@@ -140,6 +144,24 @@ const pages: Record<string, () => string> = {
       scopes: ['email', 'wallet:read', 'contracts:read', 'contracts:write', 'users:directory'],
       isAskedEachTime: false,
       known: new Set(['email']),
+      operator: null,
+    }),
+  'consent to what is the operator’s own': () =>
+    consentBody(texts, {
+      uid: 'u',
+      csrf: 'c',
+      application: 'Shop',
+      logoUri: null,
+      network: 'sepolia',
+      isTest: false,
+      username: 'Nell',
+      provider: 'DEV',
+      imageSrc: null,
+      address,
+      scopes: ['contracts:write'],
+      isAskedEachTime: false,
+      known: new Set(),
+      operator: 'Chatelaine',
     }),
   'consent to what cannot prove itself': () =>
     consentBody(texts, {
@@ -156,6 +178,7 @@ const pages: Record<string, () => string> = {
       scopes: ['users:read'],
       isAskedEachTime: true,
       known: new Set(),
+      operator: null,
     }),
   refusal: () => errorBody(texts, { code: 'sign_in_expired', title: texts.codes.other[0], help: texts.codes.other[1], detail: null, back: { href: '/', text: texts.account.back } }), // prettier-ignore
   'refusal with its reason': () => errorBody(texts, { code: 'rate_limited', title: texts.codes.other[0], help: texts.codes.other[1], detail: texts.refused.over }), // prettier-ignore

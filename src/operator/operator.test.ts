@@ -196,6 +196,9 @@ test('what cannot be is refused with its places', async () => {
   const cases: [string, string, unknown, number, string][] = [
     ['POST', '/applications', { ...shop, clientId: 'demo' }, 409, 'already_exists'],
     ['POST', '/applications', { ...shop, isSuspended: false }, 400, 'unknown_parameter'],
+    // Whose application it is, a token does not say.
+    ['POST', '/applications', { ...shop, isFirstParty: true }, 400, 'unknown_parameter'],
+    ['PATCH', '/applications/demo', { isFirstParty: true }, 400, 'unknown_parameter'],
     ['POST', '/applications', { ...shop, kind: 'secret' }, 400, 'invalid_request'],
     ['POST', '/applications', { name: 'x' }, 400, 'invalid_request'],
     ['POST', '/applications', '{', 400, 'invalid_json'],

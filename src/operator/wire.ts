@@ -31,6 +31,11 @@ const changeable = {
     description: 'Name shown to people when they are asked to allow the application',
   }),
   redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
+  postLogoutRedirectUris: Type.Array(Uri, {
+    maxItems: 50,
+    description:
+      'Default none. Where a browser may be sent after signing out, exact; `redirectUris` and the front pages of `allowedOrigins` are allowed without it',
+  }),
   permissions: Type.Array(Text, { maxItems: 20, examples: [['wallet:read', 'contracts:read']] }),
   allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Origins whose pages may call the API' }),
   logoUri: Nullable(Uri),
@@ -56,6 +61,7 @@ export const NewApplication = Type.Object(
     kind: Type.Optional(
       Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
     ),
+    postLogoutRedirectUris: Type.Optional(changeable.postLogoutRedirectUris),
     permissions: Type.Optional(changeable.permissions),
     allowedOrigins: Type.Optional(changeable.allowedOrigins),
     logoUri: Type.Optional(changeable.logoUri),

@@ -127,6 +127,8 @@ export type Database = {
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
     mac: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
+    post_logout_redirect_uris: ColumnType<string[], string | undefined, string>
+    is_first_party: ColumnType<boolean, boolean | undefined, boolean>
   }
   application_usage: {
     client_id: string
@@ -178,6 +180,7 @@ export type Database = {
     nonce: string
     code_verifier: string
     browser_hash: Bytes
+    request: string | null
     created_at: DefaultTime
     expires_at: Time
     consumed_at: MaybeTime

@@ -69,6 +69,15 @@ export const de: Texts = {
     cancel: 'Abbrechen',
     cancelTo: (application) => `Abbrechen und zurück zu ${application}`,
     back: 'Zurück zur Anmeldung',
+    why: {
+      send: 'Zum Senden darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
+      export:
+        'Zum Ausführen des Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
+      again:
+        'Für diese Änderung darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an und wiederholen Sie sie.',
+      spends:
+        'Um einer Anwendung Ausgaben zu erlauben, darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
+    },
   },
   consent: {
     title: (application) => `Zugriff für ${application} erlauben`,
@@ -88,6 +97,11 @@ export const de: Texts = {
     eachTime:
       'Die Anwendung läuft auf diesem Gerät und kann nicht beweisen, was sie ist. Deshalb werden Sie bei jeder Anmeldung gefragt: Erlauben Sie es nur, wenn Sie sie gerade selbst gestartet haben.',
     where: 'Den Zugriff können Sie jederzeit in Ihrem Konto widerrufen',
+    switch: 'Anderes Konto verwenden',
+    ownTitle: (application) => `Weiter zu ${application}`,
+    ownQuestion: (application) => `Mit diesem Konto weiter zu ${application}?`,
+    ownHint: (application, operator) => `${application} wird wie diese Seite von ${operator} betrieben.`,
+    ownAllow: 'Weiter',
   },
   meanings: {
     email: 'Ihre E-Mail-Adresse sehen',
@@ -266,7 +280,7 @@ export const de: Texts = {
     applications: 'Anwendungen mit Zugriff',
     noApplications: 'Keine. Eine Anwendung erscheint hier, sobald Sie sich bei ihr angemeldet haben.',
     signIns: (count) =>
-      count === 1 ? 'einmal angemeldet' : count === 0 ? 'nicht angemeldet' : `${count}-mal angemeldet`,
+      count === 1 ? 'eine aktive Anmeldung' : count === 0 ? 'keine aktive Anmeldung' : `${count} aktive Anmeldungen`,
     revoke: 'Zugriff widerrufen',
     identities: 'Wege zur Anmeldung',
     identitiesHint:

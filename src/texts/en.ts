@@ -71,6 +71,13 @@ export const en = {
     cancel: 'Cancel',
     cancelTo: (application: string) => `Cancel and go back to ${application}`,
     back: 'Back to the sign-in page',
+    /** why one signs in again, by what one wanted; `spends`: to allow an application to spend */
+    why: {
+      send: 'Sending takes a sign-in of the last 15 minutes. Sign in again to continue.',
+      export: 'Exporting your key takes a sign-in of the last 5 minutes. Sign in again to continue.',
+      again: 'This change takes a sign-in of the last 15 minutes. Sign in again, then repeat it.',
+      spends: 'Allowing an application to spend takes a sign-in of the last 15 minutes. Sign in again to continue.',
+    },
   },
   consent: {
     title: (application: string) => `Allow ${application}`,
@@ -94,6 +101,12 @@ export const en = {
     eachTime:
       'It runs on this device and cannot prove its identity, so you are asked at every sign-in. Allow it only if you have just started it yourself.',
     where: 'Revoke access at any time in your account',
+    switch: 'Use another account',
+    /** of an application of the operator's own, instead of `question`, `spends` and `allow` */
+    ownTitle: (application: string) => `Continue to ${application}`,
+    ownQuestion: (application: string) => `Continue to ${application} with this account?`,
+    ownHint: (application: string, operator: string) => `${application} is run by ${operator}, as this page is.`,
+    ownAllow: 'Continue',
   },
   /** permissions in everyday words, after “will be able to” */
   meanings: {
@@ -242,7 +255,7 @@ export const en = {
     applications: 'Applications with access',
     noApplications: 'None. An application appears here once you have signed in to it.',
     signIns: (count: number) =>
-      count === 1 ? 'signed in once' : count === 0 ? 'not signed in' : `signed in ${count} times`,
+      count === 1 ? 'one active sign-in' : count === 0 ? 'no active sign-in' : `${count} active sign-ins`,
     revoke: 'Revoke access',
     identities: 'Ways to sign in',
     identitiesHint: 'Each of them opens this one account. The first one cannot be removed: it identifies the account.',

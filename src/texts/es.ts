@@ -68,6 +68,15 @@ export const es: Texts = {
     cancel: 'Cancelar',
     cancelTo: (application) => `Cancelar y volver a ${application}`,
     back: 'Volver a la página de inicio de sesión',
+    why: {
+      send: 'Para enviar hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
+      export:
+        'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
+      again:
+        'Para este cambio hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez y repítelo.',
+      spends:
+        'Para permitir que una aplicación gaste hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
+    },
   },
   consent: {
     title: (application) => `Permitir que ${application} use tu cuenta`,
@@ -87,6 +96,11 @@ export const es: Texts = {
     eachTime:
       'La aplicación se ejecuta en este dispositivo y no puede demostrar qué es, así que se te pregunta en cada inicio de sesión: permítelo solo si acabas de abrirla tú.',
     where: 'Puedes revocar el acceso cuando quieras en tu cuenta',
+    switch: 'Usar otra cuenta',
+    ownTitle: (application) => `Continuar a ${application}`,
+    ownQuestion: (application) => `¿Continuar a ${application} con esta cuenta?`,
+    ownHint: (application, operator) => `${operator} se encarga de ${application}, igual que de esta página.`,
+    ownAllow: 'Continuar',
   },
   meanings: {
     email: 'ver tu dirección de correo electrónico',

@@ -68,6 +68,15 @@ export const fr: Texts = {
     cancel: 'Annuler',
     cancelTo: (application) => `Annuler et revenir à ${application}`,
     back: 'Revenir à la page de connexion',
+    why: {
+      send: 'Pour envoyer, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
+      export:
+        'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
+      again:
+        'Pour cette modification, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau, puis recommencez-la.',
+      spends:
+        'Pour autoriser une application à dépenser, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
+    },
   },
   consent: {
     title: (application) => `Autoriser ${application}`,
@@ -88,6 +97,11 @@ export const fr: Texts = {
     eachTime:
       'L’application s’exécute sur cet appareil et ne peut pas prouver ce qu’elle est\u202f: votre accord est donc demandé à chaque connexion. Ne l’autorisez que si vous venez de la lancer vous-même.',
     where: 'Vous pouvez révoquer l’accès à tout moment dans votre compte',
+    switch: 'Utiliser un autre compte',
+    ownTitle: (application) => `Continuer vers ${application}`,
+    ownQuestion: (application) => `Continuer vers ${application} avec ce compte\u202f?`,
+    ownHint: (application, operator) => `${application} est géré par ${operator}, comme cette page.`,
+    ownAllow: 'Continuer',
   },
   meanings: {
     email: 'voir votre adresse e-mail',
@@ -257,7 +271,7 @@ export const fr: Texts = {
     applications: 'Applications autorisées',
     noApplications: 'Aucune. Une application apparaît ici dès que vous vous y êtes connecté.',
     signIns: (count) =>
-      count === 1 ? 'connectée une fois' : count === 0 ? 'non connectée' : `connectée ${count} fois`,
+      count === 1 ? 'une session active' : count === 0 ? 'aucune session active' : `${count} sessions actives`,
     revoke: 'Révoquer l’accès',
     identities: 'Moyens de connexion',
     identitiesHint:

@@ -67,6 +67,13 @@ export const ja: Texts = {
     cancel: 'キャンセル',
     cancelTo: (application) => `キャンセルして ${application} に戻る`,
     back: 'サインインページに戻る',
+    why: {
+      send: '送るには、15 分以内のサインインが必要です。もう一度サインインしてください。',
+      export: '鍵を書き出すには、5 分以内のサインインが必要です。もう一度サインインしてください。',
+      again: 'この変更には、15 分以内のサインインが必要です。もう一度サインインしてから、やり直してください。',
+      spends:
+        'アプリケーションに資産の利用を許可するには、15 分以内のサインインが必要です。もう一度サインインしてください。',
+    },
   },
   consent: {
     title: (application) => `${application} を許可`,
@@ -86,6 +93,11 @@ export const ja: Texts = {
     eachTime:
       'このアプリケーションは端末上で動き、本物であることを証明できないため、サインインのたびに確認します。ご自身で今起動した場合にだけ許可してください。',
     where: 'アクセスはアカウントのページでいつでも取り消せます',
+    switch: '別のアカウントを使う',
+    ownTitle: (application) => `${application} に進む`,
+    ownQuestion: (application) => `このアカウントで ${application} に進みますか？`,
+    ownHint: (application, operator) => `${application} は、このページと同じく ${operator} が運営しています。`,
+    ownAllow: '続ける',
   },
   meanings: {
     email: 'メールアドレスを見る',
@@ -238,7 +250,7 @@ export const ja: Texts = {
     },
     applications: '許可したアプリケーション',
     noApplications: 'ありません。サインインしたアプリケーションがここに表示されます。',
-    signIns: (count) => (count === 0 ? 'サインインしていません' : `サインイン ${count} 件`),
+    signIns: (count) => (count === 0 ? 'サインインしていません' : `有効なサインイン ${count} 件`),
     revoke: 'アクセスを取り消す',
     identities: 'サインイン方法',
     identitiesHint: 'どれもこの一つのアカウントにつながります。最初の方法はアカウントを識別するため、削除できません。',

@@ -64,12 +64,18 @@ export async function listOfAccount(
   }
 }
 
-/** One of them; null when the account sent none of this id. */
-export async function findOwn({ db }: Pick<App, 'db'>, scope: Scope, id: string): Promise<OwnTransaction | null> {
-  const row = await retrying(() => ofAccount(db, scope).where('sent.id', '=', id).executeTakeFirst())
-  if (row !== undefined) return toOwn(row)
+/** One of them with its calldata, of several calls the first; null when the account sent none of this id. */
+export async function findOwn(
+  { db }: Pick<App, 'db'>,
+  scope: Scope,
+  id: string,
+): Promise<(OwnTransaction & { data: Hex }) | null> {
+  const row = await retrying(() =>
+    ofAccount(db, scope).select('sent.data').where('sent.id', '=', id).executeTakeFirst(),
+  )
+  if (row !== undefined) return { ...toOwn(row), data: toHex(row.data) }
   const signed = await retrying(() => signedBy(db, scope).where('sent.id', '=', id).executeTakeFirst())
-  return signed === undefined ? null : toOwnOperation(signed)
+  return signed === undefined ? null : { ...toOwnOperation(signed), data: toHex(readCalls(signed.calls)[0]!.data) }
 }
 
 const newestFirst = (a: { since: string; id: string }, b: { since: string; id: string }): number =>
@@ -246,7 +252,7 @@ export async function listPayments(
 }
 
 /** What people of this installation are called, by addresses that are theirs, at the identity that their account is known by. */
-async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
+export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
   if (addresses.length === 0) return new Map()
   const rows = await retrying(() =>
     app.db

@@ -1,5 +1,5 @@
 import { encodeCall } from '../abi/args.ts'
-import { parseAbi } from '../abi/parse.ts'
+import { parseAbi, selectorOf } from '../abi/parse.ts'
 import type { Hex } from '../ids.ts'
 import type { Intent } from '../transactions/intent.ts'
 import type { WriteAnswer } from '../transactions/write-wire.ts'
@@ -27,6 +27,36 @@ export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex
     return asset.tokenType === 'ERC721' ? [from, to, String(asset.tokenId)] : [to, String(value)]
   }
 }
+
+/** What a call moves that says it as `intentOf` does; the account is lower-case. Null for any other call. */
+export function transferIn(
+  account: Hex,
+  { to: target, data, value }: { to: Hex; data: Hex; value: bigint },
+): Moved | null {
+  if (data === '0x') return { tokenType: 'NATIVE', token: null, tokenId: null, to: target.toLowerCase() as Hex, value }
+  const tokenType = (['ERC20', 'ERC721', 'ERC1155'] as const).find(
+    (one) => data.startsWith(SELECTORS[one]) && (data.length - 10) / 64 >= WORDS[one],
+  )
+  if (tokenType === undefined) return null
+  const word = (index: number): string => data.slice(10 + 64 * index, 74 + 64 * index)
+  // Who may may move what another one holds: that is not sent from this account.
+  if (tokenType !== 'ERC20' && `0x${word(0).slice(24)}` !== account) return null
+  const tokenId = tokenType === 'ERC20' ? null : BigInt(`0x${word(2)}`)
+  const tx = { to: target, data, value: { hex: '0x0' } as WriteAnswer['tx']['value'] }
+  return { tokenType, token: target.toLowerCase() as Hex, tokenId, ...movedBy(tokenType, tx) }
+}
+
+/** `value` in the smallest unit, 1 of an ERC-721. */
+export type Moved = { tokenType: Asset['tokenType']; token: Hex | null; tokenId: bigint | null; to: Hex; value: bigint }
+
+const selectorFor = (abi: string): Hex => selectorOf(parseAbi(abi).function)
+const SELECTORS = {
+  ERC20: selectorFor(ABIS.ERC20),
+  ERC721: selectorFor(ABIS.ERC721),
+  ERC1155: selectorFor(ABIS.ERC1155),
+}
+/** Words of their arguments, at least. */
+const WORDS = { ERC20: 2, ERC721: 3, ERC1155: 5 }
 
 /** What a transaction that `intentOf` made moves, and to whom; `to` is lower-case. */
 export function movedBy(

@@ -6,6 +6,8 @@ export type Profile = {
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
+  /** the provider could not be asked for all of it: what is missing here stays as it was */
+  isPartial?: boolean
 }
 
 const MAX_NAME_CHARACTERS = 255
@@ -19,7 +21,8 @@ export function cleanProfile({
   imageSrc,
   email,
   emailVerified,
-}: Profile): Profile & { username: string } {
+  isPartial = false,
+}: Profile): Required<Profile> & { username: string } {
   const address = cleanText(email)
   return {
     provider,
@@ -28,6 +31,7 @@ export function cleanProfile({
     imageSrc: cleanUrl(imageSrc),
     email: address,
     emailVerified: address === null ? null : emailVerified,
+    isPartial,
   }
 }
 

@@ -60,16 +60,20 @@ async function proven(
   return { userId, accountId, address: await provenAddress(app, stored) }
 }
 
-type Named = Profile & { username: string; isNamed: boolean }
+type Named = Required<Profile> & { username: string; isNamed: boolean }
 
 /** Writes what the provider says now over what it said before; null when the identity is not known yet. */
 async function refresh(
   db: Db,
-  { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
+  { provider, subject, username, imageSrc, email, emailVerified, isNamed, isPartial }: Named,
 ): Promise<StoredSignIn | null> {
+  const staysPicture = isPartial && imageSrc === null
+  const staysEmail = isPartial && email === null
   const { rows } = await sql<StoredIdentity & { address: Uint8Array; attestation: Uint8Array | null }>`${prepared}
-    update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
-      email = ${email}, email_verified = ${emailVerified}, signed_in_at = now()
+    update identities set username = coalesce(${isNamed ? username : null}, identities.username),
+      image_src = case when ${staysPicture} then image_src else ${imageSrc} end,
+      email = case when ${staysEmail} then email else ${email} end,
+      email_verified = case when ${staysEmail} then email_verified else ${emailVerified} end, signed_in_at = now()
     from accounts
     where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
     returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation,

@@ -13,7 +13,7 @@ import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
-import { confirmBody, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
+import { confirmBody, secondsToNextLook, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
 import { provenVisitor, type ProvenVisitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 
@@ -99,10 +99,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const words = textsOf(request)
     const { network: asked, id } = request.query
     const chainId = Number(typeof asked === 'string' && /^\d{1,15}$/.test(asked) ? asked : 0)
-    const sent = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
-    if (sent === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
+    const found = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
+    if (found === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
     const network = chainName(app, words, chainId)
-    const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { sent, network, here: request.url })}`
+    const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { ...found, network, here: request.url, own: visitor.user.address })}`
+    const seconds = secondsToNextLook(found.sent, app.clock.wall())
+    if (seconds !== null) reply.header('refresh', String(seconds))
     return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.pagesOrigin, body })
   })
 

@@ -102,6 +102,17 @@ export type SentTransaction = {
   sentAt: Date
 }
 
+/** What a transaction sends, where it is a transfer. */
+export type ShownMove = {
+  /** null of a single collectible */
+  amount: Amount | null
+  /** what it is called: a symbol or a name */
+  thing: string
+  tokenId: bigint | null
+  /** whose account it is, where it is one of this installation */
+  to: { address: Hex; name: string | null }
+}
+
 export type ShownCall = {
   to: string
   /** null where the network is served no more */
@@ -157,6 +168,10 @@ export type AccountSending = {
   rehearse(sender: Sender, chainId: number, order: TransferForm): Promise<Rehearsed>
   /** Once per key. @returns the id of the transaction */
   send(sender: Sender, chainId: number, order: TransferForm, key: string): Promise<string>
-  /** What became of it, after a moment for the next block; null when nobody sent it. */
-  look(owner: AccountOwner, chainId: number, id: string): Promise<SentTransaction | null>
+  /** What became of it, after a moment for the next block, and what it moves; null when nobody sent it. */
+  look(
+    owner: AccountOwner,
+    chainId: number,
+    id: string,
+  ): Promise<{ sent: SentTransaction; move: ShownMove | null } | null>
 }

@@ -121,7 +121,7 @@ async function redeemNothing(provider: ProviderSettings, origin: string, way: Ou
   try {
     await openid.authorizationCodeGrant(config, callback, {
       expectedState: 'check',
-      pkceCodeVerifier: openid.randomPKCECodeVerifier(),
+      ...(provider.dialect?.refusesPkce === true ? {} : { pkceCodeVerifier: openid.randomPKCECodeVerifier() }),
     })
     return 'tokens'
   } catch (error) {

@@ -38,6 +38,18 @@ export function personOf(
   }
 }
 
+/**
+ * Claims of an id token with those that only userinfo has. Whether an address is verified is taken from userinfo for the address
+ * that userinfo names, not for another one.
+ */
+export function withMore(signed: Record<string, unknown>, more: Record<string, unknown>): Record<string, unknown> {
+  const said = Object.fromEntries(Object.entries(signed).filter(([, value]) => value !== null && value !== ''))
+  const joined = { ...more, ...said }
+  if (said.email === undefined) joined.email_verified = more.email_verified
+  else if (said.email !== more.email) joined.email_verified = said.email_verified
+  return joined
+}
+
 /** The template with its fields, each as one part of a path; null when one of them is missing. */
 function fill(template: string, text: (name: string) => string | null): string | null {
   const names = [...template.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)

@@ -59,7 +59,7 @@ export function wayTo({
   dialect,
 }: ProviderSettings): Outbound {
   const out = openOutbound({ isDevelopment: isDevelopment || allowsHttp, allowsPrivate })
-  return dialect?.hasScopeList === true ? joiningScopes(out) : out
+  return readingTokens(out, dialect?.endpoints === undefined ? [...USED_FIELDS, 'id_token'] : USED_FIELDS)
 }
 
 /**
@@ -124,20 +124,36 @@ function secretInHeader(secret: string): openid.ClientAuth {
   }
 }
 
-/** Makes the text of RFC 6749 §5.1 out of a list of scopes, which the library would refuse. */
-function joiningScopes(out: Outbound): Outbound {
+/**
+ * Fields of a token response that are read here. The client library refuses a response over any other field that is not of the
+ * form of RFC 6749 §5.1, such as `expires_in: null`. `error` comes with the status of a success from GitHub.
+ */
+const USED_FIELDS = ['access_token', 'token_type', 'error']
+
+/** Token responses with the fields that are read here, and with the token type Bearer where none is given (LinkedIn). */
+function readingTokens(out: Outbound, fields: string[]): Outbound {
   return async (url, options) => {
     const answer = await out(url, options)
     if (options?.method !== 'POST' || answer.status !== 200) return answer
-    const text = await answer.text()
     const { headers, status } = answer
-    try {
-      const body = JSON.parse(text) as { scope?: unknown }
-      if (!Array.isArray(body.scope)) return new Response(text, { headers, status })
-      return Response.json({ ...body, scope: body.scope.join(' ') }, { status })
-    } catch {
-      // Not JSON: the library says so in its own words.
-      return new Response(text, { headers, status })
-    }
+    const text = await answer.text()
+    const body = objectIn(text)
+    // Not an object of JSON: the library says so in its own words.
+    if (body === null) return new Response(text, { headers, status })
+    const given = fields.flatMap((name) =>
+      [undefined, null, ''].includes(body[name] as string) ? [] : [[name, body[name]]],
+    )
+    return Response.json({ token_type: 'Bearer', ...Object.fromEntries(given) }, { status })
+  }
+}
+
+function objectIn(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null
+  } catch {
+    return null
   }
 }

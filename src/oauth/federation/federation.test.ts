@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
-import { SignJWT, UnsecuredJWT, importJWK, type JWTPayload } from 'jose'
+import { SignJWT, UnsecuredJWT, importJWK, type JWK, type JWTPayload } from 'jose'
 import { newKey } from '../keys.ts'
 import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
 import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
@@ -14,8 +14,10 @@ type Lie = {
   /** signs with a key that the provider does not publish */
   isForged?: boolean
   sign?: (claims: JWTPayload) => Promise<string>
-  userinfo?: Record<string, unknown>
+  userinfo?: Record<string, unknown> | number
   tokenStatus?: number
+  /** fields of the token response over the right ones */
+  answer?: Record<string, unknown>
 }
 let lie: Lie = {}
 let areKeysAway = false
@@ -40,7 +42,8 @@ const provider = createServer((request, response) => {
   }
   if (path === '/jwks' && areKeysAway) return json({}, 503)
   if (path === '/jwks') return json({ keys: keys.map(({ d: _d, ...key }) => key) })
-  if (path === '/userinfo') return json(lie.userinfo ?? {})
+  if (path === '/userinfo')
+    return typeof lie.userinfo === 'number' ? json({}, lie.userinfo) : json(lie.userinfo ?? { sub: '42' })
   let body = ''
   request.on('data', (chunk: Buffer) => (body += chunk.toString()))
   request.on(
@@ -67,7 +70,7 @@ async function answerToken(code: string): Promise<{ status: number; answer: unkn
   const key = lie.isForged ? forger : keys[0]!
   const id_token = await (lie.sign?.(claims) ??
     new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: keys[0]!.kid }).sign(await importJWK(key, 'ES256')))
-  return { status: 200, answer: { access_token: 'x', token_type: 'Bearer', expires_in: 60, id_token } }
+  return { status: 200, answer: { access_token: 'x', token_type: 'Bearer', expires_in: 60, id_token, ...lie.answer } }
 }
 
 let world: Rehearsal
@@ -156,6 +159,35 @@ test('a provider that changes its keys from one moment to the next keeps signing
   })
 })
 
+test('fields of a token response that nobody reads are of any form, and without a token type it is Bearer', async () => {
+  for (const answer of [
+    { expires_in: null },
+    { expires_in: 'soon' },
+    { expires_in: -1 },
+    { refresh_token: null },
+    { refresh_token: '' },
+    { scope: null },
+    { scope: ['openid', 'profile'] },
+    { token_type: undefined },
+    { token_type: null },
+    { token_type: 'bearer', more: { than: ['we know'] } },
+  ])
+    assert.match((await visit({ answer })).url.pathname, /^\/consent\//, JSON.stringify(answer))
+  for (const answer of [{ id_token: undefined }, { id_token: null }, { id_token: 7 }, { access_token: undefined }])
+    await refused({ answer })
+})
+
+test('of several keys with one name it is the one that signed the token, and none of them is another key', async () => {
+  for (const beside of [(right: JWK) => right, (right: JWK) => ({ ...newKey('ES256'), kid: right.kid })]) {
+    // A name that was not there yet: the keys are read again.
+    const right = newKey('ES256')
+    keys.splice(0, keys.length, right, beside(right) as typeof right)
+    assert.match((await visit()).url.pathname, /^\/consent\//)
+    await refused({ isForged: true })
+  }
+  keys.splice(0, keys.length, newKey('ES256'))
+})
+
 test('a provider whose keys cannot be read is said to be down', async () => {
   const kept = keys.splice(0, 1, newKey('ES256'))
   lie = {}
@@ -180,6 +212,56 @@ test('userinfo of another subject is refused, and one of the right subject gives
   await refused({ ...nameless, userinfo: { sub: 'other', name: 'Eve' } })
   const page = await visit({ ...nameless, userinfo: { sub: '42', name: 'Trent' } })
   assert.match(page.text, /Trent/)
+})
+
+const keptOf = () =>
+  world.app.db
+    .selectFrom('identities')
+    .select(['username', 'image_src', 'email', 'email_verified'])
+    .where('provider', '=', 'FAKE')
+    .executeTakeFirstOrThrow()
+
+test('claims that only userinfo has are taken where the id token names the person', async () => {
+  const picture = 'https://pictures.example/trent'
+  const more = { sub: '42', name: 'Not Mallory', picture, email: 'trent@dev.invalid', email_verified: true }
+  const mallory = { username: 'Mallory', image_src: picture }
+  const cases: [said: JWTPayload, kept: object][] = [
+    [
+      { email: undefined, email_verified: undefined },
+      { email: 'trent@dev.invalid', email_verified: true },
+    ],
+    [
+      { email: null, email_verified: false },
+      { email: 'trent@dev.invalid', email_verified: true },
+    ],
+    [
+      { email: 'trent@dev.invalid', email_verified: undefined },
+      { email: 'trent@dev.invalid', email_verified: true },
+    ],
+    [
+      { email: 'other@dev.invalid', email_verified: undefined },
+      { email: 'other@dev.invalid', email_verified: false },
+    ],
+    [
+      { email: undefined, email_verified: true },
+      { email: 'trent@dev.invalid', email_verified: true },
+    ],
+  ]
+  for (const [said, kept] of cases) {
+    await visit({ ...changed(said), userinfo: more })
+    assert.deepEqual(await keptOf(), { ...mallory, ...kept }, JSON.stringify(said))
+  }
+})
+
+test('someone whose id token is good signs in while userinfo fails, and what only userinfo has stays as it was', async () => {
+  const silent = changed({ name: undefined, email: undefined, email_verified: undefined })
+  const before = await keptOf()
+  for (const userinfo of [500, 403, { sub: undefined }]) {
+    assert.match((await visit({ ...silent, userinfo })).url.pathname, /^\/consent\//)
+    assert.deepEqual(await keptOf(), before)
+  }
+  await visit({ ...silent, userinfo: { sub: '42' } })
+  assert.deepEqual(await keptOf(), { username: 'Mallory', image_src: null, email: null, email_verified: null })
 })
 
 test('nothing of a refused sign-in is kept', async () => {

@@ -8,7 +8,7 @@
  */
 
 import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import * as openid from 'openid-client'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
@@ -21,7 +21,7 @@ import type { Database } from '../../store/rows.ts'
 import type { Profile } from '../../users/profile.ts'
 import { openConnections, unavailable } from './connection.ts'
 import { isKeyMissing } from './issuer-keys.ts'
-import { personOf, subjectOf } from './claims.ts'
+import { personOf, subjectOf, withMore } from './claims.ts'
 import { askProfile, withoutIssuer } from './userinfo.ts'
 import type { ProviderSettings } from './providers.ts'
 import { sha256 } from '../../sha256.ts'
@@ -36,13 +36,14 @@ export type Federation = {
   /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
   visit: (
     provider: ProviderSettings,
-    from: { interactionUid: string; browser: string; asksAgain?: boolean; loginHint?: string },
+    from: { interactionUid: string; browser: string; request: string | null; asksAgain?: boolean; loginHint?: string },
   ) => Promise<URL>
   /**
-   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for.
+   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for. There it is known
+   * afterwards too.
    * @throws sign_in_expired
    */
-  receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit>
+  receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit | SpentVisit>
   /** The person the provider vouches for. @throws sign_in_refused, provider_unavailable */
   identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Identified>
 }
@@ -51,6 +52,7 @@ export type Federation = {
 type Identified = { profile: Profile; authTime: number | null }
 
 type Visit = {
+  isSpent: false
   interactionUid: string
   state: string
   nonce: string
@@ -59,6 +61,9 @@ type Visit = {
   leftAt: number
 }
 
+/** A visit that has come back before, or too late. `request`: the query of the authorization request that it was for. */
+export type SpentVisit = { isSpent: true; interactionUid: string; request: string | null }
+
 /**
  * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
  * answer by the certified client library, the id token's signature included. A provider without id tokens is asked
@@ -66,11 +71,11 @@ type Visit = {
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
 export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
-  const { db, origin } = app
+  const { db, origin, telemetry } = app
   const connect = openConnections(app)
 
   return {
-    async visit(provider, { interactionUid, browser, asksAgain = false, loginHint }) {
+    async visit(provider, { interactionUid, browser, request, asksAgain = false, loginHint }) {
       const { config } = await connect(provider)
       const visit = {
         state: openid.randomState(),
@@ -84,19 +89,23 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         nonce: visit.nonce,
         code_verifier: visit.codeVerifier,
         browser_hash: sha256(browser),
+        request,
         expires_at: new Date(app.clock.wall() + VISIT_SECONDS * 1_000),
       }
       await retrying(() =>
         sql`${prepared}
-          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac)
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac)
           values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
-            ${row.browser_hash}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(db),
+            ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(
+          db,
+        ),
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
         askAgain = { prompt: 'login', max_age: '0' },
         hintParameter = 'login_hint',
         endpoints,
+        refusesPkce = false,
       } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
@@ -107,21 +116,26 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         // Only an id token can bring it back.
         ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
         // Sent to everyone: who does not know PKCE leaves it aside (RFC 6749 §3.1).
-        code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
-        code_challenge_method: 'S256',
+        ...(refusesPkce
+          ? {}
+          : {
+              code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
+              code_challenge_method: 'S256',
+            }),
         ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
       })
     },
 
     async receive(provider, { state, browser }) {
-      const visit = browser === null ? null : await consumeVisit(app, provider, { state, browser })
+      const visit = browser === null ? null : await takeVisit(app, provider, { state, browser })
       if (visit === null) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
       return visit
     },
 
     async identify(provider, visit, callback) {
       const { config, keys } = await connect(provider)
-      const checks = { pkceCodeVerifier: visit.codeVerifier, expectedState: visit.state }
+      const sentPkce = provider.dialect?.refusesPkce === true ? {} : { pkceCodeVerifier: visit.codeVerifier }
+      const checks = { ...sentPkce, expectedState: visit.state }
       try {
         if (provider.dialect?.endpoints !== undefined) {
           const tokens = await openid.authorizationCodeGrant(config, withoutIssuer(callback), checks)
@@ -136,7 +150,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
         })
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
-        const profile = await profileOf(provider, { config, tokens, answer: callback })
+        const profile = await profileOf({ provider, telemetry }, { config, tokens, answer: callback })
         // Glewlwyd on SQLite says 0 of everyone: nobody was asked in 1970.
         return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
@@ -147,32 +161,35 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
 }
 
 /** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
-async function consumeVisit(
+async function takeVisit(
   app: RowReader & Pick<App, 'clock' | 'db'>,
   { name }: ProviderSettings,
   { state, browser }: { state: string; browser: string },
-): Promise<Visit | null> {
+): Promise<Visit | SpentVisit | null> {
   const now = new Date(app.clock.wall())
-  const { rows } = await retrying(() =>
-    sql<VisitRow>`${prepared}
-      update sign_ins set consumed_at = ${now}
-      where state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}
-        and consumed_at is null and expires_at > ${now}
-      returning state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac`.execute(
-      app.db,
-    ),
-  )
-  const [row] = rows
-  if (row === undefined) return null
-  const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until, mac } = row
-  if (!isAuthentic(app, { provider: name, interaction: interactionUid }, { content: visitContent(row), mac }))
-    return null
-  return { interactionUid, state, nonce, codeVerifier, leftAt: until.getTime() / 1_000 - VISIT_SECONDS }
+  const isIt = sql`state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}`
+  const columns = sql`state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac`
+  const read = async (statement: RawBuilder<VisitRow>): Promise<VisitRow | null> => {
+    const { rows } = await retrying(() => statement.execute(app.db))
+    const [row] = rows
+    const about = { provider: name, interaction: row?.interaction_uid ?? '' }
+    return row !== undefined && isAuthentic(app, about, { content: visitContent(row), mac: row.mac }) ? row : null
+  }
+  const taken = await read(sql<VisitRow>`${prepared}
+    update sign_ins set consumed_at = ${now} where ${isIt} and consumed_at is null and expires_at > ${now}
+    returning ${columns}`)
+  if (taken !== null) {
+    const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until } = taken
+    const leftAt = until.getTime() / 1_000 - VISIT_SECONDS
+    return { isSpent: false, interactionUid, state, nonce, codeVerifier, leftAt }
+  }
+  const spent = await read(sql<VisitRow>`select ${columns} from sign_ins where ${isIt}`)
+  return spent === null ? null : { isSpent: true, interactionUid: spent.interaction_uid, request: spent.request }
 }
 
 type VisitRow = Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at'>
 
-/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, until when. */
+/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, for which request, until when. */
 export const visitContent = (
   row: Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at' | 'mac'>,
 ): RowContent => [
@@ -183,6 +200,7 @@ export const visitContent = (
   row.nonce,
   row.code_verifier,
   Buffer.from(row.browser_hash).toString('hex'),
+  row.request,
   row.expires_at.toISOString(),
 ]
 
@@ -230,17 +248,29 @@ async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey
 
 type ProviderTokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
 
-/** The key is the subject claim of the signed id token; the rest may come from userinfo, or from the answer itself. */
+/**
+ * The key is the subject claim of the signed id token. What it does not say of the person, userinfo may (OpenID Connect Core
+ * §5.4), or the answer itself.
+ */
 async function profileOf(
-  provider: ProviderSettings,
+  { provider, telemetry }: Pick<App, 'telemetry'> & { provider: ProviderSettings },
   { config, tokens, answer }: { config: openid.Configuration; tokens: ProviderTokens; answer: URL },
 ): Promise<Profile> {
   const signed = tokens.claims()!
   const subject = subjectOf(provider, signed)
-  if (provider.dialect?.hasNameInAnswer === true)
-    return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
-  const isNamed = provider.usernameClaims.some((name) => typeof signed[name] === 'string')
-  if (isNamed || config.serverMetadata().userinfo_endpoint === undefined) return personOf(provider, subject, signed)
-  const more = await openid.fetchUserInfo(config, tokens.access_token, signed.sub)
-  return personOf(provider, subject, { ...more, ...signed })
+  const { hasNameInAnswer = false, hasAllInIdToken = false } = provider.dialect ?? {}
+  if (hasNameInAnswer) return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
+  const person = personOf(provider, subject, signed)
+  const isWhole = [person.username, person.imageSrc, person.email].every((one) => one !== null)
+  if (isWhole || hasAllInIdToken || config.serverMetadata().userinfo_endpoint === undefined) return person
+  const more = await openid
+    .fetchUserInfo(config, tokens.access_token, openid.skipSubjectCheck)
+    .catch((error: unknown) => {
+      // Who someone is, the id token has said.
+      telemetry.log.warn('userinfo_unavailable', { provider: provider.name }, error)
+      return null
+    })
+  if (more === null) return { ...person, isPartial: true }
+  if (more.sub !== signed.sub) throw new Error('userinfo is about another subject')
+  return personOf(provider, subject, withMore(signed, more))
 }

@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'jose'
+import { createRemoteJWKSet, customFetch, errors, flattenedVerify, type JWTVerifyGetKey } from 'jose'
 import type { App } from '../../app.ts'
 import type { TrustedIssuer } from '../../applications/application.ts'
 import { AppError } from '../../errors.ts'
@@ -56,20 +56,31 @@ export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' 
 }
 
 /**
- * Keys that are published at an address; read again when one is asked for that is not among them.
+ * Keys that are published at an address; read again when one is asked for that is not among them. Where several have the
+ * name that a token gives, or a token names none, it is the one that signed the token (RFC 7517 §4.5).
  * @param cooldownMs  not so soon after they were read: where anyone may bring tokens that name keys
  */
-export const remoteKeys = (address: string, way: Outbound, { cooldownMs }: { cooldownMs: number }): JWTVerifyGetKey =>
-  createRemoteJWKSet(new URL(address), {
+export function remoteKeys(address: string, way: Outbound, { cooldownMs }: { cooldownMs: number }): JWTVerifyGetKey {
+  const keys = createRemoteJWKSet(new URL(address), {
     [customFetch]: way,
     cacheMaxAge: KEPT_MS,
     cooldownDuration: cooldownMs,
     timeoutDuration: PATIENCE_MS,
   })
+  return async (header, token) => {
+    try {
+      return await keys(header, token)
+    } catch (error) {
+      if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
+      for await (const key of error)
+        if (await flattenedVerify(token, key).then(() => true, () => false)) return key // prettier-ignore
+      throw new errors.JWKSNoMatchingKey()
+    }
+  }
+}
 
 /** Whether it was the key that was wrong, and not the way to it. */
-export const isKeyMissing = (error: unknown): boolean =>
-  error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys
+export const isKeyMissing = (error: unknown): boolean => error instanceof errors.JWKSNoMatchingKey
 
 const placeOf = ({ issuer, jwksUri, allowsPrivate }: TrustedIssuer): string =>
   JSON.stringify([issuer, jwksUri, allowsPrivate])

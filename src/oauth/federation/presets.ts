@@ -17,8 +17,10 @@ export type Dialect = {
   askAgain?: Record<string, string>
   /** parameter that names the person who is expected; null where there is none */
   hintParameter?: string | null
-  /** the token answer holds its scopes as a list, against RFC 6749 §5.1 */
-  hasScopeList?: true
+  /** it refuses the `code_verifier` of PKCE: only `state` binds a code to the browser that asked */
+  refusesPkce?: true
+  /** its userinfo endpoint says nothing that its id tokens do not say */
+  hasAllInIdToken?: true
   /** the name comes as a field of the answer, the first time only */
   hasNameInAnswer?: true
 }
@@ -89,7 +91,7 @@ export const presets = {
     pictureClaim: 'none',
     usernameClaims: ['name'],
     parameters: {},
-    dialect: {},
+    dialect: { hasAllInIdToken: true },
     needs: 'secret and tenant',
   },
   discord: {
@@ -127,7 +129,7 @@ export const presets = {
         id_token: { email: null, email_verified: null, picture: null, preferred_username: null },
       }),
     },
-    dialect: { askAgain: { force_verify: 'true' }, hintParameter: null, hasScopeList: true },
+    dialect: { askAgain: { force_verify: 'true' }, hintParameter: null },
     needs: 'secret',
   },
   github: {
@@ -168,6 +170,27 @@ export const presets = {
       },
       proof: 'basic',
       wrapper: 'data',
+      askAgain: {},
+      hintParameter: null,
+    },
+    needs: 'secret',
+  },
+  // Its id tokens lack the nonce and name another issuer than its description, so it is asked for the profile. No form: `sub` is
+  // another one for each registration.
+  linkedin: {
+    label: 'LinkedIn',
+    issuer: 'urn:chatelaine:preset:linkedin',
+    scopes: ['openid', 'profile', 'email'],
+    ...openidClaims,
+    usernameClaims: ['name'],
+    parameters: {},
+    dialect: {
+      endpoints: {
+        authorization: 'https://www.linkedin.com/oauth/v2/authorization',
+        token: 'https://www.linkedin.com/oauth/v2/accessToken',
+        profile: 'https://api.linkedin.com/v2/userinfo',
+      },
+      refusesPkce: true,
       askAgain: {},
       hintParameter: null,
     },
