@@ -19,8 +19,8 @@ export function provider(shell: Shell): Command {
 }
 
 async function check(shell: Shell, name: string, given: JsonOption): Promise<void> {
-  const { PROVIDERS_FILE, PUBLIC_ORIGIN, PORT } = readSome(shell.env, ['PROVIDERS_FILE', 'PUBLIC_ORIGIN', 'PORT'])
-  const origin = PUBLIC_ORIGIN ?? `http://localhost:${PORT}`
+  const { PROVIDERS_FILE, AUTH_ORIGIN, PUBLIC_ORIGIN, PORT } = readSome(shell.env, ['PROVIDERS_FILE', 'AUTH_ORIGIN', 'PUBLIC_ORIGIN', 'PORT']) // prettier-ignore
+  const origin = AUTH_ORIGIN ?? PUBLIC_ORIGIN ?? `http://localhost:${PORT}`
   const isDevelopment = shell.env.NODE_ENV !== 'production'
   const providers = [
     ...(PROVIDERS_FILE === undefined ? [] : readProviders(PROVIDERS_FILE, { allowsHttp: isDevelopment })),

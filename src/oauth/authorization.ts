@@ -44,17 +44,18 @@ export function openProvider(
     brand,
   }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets; brand: Brand },
 ): Provider {
-  const { config, origin, pagesOrigin } = app
+  const { config, origin, authOrigin } = app
+  const issuer = issuerOf(app)
   const showPage = (ctx: KoaContextWithOIDC, words: Texts, title: string, body: string): void => {
     ctx.type = 'html'
     ctx.set('content-security-policy', PAGE_CSP)
     ctx.set('cache-control', 'no-store')
     ctx.body = page(brand, { words, title, body })
   }
-  const provider = new Provider(issuerOf(origin), {
+  const provider = new Provider(issuer, {
     adapter: recordsOf(app),
     jwks: { keys: keys.keys.map((key) => ({ ...key })) },
-    cookies: cookieSettings(pagesOrigin, cookieKeys),
+    cookies: cookieSettings(authOrigin, cookieKeys),
     responseTypes: ['code'],
     pkce: { required: (ctx, client) => isPkceNeeded(applicationOf(client), ctx.oidc.params ?? {}) },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
@@ -100,7 +101,7 @@ export function openProvider(
       },
     },
     discovery: {
-      userinfo_endpoint: `${issuerOf(origin)}/me`,
+      userinfo_endpoint: `${issuer}/me`,
       ui_locales_supported: languages.map(({ language }) => language),
     },
     ttl: {

@@ -39,7 +39,7 @@ export function loginPages(
   app: App,
   { provider, providers, federation, secrets }: LoginContext,
 ): void {
-  const names = cookieNames(app.pagesOrigin)
+  const names = cookieNames(app.authOrigin)
 
   /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
   server.get<{ Params: LoginParams; Querystring: { choose?: string } }>(
@@ -107,7 +107,7 @@ export function loginPages(
         owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words }
       if (error === 'access_denied')
         throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
-      const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+      const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.authOrigin))
       if (owner !== null) {
         await assertChangeable(app.db, owner.user.accountId)
         const outcome = await linkIdentity(app, owner.user, profile)
@@ -171,7 +171,7 @@ export function loginPages(
   ): Promise<FastifyReply> {
     const { uid } = interaction
     request.backLink = toChooser(textsAt(interaction, request), uid)
-    const { browser, cookie } = browserOf(request, app.pagesOrigin)
+    const { browser, cookie } = browserOf(request, app.authOrigin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
       interactionUid: uid,

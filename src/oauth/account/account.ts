@@ -54,7 +54,7 @@ export function accountPages(
   app: App,
   { provider, providers, federation, secrets, slices, keys }: AccountPageParts,
 ): void {
-  const { db, pagesOrigin: origin } = app
+  const { db, authOrigin: origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
   const { arrive, csrfOf, act, actFresh } = door
   sendPages(server, app, { door, providers, slices })
