@@ -193,7 +193,10 @@ export function readConfig(env: Environment, part: Part): Config {
   const { config, problems } = readEach(env, part)
   // Without NODE_ENV the signer is in production, too.
   if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env, Object.keys(keys)))
-  if (part !== 'signer') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0 && part === 'server'))
+  if (part !== 'signer') {
+    problems.push(...shapesOf(config), ...separateOf(config))
+    problems.push(...modeOf(config, problems.length > 0 && part === 'server'))
+  }
   if (part === 'auth' && env.NODE_ENV !== 'production')
     problems.push('NODE_ENV must be production: in development `npm start` is the authorization server, too')
   if (problems.length > 0) throw new ConfigError(problems)
@@ -373,7 +376,7 @@ function shapesOf(config: Config): string[] {
     problems.push(
       'NATIVE_DECIMALS must be CHAIN_ID:DECIMALS separated by commas or spaces, each network once with 0 to 36 decimals, such as 4242:6',
     )
-  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
+  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN } = config
   // A PORT that could not be read is nobody's, and 0 is any.
   const isPort = (port: number | undefined) => port !== undefined && port !== 0 && port === PORT
   if (isPort(CHAIN_PORT)) problems.push('CHAIN_PORT must be another port than PORT')
@@ -383,14 +386,18 @@ function shapesOf(config: Config): string[] {
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
     problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
-  if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
-    problems.push('AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything') // prettier-ignore
-  if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)
-    problems.push('AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program')
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
   return problems
+}
+
+/** Settings of two programs that say nothing without each other, or outside of production. */
+function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
+  if (AUTH_SOCKET === undefined)
+    return AUTH_ORIGIN === undefined ? [] : ['AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program']
+  if (NODE_ENV === 'production') return []
+  return ['AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything'] // prettier-ignore
 }
 
 /** Anyone may sign in as anyone in development mode: what would let others than this machine do so. */

@@ -100,7 +100,7 @@ export function loginPages(
       })
       // From here on the visitor is known to be the one who left: they may be shown the way back.
       const owner = isLinking(visit.interactionUid)
-        ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
+        ? await linkingVisitor(app, provider, { chosen, purpose: visit.interactionUid, request, reply })
         : null
       const words = textsOf(request)
       request.backLink =

@@ -140,7 +140,11 @@ export function accountPages(
     const chosen = providers.find(({ name }) => name === form.provider)
     if (chosen === undefined) throw new PageError('unknown_provider', ({ refused }) => refused.noProvider)
     const { browser, cookie } = browserOf(request, origin)
-    const url = await federation.visit(chosen, { interactionUid: linkingOf(visitor), browser, asksAgain: false })
+    const url = await federation.visit(chosen, {
+      interactionUid: linkingOf(visitor, chosen),
+      browser,
+      asksAgain: false,
+    })
     reply.header('set-cookie', cookie)
     return url
   })
