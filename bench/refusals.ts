@@ -51,7 +51,7 @@ async function serveOurs(): Promise<void> {
   app.tokenKeys = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }] }
   const token = await new SignJWT({ client_id: 'shop', chain_id: 31_337 })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k' })
-    .setIssuer(issuerOf(app.origin))
+    .setIssuer(issuerOf(app))
     .setAudience(audienceOf(app.origin))
     .setSubject('shop')
     .setJti('1'.repeat(300))

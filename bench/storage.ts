@@ -66,7 +66,7 @@ const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', MAX_PENDING_WRITES: '1000000' }, 'server'),
   ...{
     origin: 'http://localhost:4000',
-    pagesOrigin: 'http://localhost:4000',
+    authOrigin: 'http://localhost:4000',
     networks: new Map(),
     auth: null,
     db,

@@ -13,10 +13,10 @@ import type { Telemetry } from './telemetry.ts'
 /** Everything the program has open, passed by hand. `main.ts` makes it, tests make their own. */
 export type App = {
   config: Config
-  /** what clients see in front of every path, e.g. http://localhost:4000 */
+  /** origin of the API, e.g. http://localhost:4000 */
   origin: string
-  /** in front of every page for people; another host than `origin` where the authorization server is a program of its own */
-  pagesOrigin: string
+  /** origin of the authorization server: issuer, pages, operator API; on another host than `origin` if it is a separate program */
+  authOrigin: string
   db: RootDb
   chains: Map<number, Chain>
   /** what pages call the networks that are served; `chains`, where this process serves them */
@@ -27,7 +27,7 @@ export type App = {
   telemetry: Telemetry
   /** what slices remember in this process */
   state: State
-  /** public keys that access tokens are verified with; issuer is origin/oauth, audience origin/v1 */
+  /** public keys that access tokens are verified with; see `issuerOf` and `audienceOf` */
   tokenKeys: JSONWebKeySet
   identityKeys: IdentityKeys
   /** by which the authorization server knows the rows it wrote; null in a program that signs nobody in */
@@ -63,6 +63,7 @@ export type AuthLink = {
   isThere: () => Promise<boolean>
 }
 
-/** OAuth issuer and API audience of this installation. */
-export const issuerOf = (origin: string): string => `${origin}/oauth`
+/** OAuth issuer of this installation: always at the origin of the authorization server. */
+export const issuerOf = ({ authOrigin }: Pick<App, 'authOrigin'>): string => `${authOrigin}/oauth`
+/** Audience of access tokens: the API. */
 export const audienceOf = (origin: string): string => `${origin}/v1`

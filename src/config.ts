@@ -92,7 +92,7 @@ const keys = {
   SIGNER_KEK_NEXT_CREDENTIALS_FILE: { kind: 'path', part: 'signer', help: 'file of the signer’s user alone, where SIGNER_KEK_NEXT names AWS KMS: a shared credentials file; where it names Google Cloud KMS: the key of a service account (JSON)' },
   SIGNER_KEK_NEXT_CA_FILE: { kind: 'path', part: 'signer', help: 'certificates (PEM) that are believed of the key service that SIGNER_KEK_NEXT names, instead of the system’s' },
   SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', help: 'public keys that the authorization server publishes, AUTH_JWKS_FILE of the server: `chatelaine signer trust-key` takes them from there, by fingerprint. Development trusts them as they are' },
-  SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth' },
+  SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth; with SIGNER_AUTH_SOCKET AUTH_ORIGIN/oauth' },
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
   SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'maximum age of the newest list of revoked tokens; beyond it the signer accepts no token. The server sends one every 5 seconds. 0, refused in production: lists are not used' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
@@ -113,8 +113,8 @@ const keys = {
   SIGNER_EXPORT_ALL: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on`: `chatelaine signer export-all` writes all keys, sealed to a recipient, for moving to another installation (docs/guides/leaving.md); only as the signer’s own user' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; created at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public keys are written for the signer; default beside AUTH_KEYS_FILE' },
-  AUTH_SOCKET: { kind: 'path', part: 'server', help: 'Unix socket between the API and `chatelaine auth run`. With it the two are programs of their own, in production: `npm start` is the API alone, holds no key that signs tokens and passes /oauth on; docs/guides/apart.md' },
-  AUTH_ORIGIN: { kind: 'url', part: 'server', help: 'with AUTH_SOCKET: https origin of the sign-in, consent and account pages and of the operator API, on another host than PUBLIC_ORIGIN' },
+  AUTH_SOCKET: { kind: 'path', part: 'server', help: 'Unix socket between the API and `chatelaine auth run`. With it the two are programs of their own, in production: `npm start` is the API alone and holds no key that signs tokens; docs/guides/apart.md' },
+  AUTH_ORIGIN: { kind: 'url', part: 'server', help: 'with AUTH_SOCKET: https origin of the authorization server (issuer, pages, provider callbacks, operator API), on another host than PUBLIC_ORIGIN' },
   API_URL: { kind: 'url', part: 'server', default: 'http://127.0.0.1:4000', help: 'with `chatelaine auth run`: where the API listens, for what the account page shows and sends' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
   KNOWN_TOKENS_FILE: { kind: 'path', part: 'server', help: 'JSON object of the tokens that people here use, by `CHAIN_ID:ADDRESS`, each with `symbol` and `name`, as `tokens` of a policy: others that look like one of them are spam in histories (docs/guides/spam.md); read at startup' },
@@ -195,7 +195,10 @@ export function readConfig(env: Environment, part: Part): Config {
   const { config, problems } = readEach(env, part)
   // Without NODE_ENV the signer is in production, too.
   if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env, Object.keys(keys)))
-  if (part !== 'signer') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0 && part === 'server'))
+  if (part !== 'signer') {
+    problems.push(...shapesOf(config), ...separateOf(config))
+    problems.push(...modeOf(config, problems.length > 0 && part === 'server'))
+  }
   if (part === 'auth' && env.NODE_ENV !== 'production')
     problems.push('NODE_ENV must be production: in development `npm start` is the authorization server, too')
   if (problems.length > 0) throw new ConfigError(problems)
@@ -375,7 +378,7 @@ function shapesOf(config: Config): string[] {
     problems.push(
       'NATIVE_DECIMALS must be CHAIN_ID:DECIMALS separated by commas or spaces, each network once with 0 to 36 decimals, such as 4242:6',
     )
-  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
+  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN } = config
   // A PORT that could not be read is nobody's, and 0 is any.
   const isPort = (port: number | undefined) => port !== undefined && port !== 0 && port === PORT
   if (isPort(CHAIN_PORT)) problems.push('CHAIN_PORT must be another port than PORT')
@@ -385,14 +388,18 @@ function shapesOf(config: Config): string[] {
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
     problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
-  if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
-    problems.push('AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything') // prettier-ignore
-  if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)
-    problems.push('AUTH_SOCKET is missing: AUTH_ORIGIN is the host of a program of its own')
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
   return problems
+}
+
+/** Settings of two programs that say nothing without each other, or outside of production. */
+function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
+  if (AUTH_SOCKET === undefined)
+    return AUTH_ORIGIN === undefined ? [] : ['AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program']
+  if (NODE_ENV === 'production') return []
+  return ['AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything'] // prettier-ignore
 }
 
 /** Anyone may sign in as anyone in development mode: what would let others than this machine do so. */

@@ -39,7 +39,7 @@ const catalogue = {
   uri_too_long: [414, 'The URI is too long', 'At most 8 kB.'],
   unsupported_media_type: [415, 'The body is not JSON', 'Send `Content-Type: application/json`.'],
   headers_too_large: [431, 'The headers are too large', 'At most 8 kB.'],
-  misdirected_request: [421, 'Misdirected request', 'The Host header names another service. Development mode answers only to names of this machine, the pages of a separate authorization server only to AUTH_ORIGIN.'],
+  misdirected_request: [421, 'Misdirected request', 'The Host header names another service. Development mode answers only to names of this machine, a separate authorization server only to AUTH_ORIGIN.'],
   // 422: understood but impossible
   invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` has the position.'],
   invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` points to it. Nothing is coerced.'],

@@ -41,7 +41,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
     )
     const app: App = {
       ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), clock: systemClock },
-      pagesOrigin: config.AUTH_ORIGIN!,
+      authOrigin: config.AUTH_ORIGIN!,
       identityKeys: identityKeysOf(keys.identities),
       rowKeys: rowKeysOf(keys),
       chains: new Map(),
@@ -68,7 +68,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       isDraining = true
       await app.clock.sleep(config.DRAIN_SECONDS * 1_000)
     })
-    telemetry.log.info('listening', { port: PORT, issuer: issuerOf(origin), audience: audienceOf(origin) })
+    telemetry.log.info('listening', { port: PORT, issuer: issuerOf(app), audience: audienceOf(origin) })
     return { close: opened.close }
   } catch (error) {
     await opened.close()
@@ -103,9 +103,9 @@ export async function openRevocations(app: App, keys: PrivateKeys, opened: Opene
 /** Secrets of this installation at its providers, and those of its operators, by their hashes. */
 export async function openAuthParts({
   config,
-  origin,
+  authOrigin,
   telemetry,
-}: Pick<App, 'config' | 'origin' | 'telemetry'>): Promise<{
+}: Pick<App, 'config' | 'authOrigin' | 'telemetry'>): Promise<{
   providers: ProviderSettings[]
   operator: OperatorDoor | null
 }> {
@@ -114,7 +114,7 @@ export async function openAuthParts({
     telemetry.log.warn('providers_file_open_to_all', {})
   const providers = [
     ...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE, { allowsHttp: isDevelopment })),
-    ...(isDevelopment ? [developmentProvider(origin)] : []),
+    ...(isDevelopment ? [developmentProvider(authOrigin)] : []),
   ]
   return { providers, operator: await openOperatorDoor(config) }
 }

@@ -78,6 +78,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (isDevelopment) await rm(join(config.DATA_DIR, 'dev.json'), { force: true })
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
+    const authOrigin = config.AUTH_ORIGIN ?? origin
     const { keysFile, jwksFile } = keyFilesOf(config)
     const { AUTH_SOCKET: authSocket } = config
     // Where the authorization server is another program this one has its public keys.
@@ -112,7 +113,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
         startSigner({
           dataDir: config.DATA_DIR,
           jwksFile,
-          issuer: issuerOf(origin),
+          issuer: issuerOf({ authOrigin }),
           audience: audienceOf(origin),
           logLevel: config.LOG_LEVEL,
           keyExport: { isOn: config.KEY_EXPORT === 'on', delaySeconds: config.SIGNER_EXPORT_DELAY_SECONDS },
@@ -137,7 +138,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const app: App = {
       config,
       origin,
-      pagesOrigin: config.AUTH_ORIGIN ?? origin,
+      authOrigin,
       db,
       chains,
       networks: chains,
@@ -170,8 +171,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       main === null || config.NETWORK_EXPLORER !== undefined
         ? null
         : { chain: main, rpcUrl: embedded?.rpcUrl ?? config.RPC_URL![0]! }
-    const way = link === null ? null : { agent: link.agent, socketPath: authSocket! }
-    const server = await buildServer(app, { auth, api: { explored, auth: way }, isDraining: () => isDraining })
+    const server = await buildServer(app, { auth, api: { explored }, isDraining: () => isDraining })
     if (auth !== null) opened('workers of sign-in', startAuthWorkers(app), (running) => running.stop())
     // Opened before the server, so closed after it: requests that wait for a block still get theirs.
     const workers = opened('workers', startWorkers(app), (running) => running.stop())
@@ -333,7 +333,7 @@ async function announce(app: App, chain: Chain, embedded: EmbeddedChain | null):
   const facts = {
     origin: app.origin,
     baseUrl: audienceOf(app.origin),
-    issuer: issuerOf(app.origin),
+    issuer: issuerOf(app),
     rpcUrl: embedded?.rpcUrl ?? app.config.RPC_URL![0]!,
     chainId: chain.chainId,
     clientId: DEMO,

@@ -1,11 +1,9 @@
-import type { Agent } from 'node:http'
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { accountReads } from './account/reads.ts'
 import { accountSending } from './account/sending.ts'
 import type { App } from './app.ts'
 import { callerAtDoor, serveAccount } from './auth-link/account.ts'
-import { passToAuth } from './auth-link/proxy.ts'
 import { keepApart, serveApi } from './auth-link/serve.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
@@ -95,8 +93,6 @@ type AuthParts = {
 type ApiParts = {
   /** the network whose explorer pages this service shows, and its node; null where other explorers do */
   explored: { chain: Chain; rpcUrl: string } | null
-  /** the way to the authorization server where that is another program */
-  auth: { agent: Agent; socketPath: string } | null
 }
 
 /** The HTTP server with the slices of this program, in development of both, not yet listening. */
@@ -141,7 +137,7 @@ async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, f
   if (operator !== null)
     await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
   if (providers.some((provider) => provider.isDevelopment))
-    await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
+    await developmentIdp(server, { origin: app.authOrigin, redirectUri: `${app.authOrigin}/login/callback/DEV` })
   if (account === null) return
   server.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/account', 303))
   serveApi(server, app, { forms: formsOf(providers), publish: () => publishNow(app) })
@@ -149,7 +145,7 @@ async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, f
 
 /** What applications call, and the blocks behind it. */
 async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, forms: SubjectForms): Promise<void> {
-  const { explored, auth } = parts
+  const { explored } = parts
   front(server, app)
   await documentation(server)
   signingLog(server, app)
@@ -162,9 +158,8 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   transfers(server, app, { forms })
   if (explored !== null)
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
-  if (auth === null) return
-  await passToAuth(server, app, auth)
-  serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })
+  if (app.auth !== null)
+    serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })
 }
 
 /** What ids of people look like by provider; null where there is no telling. */

@@ -43,7 +43,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', ...settings }, 'server'),
     origin: 'http://localhost:4000',
-    pagesOrigin: 'http://localhost:4000',
+    authOrigin: 'http://localhost:4000',
     db,
     chains: new Map([[fake.chain.chainId, fake.chain]]),
     networks: new Map(),

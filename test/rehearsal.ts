@@ -88,7 +88,7 @@ export async function rehearse({
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', PORT: String(port), ...env }, 'server'),
     origin,
-    pagesOrigin: origin,
+    authOrigin: origin,
     db: slow(db),
     chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
     networks: new Map([[31_337, { name: 'devnet' }]]),

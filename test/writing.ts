@@ -155,7 +155,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     const app: App = {
       config,
       origin: 'http://localhost:4000',
-      pagesOrigin: 'http://localhost:4000',
+      authOrigin: 'http://localhost:4000',
       db,
       chains: new Map([[chain.chainId, chain]]),
       networks: new Map(),

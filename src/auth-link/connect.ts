@@ -1,3 +1,11 @@
+/**
+ * auth-link: questions between the API and the authorization server, if they are separate programs.
+ * Owns: questions of the API over AUTH_SOCKET, questions of the account page to the API, and which of the two programs answers
+ *   which path.
+ * Does not own: the answers (`oauth/`, `users/`, `account/`), which are passed in.
+ * Start here for the side of the API, with `serve.ts` for the authorization server.
+ */
+
 import { Agent, request as ask, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { AuthLink } from '../app.ts'
 import { AppError, isErrorCode } from '../errors.ts'
@@ -11,10 +19,8 @@ const FORMS_MS = 60_000
 type Forms = Map<string, RegExp | null>
 
 /** The authorization server's program, over its Unix socket. Nothing is asked before it is needed. */
-export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { agent: Agent; close(): void } {
+export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { close(): void } {
   const agent = new Agent({ keepAlive: true })
-  // Connections on which strangers' requests go are never those of our own questions.
-  const passing = new Agent({ keepAlive: true })
   let forms: { known: Forms; readAt: number } | null = null
 
   const question = (method: 'GET' | 'POST', path: string, body?: unknown): Promise<unknown> =>
@@ -23,11 +29,7 @@ export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { 
     })
 
   return {
-    agent: passing,
-    close: () => {
-      agent.destroy()
-      passing.destroy()
-    },
+    close: () => agent.destroy(),
     makeAccount: (of) => question('POST', '/internal/auth/accounts', of) as ReturnType<AuthLink['makeAccount']>,
     async subjectForm(provider) {
       if (forms === null || ticks() - forms.readAt > FORMS_MS) {
@@ -47,7 +49,7 @@ export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { 
 }
 
 /** Said to the caller: what is away, and that nothing else is wrong. */
-export const authAway = (cause?: unknown): AppError =>
+const authAway = (cause?: unknown): AppError =>
   new AppError('auth_unavailable', 'The authorization server is not responding. Retry in a moment.', {
     retryAfter: 1,
     ...(cause === undefined ? {} : { cause }),
@@ -100,7 +102,7 @@ async function boundedText(response: IncomingMessage): Promise<string> {
 }
 
 /** @throws Error when there is none in time */
-export function responseOf(request: ClientRequest): Promise<IncomingMessage> {
+function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
     request.once('error', reject)

@@ -1,14 +1,22 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request as ask, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import fastify from 'fastify'
 import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import { madeIdentityKeys } from '../../test/identity-keys.ts'
 import type { App } from '../app.ts'
+import { describeError, type AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { openState } from '../state.ts'
-import { serveApi } from './serve.ts'
+import { listenAtSocket } from '../http/unix-socket.ts'
+import { keepApart, serveApi } from './serve.ts'
 import { systemClock } from '../clock.ts'
 
 const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
@@ -41,4 +49,41 @@ test('an account that the ledger knows and the database lost comes back by the o
   assert.deepEqual(accounts, [{ user_id: 'ONE-7' }, { user_id: 'SPONSOR-HOUSE' }])
   assert.deepEqual(await db.selectFrom('identities').select('provider').execute(), [{ provider: 'ONE' }])
   assert.deepEqual(await db.selectFrom('sponsors').selectAll().execute(), [], 'whether it pays says an operator')
+})
+
+test('a separate authorization server answers issuer and pages at AUTH_ORIGIN alone, and questions on its socket alone', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-serve-'))
+  const server = fastify()
+  server.setErrorHandler((error, _request, reply) => reply.code(describeError((error as AppError).code).status).send())
+  keepApart(server, { authOrigin: 'https://sign-in.example' } as App)
+  const paths = ['/oauth/.well-known/openid-configuration', '/oauth/jwks', '/oauth/token', '/oauth/auth', '/oauth/me', '/.well-known/oauth-authorization-server/oauth', '/login/callback/ACME', '/consent/x', '/account', '/operator/v1/networks'] // prettier-ignore
+  for (const path of [...paths, '/internal/auth/forms', '/healthz', '/readyz'])
+    server.get(path, (_request, reply) => reply.send('there'))
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  const socketPath = join(folder, 'auth.sock')
+  const door = await listenAtSocket(server, { path: socketPath, setting: 'AUTH_SOCKET', clock: systemClock })
+  t.after(async () => {
+    await door.close()
+    await server.close()
+    await rm(folder, { recursive: true })
+  })
+  const { port } = server.server.address() as AddressInfo
+  const statusOf = async (path: string, at: { host: string } | 'socket'): Promise<number> => {
+    const to = at === 'socket' ? { socketPath } : { host: '127.0.0.1', port, headers: at }
+    const [answer] = (await once(ask({ ...to, path }).end(), 'response')) as [IncomingMessage]
+    answer.resume()
+    return answer.statusCode!
+  }
+  const [own, api] = [{ host: 'sign-in.example' }, { host: 'wallet.example' }]
+  for (const path of paths) {
+    const statuses = [await statusOf(path, own), await statusOf(path, api), await statusOf(path, 'socket')]
+    assert.deepEqual(statuses, [200, 421, 404], path)
+  }
+  for (const path of ['/internal/auth/forms', '/%69nternal/auth/forms']) {
+    const statuses = [await statusOf(path, own), await statusOf(path, api), await statusOf(path, 'socket')]
+    assert.deepEqual(statuses, [404, 404, 200], path)
+  }
+  // Probes of a balancer know no name.
+  assert.deepEqual([await statusOf('/healthz', api), await statusOf('/healthz', 'socket')], [200, 200])
+  assert.deepEqual([await statusOf('/readyz', api), await statusOf('/readyz', 'socket')], [200, 404])
 })

@@ -1,9 +1,8 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isFromOurs } from '../http/unix-socket.ts'
-import { isForBrowsers } from '../oauth/mount.ts'
 import { isSponsorName, SPONSOR_PROVIDER } from '../ids.ts'
 import { makeSponsorAccount, pregenerate } from '../users/pregenerate.ts'
 
@@ -42,29 +41,24 @@ export function serveApi(
 }
 
 /**
- * What is answered where: on the socket `/oauth` as programs use it and the questions of the API, elsewhere pages, at their own
- * host only. A proxy that led the pages from the API's host here would undo what they are apart for. To be registered first.
+ * Keeps the authorization server to its own origin: questions of the API on AUTH_SOCKET, everything else at AUTH_ORIGIN. A path
+ * that a proxy leads here from the host of the API would give that host the pages and the issuer. Register it first.
  */
 export function keepApart(server: FastifyInstance, app: App): void {
-  const { host } = new URL(app.pagesOrigin)
+  const { host } = new URL(app.authOrigin)
   server.addHook('onRequest', (request, _reply, done) => {
-    // The route, not what was written: `/%61ccount` is `/account`. What is none is not found anyway.
+    // The route, not the URL as written: `/%69nternal` is `/internal`. Without a route the answer is 404.
     const { url: route } = request.routeOptions
-    if (route === undefined) done()
-    else done(isFromOurs(request) ? ofSocket(route) : ofPublic(route, request.headers.host))
+    done(route === undefined || route === '/healthz' ? undefined : refusalOf(request, route))
   })
 
-  const nothing = () => new AppError('not_found', 'There is nothing at this address.')
-  const isOauth = (route: string): boolean =>
-    /^\/(oauth|\.well-known)\//.test(route) && !isForBrowsers(route.replace(/^\/oauth/, ''))
-  const ofSocket = (route: string): AppError | undefined =>
-    isOauth(route) || route.startsWith('/internal/') || route === '/healthz' ? undefined : nothing()
-  function ofPublic(route: string, asked: string | undefined): AppError | undefined {
-    if (route.startsWith('/internal/')) return nothing()
-    if (asked === host || isOauth(route) || route === '/healthz' || route === '/readyz') return undefined
+  function refusalOf(request: FastifyRequest, route: string): AppError | undefined {
+    if (route.startsWith('/internal/') !== isFromOurs(request))
+      return new AppError('not_found', 'There is nothing at this address.')
+    if (isFromOurs(request) || route === '/readyz' || request.headers.host === host) return undefined
     return new AppError(
       'misdirected_request',
-      'The pages for people are at AUTH_ORIGIN only: a proxy in front has to pass the Host header on.',
+      'The authorization server is at AUTH_ORIGIN only: a proxy in front has to pass the Host header on.',
     )
   }
 }

@@ -227,7 +227,7 @@ function remember(state: BearerState, token: string, caller: Reader): Reader {
 
 async function readToken(app: App, state: BearerState, token: string): Promise<Reader> {
   const { payload } = await jwtVerify(token, state.verify, {
-    issuer: issuerOf(app.origin),
+    issuer: issuerOf(app),
     audience: audienceOf(app.origin),
     typ: 'at+jwt',
     algorithms: ['ES256'],

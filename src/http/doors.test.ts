@@ -87,7 +87,7 @@ after(() => here.close())
 async function tokenOf(claims: Record<string, unknown> = {}): Promise<string> {
   const now = Math.floor(Date.now() / 1_000)
   return new SignJWT({
-    iss: issuerOf(here.app.origin),
+    iss: issuerOf(here.app),
     aud: audienceOf(here.app.origin),
     sub: here.alice.userId,
     client_id: here.facts.clientId,

@@ -153,7 +153,7 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
   const proof = await readProof({
     proof: request.headers.dpop,
     method: request.method,
-    uri: app.origin + request.url,
+    uri: (request.url.startsWith('/oauth/') ? app.authOrigin : app.origin) + request.url,
     token: bound.token,
     by: { jkt: bound.jkt!, key: state.keys.get(bound) },
     now,

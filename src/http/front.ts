@@ -18,7 +18,8 @@ export function front(server: FastifyInstance, app: App): void {
       title: words.front.title,
       ...(isDevelopment ? { notice: words.development.strip } : {}),
       body: frontBody(words, {
-        issuer: issuerOf(app.origin),
+        account: `${app.authOrigin}/account`,
+        issuer: issuerOf(app),
         networks: chains.map((chain) => ({ title: networkTitle(words, chain), chainId: chain.chainId })),
         hasExplorer: isDevelopment && chains.some(isEmbedded),
       }),
@@ -26,14 +27,14 @@ export function front(server: FastifyInstance, app: App): void {
   })
 }
 
-type Front = { issuer: string; networks: { title: string; chainId: number }[]; hasExplorer: boolean }
+type Front = { account: string; issuer: string; networks: { title: string; chainId: number }[]; hasExplorer: boolean }
 
-export const frontBody = ({ front: words }: Texts, { issuer, networks, hasExplorer }: Front): string =>
+export const frontBody = ({ front: words }: Texts, { account, issuer, networks, hasExplorer }: Front): string =>
   html`<div class="card stack">
       <h1>${words.title}</h1>
       <p>${words.what}</p>
       <p>${words.account}</p>
-      <a class="button" href="/account">${words.open}</a>
+      <a class="button" href="${account}">${words.open}</a>
     </div>
     <div class="card stack">
       <h2>${words.developers}</h2>
@@ -44,7 +45,7 @@ export const frontBody = ({ front: words }: Texts, { issuer, networks, hasExplor
           <a href="/docs/errors">${words.errors}</a>
         </dd>
         <dt>${words.issuer}</dt>
-        <dd><a href="/oauth/.well-known/openid-configuration">${issuer}</a></dd>
+        <dd><a href="${issuer}/.well-known/openid-configuration">${issuer}</a></dd>
         <dt>${words.networks}</dt>
         <dd>${networks.map(({ title, chainId }) => words.chainId(title, String(chainId))).join(', ')}</dd>
         !${

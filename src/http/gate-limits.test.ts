@@ -60,7 +60,7 @@ async function stand(t: TestContext, most: number) {
   const tokenOf = async (name: string, id: string) => {
     const token = await new SignJWT({ client_id: 'shop', chain_id: 31_337, gid: 'grant' })
       .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k' })
-      .setIssuer(issuerOf(app.origin))
+      .setIssuer(issuerOf(app))
       .setAudience(audienceOf(app.origin))
       .setSubject(`DEV-${name}`)
       .setJti(id)

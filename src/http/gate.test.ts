@@ -219,7 +219,7 @@ test('who waits for a block stands aside, and no more than a thousand do', async
 async function knownToken(): Promise<string> {
   const token = await new SignJWT({ client_id: 'shop', chain_id: 31_337 })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k' })
-    .setIssuer(issuerOf(here.app.origin))
+    .setIssuer(issuerOf(here.app))
     .setAudience(audienceOf(here.app.origin))
     .setSubject('shop')
     .setJti('one')

@@ -269,7 +269,7 @@ test('a token that is expired, of another audience, issuer or type is refused al
     ['as it is', {}, 'at+jwt'],
     ['expired', { exp: now - 1 }, 'at+jwt'],
     ['another audience', { aud: 'https://elsewhere.example/v1' }, 'at+jwt'],
-    ['another issuer', { iss: `${issuerOf(app.origin)}x` }, 'at+jwt'],
+    ['another issuer', { iss: `${issuerOf(app)}x` }, 'at+jwt'],
     ['an id token', { aud: 'demo' }, 'JWT'],
     ['another type', {}, 'JWT'],
     ['not yet', { nbf: now + 600 }, 'at+jwt'],

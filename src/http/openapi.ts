@@ -1,17 +1,19 @@
 import { STATUS_CODES } from 'node:http'
 import swagger from '@fastify/swagger'
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
-import type { App } from '../app.ts'
+import { issuerOf, type App } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
 import { HEADERS, headersOfRefusal, headersOfSuccess, type HeaderName } from './openapi-headers.ts'
 import { problemOf } from './problems.ts'
 
-const DESCRIPTION = `Wallet accounts for people who sign in with an account they already have.
+const descriptionOf = (
+  issuer: string,
+): string => `Wallet accounts for people who sign in with an account they already have.
 
 Every request carries \`Authorization: Bearer <access token>\`, or \`DPoP <access token>\` and a proof in the header
 \`DPoP\` where the token is bound to a key (RFC 9449). Get one by the authorization code flow with PKCE
-(S256) at the authorization server of this origin: its discovery document is
-[/oauth/.well-known/openid-configuration](/oauth/.well-known/openid-configuration). An application is bound to one
+(S256) at the authorization server, whose discovery document is
+[${issuer}/.well-known/openid-configuration](${issuer}/.well-known/openid-configuration). An application is bound to one
 network, so no request names one. Refusals are problem documents (RFC 9457) with a stable \`code\`: see
 [the list of errors](/docs/errors).`
 
@@ -37,14 +39,15 @@ const SCOPES = {
 /** The OpenAPI 3.1 document, written from the schemas that validate. Register before the routes. */
 export async function openapi(server: FastifyInstance, app: App): Promise<void> {
   const { 'users:read': ofMachines, ...ofUsers } = SCOPES
-  const tokenUrl = `${app.origin}/oauth/token`
+  const issuer = issuerOf(app)
+  const tokenUrl = `${issuer}/token`
   await server.register(swagger, {
     openapi: {
       openapi: '3.1.0',
       info: {
         title: 'Chatelaine',
         version: '1',
-        description: DESCRIPTION,
+        description: descriptionOf(issuer),
         contact: { name: 'Operators of this installation', url: app.origin },
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
@@ -54,10 +57,10 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
           oauth: {
             type: 'oauth2',
             description:
-              'An access token of this origin’s authorization server; it is valid for as long as `expires_in` says.',
+              'An access token of this installation’s authorization server; it is valid for as long as `expires_in` says.',
             flows: {
               authorizationCode: {
-                authorizationUrl: `${app.origin}/oauth/auth`,
+                authorizationUrl: `${issuer}/auth`,
                 tokenUrl,
                 refreshUrl: tokenUrl,
                 scopes: ofUsers,

@@ -146,7 +146,7 @@ export function problems(server: FastifyInstance, app: App): void {
     if (!isPerson(request)) return sendProblem(app, request, reply, missing)
     app.telemetry.refusals.inc({ code: 'not_found' })
     request.refusal = 'not_found'
-    return sendPage(reply, 404, nothingHere(textsOf(request)))
+    return sendPage(reply, 404, nothingHere(textsOf(request), app))
   })
 }
 
@@ -156,13 +156,13 @@ const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
   !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&
   /\btext\/html\b/.test(headers.accept ?? '')
 
-export const nothingHere = (words: Texts): PageParts => ({
+export const nothingHere = (words: Texts, { authOrigin }: Pick<App, 'authOrigin'>): PageParts => ({
   words,
   title: words.missing.title,
   body: html`<div class="card stack">
     <h1>${words.missing.heading}</h1>
     <p>${words.missing.hint}</p>
-    <p><a href="/account">${words.around.account}</a> · <a href="/">${words.missing.front}</a></p>
+    <p><a href="${authOrigin}/account">${words.around.account}</a> · <a href="/">${words.missing.front}</a></p>
   </div>`,
 })
 

@@ -13,8 +13,7 @@ const OURS = Symbol('opened by another program of this installation')
 export const isFromOurs = ({ raw }: Pick<FastifyRequest, 'raw'>): boolean => OURS in raw.socket
 
 /**
- * Serves the same routes on a Unix socket too, for another program of ours that runs as another user of the socket's group. Whose
- * request it brings it says in `X-Forwarded-For`, one address, which counts as that of the client.
+ * Serves the same routes on a Unix socket, for another program of this installation that runs as another user of the socket's group.
  * @param setting  where the path is set, for what is said when it cannot be used
  * @throws Error naming the setting
  */
@@ -25,9 +24,8 @@ export async function listenAtSocket(
   await clearPath(path, setting)
   // Through the main listener, which has the gate.
   const inner = createServer({ keepAliveTimeout: 72_000 }, (request, response) => {
-    const client = request.headers['x-forwarded-for']
+    // A Unix socket has no client address, and nothing that a proxy says of one counts here.
     delete request.headers['x-forwarded-for']
-    Object.defineProperty(request.socket, 'remoteAddress', { value: client, configurable: true })
     ending.follow(response)
     server.server.emit('request', request, response)
   })

@@ -45,17 +45,18 @@ export function openProvider(
     brand,
   }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets; brand: Brand },
 ): Provider {
-  const { config, origin, pagesOrigin } = app
+  const { config, origin, authOrigin } = app
+  const issuer = issuerOf(app)
   const showPage = (ctx: KoaContextWithOIDC, words: Texts, title: string, body: string): void => {
     ctx.type = 'html'
     ctx.set('content-security-policy', PAGE_CSP)
     ctx.set('cache-control', 'no-store')
     ctx.body = page(brand, { words, title, body })
   }
-  const provider = new Provider(issuerOf(origin), {
+  const provider = new Provider(issuer, {
     adapter: recordsOf(app),
     jwks: { keys: keys.keys.map((key) => ({ ...key })) },
-    cookies: cookieSettings(pagesOrigin, cookieKeys),
+    cookies: cookieSettings(authOrigin, cookieKeys),
     responseTypes: ['code'],
     pkce: { required: (ctx, client) => isPkceNeeded(applicationOf(client), ctx.oidc.params ?? {}) },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
@@ -101,7 +102,7 @@ export function openProvider(
       },
     },
     discovery: {
-      userinfo_endpoint: `${issuerOf(origin)}/me`,
+      userinfo_endpoint: `${issuer}/me`,
       ui_locales_supported: languages.map(({ language }) => language),
     },
     ttl: {
@@ -299,7 +300,7 @@ function correct(provider: Provider): void {
  * remembered for native applications too, who denied access is asked who it is, `login_provider` asks for a sign-in when the session came from another
  * provider, and so does a permission to spend that was not allowed before, when the sign-in is old.
  */
-function policy(app: Pick<App, 'clock' | 'pagesOrigin'>): interactionPolicy.DefaultPolicy {
+function policy(app: Pick<App, 'clock' | 'authOrigin'>): interactionPolicy.DefaultPolicy {
   const { base, Check, Prompt } = interactionPolicy
   const prompts = base()
   prompts.get('consent')!.checks.remove('native_client_prompt')
@@ -312,7 +313,7 @@ function policy(app: Pick<App, 'clock' | 'pagesOrigin'>): interactionPolicy.Defa
       const isAsked =
         oidc.session?.accountId !== undefined &&
         oidc.result?.select_account === undefined &&
-        wasDenied(app.pagesOrigin, oidc.client!.clientId, req.headers.cookie)
+        wasDenied(app.authOrigin, oidc.client!.clientId, req.headers.cookie)
       return isAsked ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT
     },
   )

@@ -80,7 +80,7 @@ export function consentPages(
     if (answer === 'switch') return reply.redirect(otherPerson(interaction), 303)
     if (answer !== 'allow') {
       const next = await finish(interaction, { error: 'access_denied', error_description: 'the user denied access' })
-      const cookie = deniedCookie(app.pagesOrigin, parameterOf(interaction, 'client_id') ?? '')
+      const cookie = deniedCookie(app.authOrigin, parameterOf(interaction, 'client_id') ?? '')
       return reply.header('set-cookie', cookie).redirect(next, 303)
     }
     const application = await applicationAt(app, interaction)

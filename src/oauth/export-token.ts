@@ -17,7 +17,7 @@ type ExportStep = { purpose: 'ask' } | { purpose: 'take'; request: string; recip
  * when they signed in, which the signer checks again.
  */
 export async function exportToken(
-  app: Pick<App, 'origin' | 'clock'>,
+  app: Pick<App, 'authOrigin' | 'clock' | 'origin'>,
   { keys }: PrivateKeys,
   { user, sessionUid, signedInAt }: Visitor,
   step: ExportStep,
@@ -26,7 +26,7 @@ export async function exportToken(
   const now = Math.floor(app.clock.wall() / 1_000)
   return new SignJWT({ client_id: OWN_CLIENT, gid: `account ${sessionUid}`, auth_time: signedInAt, ...step })
     .setProtectedHeader({ alg: 'ES256', typ: EXPORT_TOKEN_TYPE, kid: key.kid })
-    .setIssuer(issuerOf(app.origin))
+    .setIssuer(issuerOf(app))
     .setAudience(EXPORT_AUDIENCE)
     .setSubject(user.userId)
     .setJti(randomUUID())

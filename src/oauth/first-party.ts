@@ -9,9 +9,9 @@ export const OWN_CLIENT = 'urn:chatelaine:account'
 
 /** An application as the sign-in pages see it: a registered one, or our own account pages. */
 export const findClient = async (
-  app: Pick<App, 'clock' | 'db' | 'state' | 'pagesOrigin' | 'rowKeys' | 'telemetry'>,
+  app: Pick<App, 'clock' | 'db' | 'state' | 'authOrigin' | 'rowKeys' | 'telemetry'>,
   clientId: string,
-) => (clientId === OWN_CLIENT ? ownClient(app.pagesOrigin) : findApplication(app, clientId))
+) => (clientId === OWN_CLIENT ? ownClient(app.authOrigin) : findApplication(app, clientId))
 
 /**
  * The account pages as a client of the authorization server: a sign-in for them is one like any other, with the same
@@ -41,16 +41,16 @@ const returnOf = (origin: string): string => `${origin}/account/signed-in`
  * answer is for nobody, because nobody knows its verifier.
  * @param comesBackTo  `first`: anyone who is signed in will do; otherwise it is asked again who it is, for what is said
  */
-export function ownSignIn(origin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
+export function ownSignIn(authOrigin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
   const query = new URLSearchParams({
     client_id: OWN_CLIENT,
     response_type: 'code',
     scope: 'openid',
-    redirect_uri: returnOf(origin),
+    redirect_uri: returnOf(authOrigin),
     code_challenge: createHash('sha256').update(newSecret()).digest('base64url'),
     code_challenge_method: 'S256',
     state: comesBackTo,
     ...(comesBackTo === 'first' ? {} : { prompt: 'login' }),
   })
-  return `${issuerOf(origin)}/auth?${query.toString()}`
+  return `${issuerOf({ authOrigin })}/auth?${query.toString()}`
 }

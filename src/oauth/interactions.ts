@@ -29,7 +29,7 @@ export async function readInteraction(
     name,
   }: { request: IncomingMessage; response: ServerResponse; uid: string; name: 'login' | 'consent' },
 ): Promise<Interaction> {
-  pinOrigin(request, app.pagesOrigin)
+  pinOrigin(request, app.authOrigin)
   try {
     const interaction = await provider.interactionDetails(request, response)
     if (interaction.uid === uid && pageOf(interaction) === name) return interaction

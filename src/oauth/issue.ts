@@ -35,7 +35,7 @@ export async function issueToken(
     gid: `development-${randomUUID()}`,
   })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid })
-    .setIssuer(issuerOf(app.origin))
+    .setIssuer(issuerOf(app))
     .setAudience(audienceOf(app.origin))
     .setSubject(userId)
     .setJti(randomUUID())

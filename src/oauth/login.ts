@@ -45,7 +45,7 @@ export function loginPages(
   app: App,
   { provider, providers, federation, secrets }: LoginContext,
 ): void {
-  const names = cookieNames(app.pagesOrigin)
+  const names = cookieNames(app.authOrigin)
   /** answers of providers that are being looked at, by provider, state and browser */
   const underWay = new Map<string, { request: FastifyRequest; next: Promise<string> }>()
 
@@ -116,7 +116,7 @@ export function loginPages(
       underWay.set(key, answered)
       try {
         const next = await answered.next
-        const cookie = deniedOver(app.pagesOrigin, request)
+        const cookie = deniedOver(app.authOrigin, request)
         if (cookie !== null) reply.header('set-cookie', cookie)
         return await reply.redirect(next, 303)
       } catch (error) {
@@ -138,7 +138,7 @@ export function loginPages(
     const visit = await federation.receive(chosen, at)
     // From here on the visitor is known to be the one who left: they may be shown the way back.
     const owner = isLinking(visit.interactionUid)
-      ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
+      ? await linkingVisitor(app, provider, { chosen, purpose: visit.interactionUid, request, reply })
       : null
     if (visit.isSpent) return owner === null ? ledOn(provider, visit) : '/account'
     const words = textsOf(request)
@@ -146,7 +146,7 @@ export function loginPages(
       owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words }
     if (request.query.error === 'access_denied')
       throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
-    const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+    const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.authOrigin))
     if (owner !== null) {
       await assertChangeable(app.db, owner.user.accountId)
       const outcome = await linkIdentity(app, owner.user, profile)
@@ -218,7 +218,7 @@ export function loginPages(
   ): Promise<FastifyReply> {
     const { uid } = interaction
     request.backLink = toChooser(textsAt(interaction, request), uid)
-    const { browser, cookie } = browserOf(request, app.pagesOrigin)
+    const { browser, cookie } = browserOf(request, app.authOrigin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
       interactionUid: uid,

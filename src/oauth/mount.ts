@@ -62,9 +62,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
     const { raw } = request
     const path = raw.url!.slice('/oauth'.length)
     if (path.startsWith('/auth') && /%00/.test(path)) raw.url = '/oauth/auth?error=nul'
-    const route = request.routeOptions.url ?? ''
-    const origin = isForBrowsers(route.slice('/oauth'.length)) ? app.pagesOrigin : app.origin
-    const elsewhere = canonicalOf(raw, origin)
+    const elsewhere = canonicalOf(raw, app.authOrigin)
     if (elsewhere !== null && path.startsWith('/auth?')) {
       await reply.redirect(elsewhere, 307)
       return
@@ -78,7 +76,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
         response.setHeader('referrer-policy', 'no-referrer')
         // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
         if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
-        pinOrigin(raw, origin)
+        pinOrigin(raw, app.authOrigin)
         const incoming = request.body instanceof Buffer ? replayed(raw, path, request.body) : raw
         Object.assign(incoming, { originalUrl: raw.url, url: path })
         await answer(incoming, response)
@@ -90,9 +88,6 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
     })
   }
 }
-
-/** Whether a route below the issuer is one that browsers go to, with the cookies of the pages. */
-export const isForBrowsers = (route: string): boolean => /^\/(auth|session)(\/|$)/.test(route)
 
 /** bytes of a request that becomes an address */
 const MAX_POSTED_BYTES = 8_192

@@ -27,7 +27,7 @@ export async function ownCaller(app: App, token: string): Promise<Caller> {
 
 /** @param sessionUid  null: for reading only */
 export async function ownToken(
-  app: Pick<App, 'origin' | 'clock'>,
+  app: Pick<App, 'authOrigin' | 'clock' | 'origin'>,
   { keys }: PrivateKeys,
   { userId, sessionUid, chainId }: { userId: string; sessionUid: string | null; chainId: number },
 ): Promise<string> {
@@ -40,7 +40,7 @@ export async function ownToken(
     gid: `account ${sessionUid ?? 'read'}`,
   })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid })
-    .setIssuer(issuerOf(app.origin))
+    .setIssuer(issuerOf(app))
     .setAudience(audienceOf(app.origin))
     .setSubject(userId)
     .setJti(randomUUID())

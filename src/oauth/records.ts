@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
-import type { App } from '../app.ts'
+import { audienceOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { sql } from 'kysely'
@@ -168,7 +168,7 @@ async function readAccessToken(
       exp: caller.expiresAt,
       clientId: caller.clientId,
       scope: scopesOf(app, caller).join(' '),
-      aud: `${app.origin}/v1`,
+      aud: audienceOf(app.origin),
       extra: { chain_id: caller.chainId },
       ...(caller.jkt === undefined ? {} : { jkt: caller.jkt }),
     }

@@ -74,6 +74,7 @@ function replica() {
   const app = {
     config: readConfig({ NODE_ENV: 'test' }, 'server'),
     origin: ORIGIN,
+    authOrigin: ORIGIN,
     db: database.db,
     signer: connectSigner({ path: place.env.SIGNER_SOCKET! }),
     telemetry: { ...openTelemetry('test', 'silent'), log: { debug: line, info: line, warn: line, error: line } },
@@ -95,7 +96,7 @@ async function tokenOf(grantId: string): Promise<string> {
     jti: randomUUID(),
   })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: signing.kid })
-    .setIssuer(issuerOf(ORIGIN))
+    .setIssuer(issuerOf({ authOrigin: ORIGIN }))
     .setAudience(audienceOf(ORIGIN))
     .setSubject(USER)
     .setIssuedAt()

@@ -105,7 +105,7 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
   const sign = (list: RevocationList) =>
     new SignJWT(list)
       .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: signing.kid })
-      .setIssuer(issuerOf(app.origin))
+      .setIssuer(issuerOf(app))
       .sign(key)
   const lists = await Promise.all(parts.map((own, part) => sign({ iat, jti, part, parts: parts.length, entries: own })))
   await app.signer.bringRevocations(lists)

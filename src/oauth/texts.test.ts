@@ -123,8 +123,8 @@ const pages: Record<string, () => string> = {
       }),
       { words: texts, title: '', body: '', notice: texts.development.strip },
     ),
-  front: () => frontBody(texts, { issuer: 'https://x/oauth', networks: [{ title: 'sepolia', chainId: 5 }], hasExplorer: true }), // prettier-ignore
-  missing: () => nothingHere(texts).body,
+  front: () => frontBody(texts, { account: 'https://x/account', issuer: 'https://x/oauth', networks: [{ title: 'sepolia', chainId: 5 }], hasExplorer: true }), // prettier-ignore
+  missing: () => nothingHere(texts, { authOrigin: 'https://x' }).body,
   'development sign-in': () => signInBody(texts, { uid: 'u', csrf: 'c', username: 'Nell', isInvalid: true }),
   chooser: () => chooserBody(texts, { uid: 'u', csrf: 'c', client: { application: 'Shop', network: 'sepolia', logoUri: null }, providers: [developmentProvider('http://x')], why: texts.chooser.why.spends }), // prettier-ignore
   'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: null }), // prettier-ignore

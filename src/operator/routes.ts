@@ -115,7 +115,7 @@ export async function operatorApi(
         })
         return reply
           .code(201)
-          .header('location', `${app.origin}/operator/v1/applications/${made.application.clientId}`)
+          .header('location', `${app.authOrigin}/operator/v1/applications/${made.application.clientId}`)
           .send(made)
       },
     )

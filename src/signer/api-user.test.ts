@@ -98,7 +98,7 @@ test(
     for (const name of ['auth', 'api']) mkdirSync(at(name), { mode: name === 'auth' ? 0o700 : 0o755 })
     writeFileSync(at('auth/keys.json'), '{}', { mode: 0o600 })
     const sockets = { api: at('api/signer.sock'), auth: at('auth/signer.sock') }
-    Object.assign(env, { SIGNER_SOCKET: sockets.api, SIGNER_AUTH_SOCKET: sockets.auth, SIGNER_SOCKET_MODE: '660' })
+    Object.assign(env, { SIGNER_SOCKET: sockets.api, SIGNER_AUTH_SOCKET: sockets.auth, SIGNER_SOCKET_MODE: '660', SIGNER_AUDIENCE: 'http://localhost:4001/v1' }) // prettier-ignore
     const own = await newKey('first')
     offer(own.jwk)
     assert.equal((await trust('--accept', own.fingerprint)).code, 0)

@@ -50,6 +50,25 @@ test('production does not start without lists of revoked tokens, nor with a mast
   assert.deepEqual(problemsOf({ ...WHOLE, SIGNER_KEK_FILE: '/var/lib/signer-kek' }), [])
 })
 
+test('issuer and audience are of one origin for one socket, and of two for a separate authorization server', () => {
+  const separate = {
+    ...WHOLE,
+    SIGNER_AUTH_SOCKET: '/run/auth/signer.sock',
+    SIGNER_ISSUER: 'https://sign-in.example/oauth',
+  }
+  assert.deepEqual(problemsOf(separate), [])
+  const one = /must be PUBLIC_ORIGIN\/oauth and PUBLIC_ORIGIN\/v1 of one PUBLIC_ORIGIN/
+  const two = /must be AUTH_ORIGIN\/oauth and PUBLIC_ORIGIN\/v1, two origins/
+  for (const [env, sentence] of [
+    [{ ...WHOLE, SIGNER_ISSUER: separate.SIGNER_ISSUER }, one],
+    [{ ...WHOLE, SIGNER_AUDIENCE: 'https://a.example' }, one],
+    [{ ...separate, SIGNER_ISSUER: WHOLE.SIGNER_ISSUER }, two],
+    [{ ...separate, SIGNER_ISSUER: 'https://sign-in.example/more/oauth' }, two],
+    [{ ...separate, SIGNER_AUDIENCE: 'https://a.example/v2' }, two],
+  ] as const)
+    assert.match(problemsOf(env).join(), sentence)
+})
+
 test('a master key that is named twice, wrongly or without its PIN is refused with the setting’s name', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-settings-'))
   t.after(() => rmSync(folder, { recursive: true }))

@@ -104,16 +104,29 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
   ] as const)
     if (!settings.isDevelopment && setting?.provider === 'file' && isInside(settings.folder, setting.file))
       throw new ConfigError([`${key} must not be inside SIGNER_DIR: a backup of one would contain both`])
-  const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
-  if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
-    throw new ConfigError([
-      'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted',
-    ])
-  }
+  if (!settings.isDevelopment) assertNames(settings)
   if (!settings.isDevelopment && config.SIGNER_EXPORT_DELAY_SECONDS < MIN_EXPORT_DELAY_SECONDS)
     throw new ConfigError([`SIGNER_EXPORT_DELAY_SECONDS must be at least ${MIN_EXPORT_DELAY_SECONDS} in production`])
   if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
     throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would still sign'])
   }
   return settings
+}
+
+/**
+ * The issuer is the authorization server's origin, the audience the API's: two hosts exactly if they are two programs, each of
+ * which has a socket of the signer then.
+ * @throws ConfigError
+ */
+function assertNames({ issuer, audience, authSocket }: Pick<SignerConfig, 'issuer' | 'audience' | 'authSocket'>): void {
+  const originOf = (name: string, path: string): string | null =>
+    URL.canParse(name) && name === new URL(name).origin + path ? new URL(name).origin : null
+  const [auth, api] = [originOf(issuer, '/oauth'), originOf(audience, '/v1')]
+  const isOne = auth !== null && auth === api
+  if (auth !== null && api !== null && isOne === (authSocket === null)) return
+  throw new ConfigError([
+    authSocket === null
+      ? 'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted'
+      : 'SIGNER_ISSUER and SIGNER_AUDIENCE must be AUTH_ORIGIN/oauth and PUBLIC_ORIGIN/v1, two origins, where SIGNER_AUTH_SOCKET is set: no token would be accepted',
+  ])
 }

@@ -95,8 +95,8 @@ async function columnsOf(db: Db, table: string): Promise<string[]> {
 const FORBIDDEN = {
   'read e-mail addresses': sql`has_column_privilege('identities', 'email', 'select')`,
   'read secrets of applications': sql`has_column_privilege('applications', 'secret_hashes', 'select')`,
-  'read sessions and codes': sql`has_any_column_privilege('oauth_records', 'select')`,
-  'make sessions and codes': sql`has_any_column_privilege('oauth_records', 'insert, update')`,
+  'read sessions, codes and visits to providers': sql`has_any_column_privilege('oauth_records', 'select') or has_any_column_privilege('sign_ins', 'select')`,
+  'make sessions, codes and visits to providers': sql`has_any_column_privilege('oauth_records', 'insert, update') or has_any_column_privilege('sign_ins', 'insert, update')`,
   'change what people allowed': sql`has_any_column_privilege('consents', 'insert, update')`,
   'change where people sign in': sql`has_any_column_privilege('application_providers', 'insert, update') or has_any_column_privilege('provider_issuers', 'insert, update')`,
   'read wrapped keys': sql`has_any_column_privilege('wrapped_keys', 'select') or has_any_column_privilege('wrapped_data_keys', 'select')`,

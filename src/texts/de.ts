@@ -147,6 +147,8 @@ export const de: Texts = {
     notThisWay: (provider) => `${provider} antwortet nicht auf diesem Weg.`,
     notAgain: (provider) =>
       `${provider} hat Sie nicht noch einmal gefragt, wer Sie sind, obwohl das hier nötig war. Melden Sie sich dort erst ab und versuchen Sie es dann noch einmal.`,
+    cannotLink: (provider) =>
+      `Sie können sich mit ${provider} anmelden, es aber keinem Konto hinzufügen: Der Betreiber hat nicht bestätigt, dass das sicher ist.`,
     failedCheck: (provider) => `Die Antwort von ${provider} hat eine Prüfung nicht bestanden.`,
     away: (provider) =>
       `${provider} antwortet im Moment nicht. Versuchen Sie es noch einmal, oder melden Sie sich auf einem anderen Weg an.`,

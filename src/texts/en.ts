@@ -153,6 +153,8 @@ export const en = {
     notThisWay: (provider: string) => `The response from ${provider} came in an unexpected way.`,
     notAgain: (provider: string) =>
       `${provider} did not ask you to sign in again, which is required here. Sign out there first, then try again.`,
+    cannotLink: (provider: string) =>
+      `You can sign in with ${provider}, but you cannot add it to an account: the operator has not confirmed that adding it is safe.`,
     failedCheck: (provider: string) => `The response from ${provider} could not be verified.`,
     away: (provider: string) => `${provider} is not responding at the moment. Try again, or sign in another way.`,
     otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',

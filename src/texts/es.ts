@@ -147,6 +147,8 @@ export const es: Texts = {
     notThisWay: (provider) => `${provider} no responde de esta manera.`,
     notAgain: (provider) =>
       `${provider} no te volvió a preguntar quién eres, y aquí hacía falta. Cierra primero la sesión allí e inténtalo de nuevo.`,
+    cannotLink: (provider) =>
+      `Puedes iniciar sesión con ${provider}, pero no añadirlo a una cuenta: el operador no ha confirmado que hacerlo sea seguro.`,
     failedCheck: (provider) => `La respuesta de ${provider} no superó una comprobación.`,
     away: (provider) => `${provider} no responde en este momento. Inténtalo de nuevo o inicia sesión de otra forma.`,
     otherBrowser: 'La operación ha caducado, o tu sesión aquí ya no es la misma que cuando empezó.',

@@ -148,6 +148,8 @@ export const fr: Texts = {
     notThisWay: (provider) => `${provider} ne répond pas de cette manière.`,
     notAgain: (provider) =>
       `${provider} ne vous a pas redemandé qui vous êtes, alors que c’était nécessaire ici. Déconnectez-vous d’abord de ce service, puis réessayez.`,
+    cannotLink: (provider) =>
+      `Vous pouvez vous connecter avec ${provider}, mais pas l’ajouter à un compte : l’opérateur n’a pas confirmé que c’est sûr.`,
     failedCheck: (provider) => `La réponse de ${provider} a échoué à une vérification.`,
     away: (provider) => `${provider} ne répond pas pour le moment. Réessayez, ou connectez-vous autrement.`,
     otherBrowser: 'L’opération a expiré, ou vous n’êtes plus connecté ici comme à son début.',

@@ -143,6 +143,8 @@ export const ja: Texts = {
     notThisWay: (provider) => `${provider} はこの方法では応答しません。`,
     notAgain: (provider) =>
       `ここでは再確認が必要でしたが、${provider} はあなたが誰かをあらためて確認しませんでした。先にそちらでサインアウトしてから、もう一度お試しください。`,
+    cannotLink: (provider) =>
+      `${provider} でサインインできますが、アカウントに追加することはできません。追加しても安全であることを運営者が確認していないためです。`,
     failedCheck: (provider) => `${provider} の応答が検証に通りませんでした。`,
     away: (provider) => `${provider} は現在応答していません。もう一度試すか、別の方法でサインインしてください。`,
     otherBrowser: '操作の期限が切れたか、始めたときとサインインの状態が変わりました。',

@@ -44,7 +44,7 @@ export function openAccountDoor(
   app: App,
   { provider, secrets }: { provider: Provider; secrets: Secrets },
 ): AccountDoor {
-  const { config, pagesOrigin: origin } = app
+  const { config, authOrigin: origin } = app
   const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.clock.wall() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
   const isFresh = ({ signedInAt }: Visitor, seconds?: number): boolean => isFreshAt(signedInAt, app.clock, seconds)

@@ -54,7 +54,7 @@ export function accountPages(
   app: App,
   { provider, providers, federation, secrets, slices, keys }: AccountPageParts,
 ): void {
-  const { db, pagesOrigin: origin } = app
+  const { db, authOrigin: origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
   const { arrive, csrfOf, act, actFresh } = door
   sendPages(server, app, { door, providers, slices })
@@ -140,7 +140,7 @@ export function accountPages(
     const chosen = providers.find(({ name }) => name === form.provider)
     if (chosen === undefined) throw new PageError('unknown_provider', ({ refused }) => refused.noProvider)
     const { browser, cookie } = browserOf(request, origin)
-    const url = await federation.visit(chosen, { interactionUid: linkingOf(visitor), browser, request: null })
+    const url = await federation.visit(chosen, { interactionUid: linkingOf(visitor, chosen), browser, request: null })
     reply.header('set-cookie', cookie)
     return url
   })

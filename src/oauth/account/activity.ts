@@ -32,7 +32,7 @@ export function activityPage(
   /** GET /account/activity: `network`, `show`, `direction`, `application`, `cursor`. Errors: invalid_cursor. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/activity', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const networks = [...app.networks.keys()].map((value) => ({ value, title: chainName(app, words, value) }))
     const allowed = await listAllowed(app, visitor.user)
@@ -56,7 +56,7 @@ export function activityPage(
       words,
       title: words.activity.title,
       layout: 'wide',
-      hasScript: app.pagesOrigin,
+      hasScript: app.authOrigin,
       body,
     })
   })

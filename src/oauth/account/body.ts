@@ -8,7 +8,7 @@ import type { Identity } from '../../users/identities.ts'
 import type { CoinCoverage, ShownBalance, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
 import type { AllowedApplication } from './allowed.ts'
 import { meaningOf, picture } from '../pages.ts'
-import type { ProviderSettings } from '../federation/providers.ts'
+import { bindsCode, type ProviderSettings } from '../federation/providers.ts'
 import { qrSvg } from './qr.ts'
 import type { ListedSession } from '../sessions.ts'
 
@@ -295,7 +295,21 @@ function identitiesCard({ words, csrf, identities, providers }: AccountParts): s
       <ul class="rows">
         !${identities.map(item).join('')}
       </ul>
-      !${providers.map(({ name, label }) => form('/account/identities/add', csrf, { provider: name }, html`<button class="button quiet">${texts.add(label)}</button>`)).join('')}
+      !${providers
+        .filter(bindsCode)
+        .map(({ name, label }) =>
+          form(
+            '/account/identities/add',
+            csrf,
+            { provider: name },
+            html`<button class="button quiet">${texts.add(label)}</button>`,
+          ),
+        )
+        .join('')}
+      !${providers
+        .filter((one) => !bindsCode(one))
+        .map(({ label }) => html`<p class="muted"><small>${words.refused.cannotLink(label)}</small></p>`)
+        .join('')}
     </section>
   `
 }

@@ -39,7 +39,7 @@ export function exportPages(
   /** GET /account/export: how far it is, and what can be done. */
   server.get('/account/export', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const { accountId, userId, address } = visitor.user
     const [words, state] = [textsOf(request), await app.signer.keyExport({ userId })]
     await settleExported(app.db, accountId, state)
@@ -47,10 +47,10 @@ export function exportPages(
     const csrf = door.csrfOf(visitor)
     const body = exportBody(words, {
       ...{ state, isFresh, csrf, userId, address, isOffered: isOffered(state) },
-      signInAgain: ownSignIn(app.pagesOrigin, { comesBackTo: 'export' }),
+      signInAgain: ownSignIn(app.authOrigin, { comesBackTo: 'export' }),
     })
     const script = { path: SCRIPT.path, route: SCRIPT.route, connectsTo: '/account/export/take' }
-    return sendPage(reply, 200, { words, title: words.exporting.title, hasScript: app.pagesOrigin, script, body })
+    return sendPage(reply, 200, { words, title: words.exporting.title, hasScript: app.authOrigin, script, body })
   })
 
   /** POST /account/export/ask: begins the delay. */
@@ -101,7 +101,7 @@ export function exportPages(
     FRESH_SECONDS,
   )
 
-  const here = (): URL => new URL('/account/export', app.pagesOrigin)
+  const here = (): URL => new URL('/account/export', app.authOrigin)
   const isOffered = ({ delaySeconds }: KeyExport): boolean => app.config.KEY_EXPORT === 'on' && delaySeconds !== null
 
   function assertOffered(): void {

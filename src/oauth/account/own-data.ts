@@ -29,7 +29,7 @@ export function ownDataFile(
    */
   server.get('/account/data.json', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const { user } = visitor
     const words = textsOf(request)
     const [applications, identities, sessions] = await Promise.all([

@@ -32,7 +32,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null || !door.isFresh(visitor))
-      return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: visitor === null ? 'first' : 'send' }))
+      return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: visitor === null ? 'first' : 'send' }))
     const { query } = request
     const asset = typeof query.asset === 'string' ? query.asset : ''
     return showForm(request, reply, visitor, { asset, to: '', provider: '', amount: '' }, null)
@@ -86,7 +86,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       await assertChangeable(app.db, visitor.user.accountId)
       const id = await sending.send(senderOf(await provenVisitor(app, visitor)), chainId, order, key)
       return new URL(
-        `${app.pagesOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`,
+        `${app.authOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`,
       )
     },
     'send',
@@ -95,7 +95,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   /** GET /account/sent: `network`, `id`; what became of it. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/sent', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const { network: asked, id } = request.query
     const chainId = Number(typeof asked === 'string' && /^\d{1,15}$/.test(asked) ? asked : 0)
@@ -105,7 +105,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { ...found, network, here: request.url, own: visitor.user.address })}`
     const seconds = secondsToNextLook(found.sent, app.clock.wall())
     if (seconds !== null) reply.header('refresh', String(seconds))
-    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.pagesOrigin, body })
+    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.authOrigin, body })
   })
 
   async function showForm(

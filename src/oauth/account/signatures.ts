@@ -20,7 +20,7 @@ export function signaturesPage(
   /** GET /account/signatures: `cursor`. Errors: invalid_cursor, overloaded, signer_unavailable. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/signatures', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
     const { entries, nextCursor } = await slices.readSignatures(visitor.user, { cursor })
@@ -31,7 +31,7 @@ export function signaturesPage(
       words,
       title: words.signatures.title,
       layout: 'wide',
-      hasScript: app.pagesOrigin,
+      hasScript: app.authOrigin,
       body,
     })
   })

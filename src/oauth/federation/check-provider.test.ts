@@ -7,7 +7,7 @@ import { after, before, suite, test } from 'node:test'
 import { importJWK, SignJWT } from 'jose'
 import { checkProvider } from './check-provider.ts'
 import { newKey } from '../keys.ts'
-import { bindProviders, readProviders, type ProviderSettings } from './providers.ts'
+import { bindProviders, pkceMarkOf, readProviders, type ProviderSettings } from './providers.ts'
 import { authorizationUrl, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
 import { openBrowser, textOf } from '../../../test/kit/browser.ts'
 import { freePort } from '../../../test/kit/ports.ts'
@@ -116,11 +116,14 @@ async function read(entry: object, given = { allowsHttp: true }): Promise<Provid
 }
 
 let world: Rehearsal
+/** as the world has it: a test changes what its operator has checked */
+let forge: ProviderSettings
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'chatelaine-check-'))
   base = `http://localhost:${await freePort()}`
   await new Promise<void>((done) => void server.listen(Number(new URL(base).port), 'localhost', done))
-  const others = [await read(openidEntry()), await read(plainEntry())]
+  forge = await read(plainEntry())
+  const others = [await read(openidEntry()), forge]
   for (const alg of ALGORITHMS) others.push(await read({ ...openidEntry(), name: alg, issuer: `${base}/${alg}` }))
   world = await rehearse({ others: () => others })
 })
@@ -216,6 +219,42 @@ suite('a provider without discovery, by its addresses', () => {
       [kept.subject, kept.username, kept.image_src, kept.email, kept.email_verified],
       ['77', 'una', 'https://img.example/una.png', 'una@example.org', true],
     )
+  })
+
+  test('cannot be linked before its PKCE was checked, at either end of the way, and the page says so', async () => {
+    const browser = openBrowser(world.origin)
+    const page = await browser.signIn('/account', 'lea')
+    const refusal = /You can sign in with Forge, but you cannot add it to an account/
+    assert.match(textOf(page.text), refusal)
+    assert.ok(!page.text.includes('value="FORGE"'))
+    assert.match(textOf((await browser.submit(page, '/account/identities/add', { provider: 'FORGE' })).text), refusal)
+
+    const link = async (meanwhile: boolean) => {
+      forge.hasCheckedPkce = true
+      const { url } = await browser.submit(page, '/account/identities/add', { provider: 'FORGE' })
+      const state = url.searchParams.get('state')!
+      forge.hasCheckedPkce = meanwhile
+      return browser.go(`${world.origin}/login/callback/FORGE?code=good&state=${state}`)
+    }
+    now = { ...healthy, person: { ...healthy.person, id: 78 } }
+    const linked = () => world.app.db.selectFrom('identities').select('subject').where('subject', '=', '78').execute()
+    assert.match(textOf((await link(false)).text), refusal)
+    assert.deepEqual(await linked(), [])
+    assert.equal((await link(true)).url.pathname, '/account')
+    assert.equal((await linked()).length, 1)
+    delete forge.hasCheckedPkce
+    now = { ...healthy }
+  })
+
+  test('the mark of a check holds for its client and its URLs, where there is no id token', async () => {
+    const pkceChecked = pkceMarkOf(forge)
+    assert.equal((await read({ ...plainEntry(), pkceChecked, label: 'Other' })).hasCheckedPkce, true)
+    for (const change of [{ clientId: 'others' }, { tokenUrl: `${base}/other` }, { authorizationUrl: `${base}/other` }, { pkceChecked: 'yes' }]) // prettier-ignore
+      await assert.rejects(read({ ...plainEntry(), pkceChecked, ...change }), /pkceChecked is not of this clientId and these URLs: remove it/) // prettier-ignore
+    await assert.rejects(read({ ...openidEntry(), pkceChecked }), /unknown field pkceChecked/)
+    await assert.rejects(read({ ...shared, preset: 'google', pkceChecked }), /unknown field pkceChecked/)
+    const github = await read({ ...shared, preset: 'github' })
+    assert.equal((await read({ ...shared, preset: 'github', pkceChecked: pkceMarkOf(github) })).hasCheckedPkce, true)
   })
 
   test('refuses a sign-in whose code, profile or id is not good', async () => {

@@ -2,7 +2,7 @@ import * as openid from 'openid-client'
 import { describe, discover, wayTo, type ProviderConnection } from './connection.ts'
 import { callbackOf, ID_TOKEN_ALGORITHMS } from './federation.ts'
 import type { Outbound } from './outbound.ts'
-import type { ProviderSettings } from './providers.ts'
+import { bindsCode, type ProviderSettings } from './providers.ts'
 import { systemClock } from '../../clock.ts'
 
 /** What one look at a provider found; `advice` says what to do about what is wrong. */
@@ -34,14 +34,20 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
   await checkProof({ provider, connection, way, origin }, found)
   await checkCallback({ provider, connection, way, origin }, found)
   const profile = provider.dialect?.endpoints?.profile
-  if (profile !== undefined) await checkProfile(profile, way, found)
+  if (profile !== undefined) {
+    await checkProfile(profile, way, found)
+    const says = bindsCode(provider)
+      ? 'its PKCE was checked: people can add it to an account'
+      : `its PKCE was not checked: people sign in and cannot add it to an account, see \`chatelaine provider check ${provider.name} --sign-in\``
+    found('linking', true, says)
+  }
   return findings
 }
 
 type ReportFinding = (about: string, isGood: boolean, says: string, advice?: string) => void
 type Looked = { provider: ProviderSettings; connection: ProviderConnection; way: Outbound; origin: string }
 
-const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
+export const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
   provider.dialect?.endpoints === undefined
     ? discover(provider, way, systemClock)
     : describe(provider, way, systemClock)
@@ -77,7 +83,7 @@ async function checkKeys(jwksUri: string, way: Outbound, found: ReportFinding): 
 }
 
 /** Refusals of who asks, and of a code that nobody issued: as RFC 6749 §5.2 calls them, and as GitHub and Glewlwyd do. */
-const REFUSED_PROOF = ['invalid_client', 'unauthorized_client', 'incorrect_client_credentials']
+export const REFUSED_PROOF = ['invalid_client', 'unauthorized_client', 'incorrect_client_credentials']
 const REFUSED_CODE = ['invalid_grant', 'bad_verification_code', 'invalid_code']
 
 /**
@@ -118,18 +124,43 @@ async function redeemNothing(provider: ProviderSettings, origin: string, way: Ou
   // Some compare it with their own before anything else (RFC 9207).
   if (config.serverMetadata().authorization_response_iss_parameter_supported === true)
     callback.searchParams.set('iss', config.serverMetadata().issuer)
+  const verifier = provider.dialect?.refusesPkce === true ? null : openid.randomPKCECodeVerifier()
+  const redeemed = await redeem(config, callback, { state: 'check', verifier })
+  if (redeemed === 'tokens') return redeemed
+  return 'word' in redeemed ? redeemed.word : redeemed.says
+}
+
+/** What became of a code: tokens, a refusal by the provider's own word, or something that is neither, in words of ours. */
+export type Redeemed = 'tokens' | { word: string } | { says: string }
+
+/** Words of a provider that could not judge the code (RFC 6749 §4.1.2.1, RFC 8628 §3.5). */
+const NOT_NOW = ['server_error', 'temporarily_unavailable', 'slow_down']
+
+export async function redeem(
+  config: openid.Configuration,
+  callback: URL,
+  { state, verifier }: { state: string; verifier: string | null },
+): Promise<Redeemed> {
   try {
     await openid.authorizationCodeGrant(config, callback, {
-      expectedState: 'check',
-      ...(provider.dialect?.refusesPkce === true ? {} : { pkceCodeVerifier: openid.randomPKCECodeVerifier() }),
+      expectedState: state,
+      ...(verifier === null ? {} : { pkceCodeVerifier: verifier }),
     })
     return 'tokens'
   } catch (error) {
-    const { error: word, status } = error as { error?: unknown; status?: number }
-    if (typeof word === 'string' && /^[\w.:-]{1,64}$/.test(word)) return word
+    const { error: word = wordOf(error), status } = error as { error?: unknown; status?: number }
+    if ((status ?? 0) >= 500 || status === 429 || NOT_NOW.includes(String(word))) return { says: explain(error) }
+    if (typeof word === 'string' && /^[\w.:-]{1,64}$/.test(word)) return { word }
     const { challenge, code } = wwwAuthenticateOf(error)
-    return challenge ?? (status === 401 || code === 401 ? 'invalid_client' : explain(error))
+    if (challenge !== null) return { word: challenge }
+    return status === 401 || code === 401 ? { word: 'invalid_client' } : { says: explain(error) }
   }
+}
+
+/** GitHub refuses with the status of a success. */
+function wordOf(error: unknown): unknown {
+  const { body } = (innermost(error).cause ?? {}) as { body?: { error?: unknown } }
+  return body?.error
 }
 
 /** A refusal that came as a challenge (RFC 6749 §5.2 lets it). */

@@ -70,8 +70,8 @@ export type SpentVisit = { isSpent: true; interactionUid: string; request: strin
  * for the profile with the access token that it gave to us, over the same connection of ours.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
-export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
-  const { db, origin, telemetry } = app
+export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
+  const { db, authOrigin, telemetry } = app
   const connect = openConnections(app)
 
   return {
@@ -110,7 +110,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'clock' | 'telem
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
         ...(asksAgain ? askAgain : {}),
-        redirect_uri: callbackOf(origin, provider),
+        redirect_uri: callbackOf(authOrigin, provider),
         scope: provider.scopes.join(' '),
         state: visit.state,
         // Only an id token can bring it back.
@@ -205,7 +205,8 @@ export const visitContent = (
 ]
 
 /** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
-export const callbackOf = (origin: string, { name }: ProviderSettings): string => `${origin}/login/callback/${name}`
+export const callbackOf = (authOrigin: string, { name }: ProviderSettings): string =>
+  `${authOrigin}/login/callback/${name}`
 
 /** A random value that stays in one browser. */
 export const newBrowserId = (): string => newSecret(24)

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { hash } from 'node:crypto'
 import { isProviderName, SPONSOR_PROVIDER } from '../../ids.ts'
 import { retrying, type RootDb } from '../../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
@@ -33,6 +34,8 @@ export type ProviderSettings = {
   appleKey?: AppleKey
   /** how the secret is proved, where the provider's own description does not say it right */
   proof?: 'basic' | 'post'
+  /** its operator has seen that a code is redeemed with its own verifier only: `chatelaine provider check --sign-in` */
+  hasCheckedPkce?: boolean
   /** it may be in the operator's own network */
   allowsPrivate?: boolean
   /** it is on this machine, without TLS; in development only */
@@ -51,7 +54,7 @@ const defaults = {
 /** Settings of every entry, of those found by discovery, and of presets. */
 const everyonesFields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
 const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
-const plainFields = ['kind', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
+const plainFields = ['kind', 'pkceChecked', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
 const presetFields: Record<ProviderPreset['needs'], string[]> = {
   secret: [],
   'secret and tenant': ['tenant'],
@@ -106,7 +109,7 @@ function readProvider(
   if (given.kind !== undefined && !isPlain) refuse('kind must be oauth2, or omitted for OpenID Connect')
   if (given.kind !== undefined && given.preset !== undefined) refuse('kind and preset exclude each other')
   const described = isPlain ? plainFields : discoveredFields
-  const known = [...everyonesFields, ...(preset === null ? described : ['preset', 'kind', ...presetFields[preset.needs]])] // prettier-ignore
+  const known = [...everyonesFields, ...(preset === null ? described : ['preset', 'kind', ...presetFields[preset.needs], ...(preset.dialect.endpoints === undefined ? [] : ['pkceChecked'])])] // prettier-ignore
   for (const key of Object.keys(given))
     if (!known.includes(key)) refuse(`unknown field ${key}${preset === null ? '' : ' beside this preset'}`)
 
@@ -118,9 +121,32 @@ function readProvider(
     isDevelopment: false,
     parameters: { ...fields.textsByName('parameters'), ...preset?.parameters },
   }
-  if (preset !== null) return readOfPreset(preset, { fields, shared, refuse })
-  return isPlain ? readPlain(fields, shared) : readDiscovered({ fields, shared, refuse })
+  if (preset !== null) return withCheck(readOfPreset(preset, { fields, shared, refuse }), { fields, refuse })
+  return isPlain ? withCheck(readPlain(fields, shared), { fields, refuse }) : readDiscovered({ fields, shared, refuse })
 }
+
+/** `pkceChecked` is what the check printed for these very settings. */
+function withCheck(
+  settings: ProviderSettings,
+  { fields, refuse }: Pick<EntryInParts, 'fields' | 'refuse'>,
+): ProviderSettings {
+  if (!fields.has('pkceChecked')) return settings
+  if (fields.text('pkceChecked') !== pkceMarkOf(settings))
+    refuse(`pkceChecked is not of this clientId and these URLs: remove it, and run \`chatelaine provider check ${settings.name} --sign-in\``) // prettier-ignore
+  return { ...settings, hasCheckedPkce: true }
+}
+
+/** What a check of PKCE holds for: another client or another URL may behave otherwise. */
+export const pkceMarkOf = ({ clientId, dialect }: Pick<ProviderSettings, 'clientId' | 'dialect'>): string =>
+  hash('sha256', JSON.stringify([clientId, dialect?.endpoints?.authorization, dialect?.endpoints?.token]), 'base64url').slice(0, 22) // prettier-ignore
+
+/**
+ * Whether a code is good only for the visit to the provider that it was given for: by the nonce in the id token, or by PKCE that was
+ * seen to be enforced. Otherwise an attacker on the way exchanges it for a code of their own.
+ * Source: RFC 9700 §4.5.3
+ */
+export const bindsCode = ({ dialect, hasCheckedPkce }: Pick<ProviderSettings, 'dialect' | 'hasCheckedPkce'>): boolean =>
+  dialect?.endpoints === undefined || hasCheckedPkce === true
 
 function refuseName(name: string, refuse: (problem: string) => void): void {
   if (RESERVED_NAMES.has(name.toUpperCase())) refuse(`name ${name} is reserved`)

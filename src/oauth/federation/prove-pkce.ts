@@ -1,0 +1,107 @@
+import * as openid from 'openid-client'
+import type { Clock } from '../../clock.ts'
+import { wayTo } from './connection.ts'
+import { connect, redeem, REFUSED_PROOF, type Finding, type Redeemed } from './check-provider.ts'
+import { callbackOf } from './federation.ts'
+import { bindsCode, pkceMarkOf, type ProviderSettings } from './providers.ts'
+import { withoutIssuer } from './userinfo.ts'
+
+/** From a URL to the answer, milliseconds: X redeems a code for 30 seconds, and one that has expired is refused for its age. */
+const MAX_MS = 30_000
+
+/** What is asked of the person who signs in. @returns what they typed */
+export type AskPerson = (text: string) => Promise<string>
+
+type Probe = { hasChallenge: boolean; hasOwnVerifier: boolean }
+
+/**
+ * Finds out whether a provider redeems a code only with the verifier of the request that the code was given for. Nobody can see that
+ * without a code, so a person signs in three times, and the address that the provider sends them to is given to `ask`:
+ *
+ * 1. own verifier: redeemed. Otherwise the refusals below would say nothing.
+ * 2. another verifier: refused.
+ * 3. a request without a challenge, then a verifier: refused. Otherwise an attacker puts such a code of their own into the visit of
+ *    another person (RFC 9700 §4.8.2).
+ *
+ * The tokens are thrown away. Nobody is signed in here and nothing is stored.
+ */
+export async function provePkce(
+  provider: ProviderSettings,
+  { origin, ask, clock }: { origin: string; ask: AskPerson; clock: Clock },
+): Promise<Finding[]> {
+  if (bindsCode({ dialect: provider.dialect }))
+    return [{ about: 'linking', isGood: true, says: 'the nonce in its id tokens binds each code to its visit' }]
+  const way = wayTo(provider)
+  const { config } = await connect(provider, way)
+
+  const own = await visit({ hasChallenge: true, hasOwnVerifier: true })
+  if (own !== 'tokens') return [bad('sign-in', `a code is not redeemed with its own verifier: ${textOf(own)}`)]
+  const findings: Finding[] = [{ about: 'sign-in', isGood: true, says: 'a code is redeemed with its own verifier' }]
+  for (const [about, code, given] of [
+    ['verifier', 'a code with another verifier', { hasChallenge: true, hasOwnVerifier: false }],
+    [
+      'challenge',
+      'a verifier with a code of a request without a challenge',
+      { hasChallenge: false, hasOwnVerifier: false },
+    ],
+  ] as const) {
+    const outcome = await visit(given)
+    if (outcome === 'tokens') return [...findings, bad(about, `${code} is accepted: people cannot link it`)]
+    if ('says' in outcome || REFUSED_PROOF.includes(outcome.word))
+      return [...findings, bad(about, `${code}: ${textOf(outcome)}. That says nothing.`)]
+    findings.push({ about, isGood: true, says: `${code} is refused` })
+  }
+  const field = `"pkceChecked": "${pkceMarkOf(provider)}"`
+  return [...findings, { about: 'linking', isGood: true, says: `people can link it where its entry has ${field}` }]
+
+  async function visit({ hasChallenge, hasOwnVerifier }: Probe): Promise<Redeemed> {
+    const verifier = openid.randomPKCECodeVerifier()
+    const callback = await come(hasChallenge ? verifier : null)
+    if (callback === null) return { word: 'invalid_request' }
+    const error = callback.searchParams.get('error')
+    if (error !== null)
+      return hasChallenge || error === 'access_denied' ? { says: `it answered ${error.slice(0, 64)}` } : { word: error }
+    return redeem(config, withoutIssuer(callback), {
+      state: callback.searchParams.get('state')!,
+      verifier: hasOwnVerifier ? verifier : openid.randomPKCECodeVerifier(),
+    })
+  }
+
+  /** @returns where the provider sent the person; null: nowhere */
+  async function come(verifier: string | null): Promise<URL | null> {
+    for (let remark = ''; ;) {
+      const state = openid.randomState()
+      const url = openid.buildAuthorizationUrl(config, {
+        ...provider.parameters,
+        redirect_uri: callbackOf(origin, provider),
+        scope: provider.scopes.join(' '),
+        state,
+        ...(verifier === null
+          ? {}
+          : { code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }),
+      })
+      const begun = clock.ticks()
+      const typed = (await ask(`${remark}${askFor(url, verifier !== null)}`)).trim()
+      if (typed === '' && verifier === null) return null
+      const back = URL.canParse(typed) ? new URL(typed) : null
+      if (back === null || back.searchParams.get('state') !== state)
+        remark = 'That is not the address that this sign-in ends at. Again:\n'
+      else if (clock.ticks() - begun > MAX_MS)
+        remark = `That took more than ${MAX_MS / 1_000} seconds, after which a code may have expired. Again:\n`
+      else return back
+    }
+  }
+}
+
+const askFor = (url: URL, hasChallenge: boolean): string => `Open this URL in a browser and sign in:
+
+${url.href}
+
+Then paste the whole address of the page that follows, within ${MAX_MS / 1_000} seconds${
+  hasChallenge ? '' : ', or press Enter if the provider shows an error of its own instead'
+}:
+`
+
+const bad = (about: string, says: string): Finding => ({ about, isGood: false, says, advice: 'Leave pkceChecked out: people sign in with this provider and cannot add it to an account.' }) // prettier-ignore
+
+const textOf = (outcome: Exclude<Redeemed, 'tokens'>): string => ('says' in outcome ? outcome.says : outcome.word)
