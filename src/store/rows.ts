@@ -351,7 +351,6 @@ export type Database = {
   tokens: {
     chain_id: number
     address: Bytes
-    token_type: number
     symbol: string
     name: string
     decimals: number
@@ -360,6 +359,12 @@ export type Database = {
     retry_at: Time | null
     asked_block: number | null
     updated_at: DefaultTime
+    is_fungible: Generated<boolean>
+    is_collection: Generated<boolean>
+    is_wrapper: Generated<boolean>
+    logs_amounts: Generated<boolean>
+    logs_ids: Generated<boolean>
+    logs_deposits: Generated<boolean>
   }
   operator_actions: {
     seq: number
