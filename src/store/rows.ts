@@ -312,6 +312,7 @@ export type Database = {
     lease_owner: string | null
     lease_until: Time | null
     halted: string | null
+    blocked_by: Generated<string | null>
     updated_at: DefaultTime
     read_from: string | null
   }
