@@ -136,7 +136,7 @@ async function pages(db: RootDb, blocks: number): Promise<string> {
     for (let count = 0; count < 200; count++) {
       const startedAt = performance.now()
       await selectTransfers(db, {
-        ...{ accountId: ME, chainId: 31337, after: null, limit: 51 },
+        ...{ accountId: ME, chainId: 31337, after: null, limit: 51, unlike: [] },
         bounds: { indexedTo: Math.floor(Math.random() * blocks), finalizedTo: -1 },
         filters: {
           ...{ types: null, direction: 'all', counterparty: null, fromBlock: null, toBlock: null, fromTime: null },

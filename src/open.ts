@@ -321,7 +321,7 @@ async function listKnownTokens(
   const listed = file === undefined ? [] : readKnownTokens(file)
   if (main === null || embedded === null) return new Map(listed)
   const { erc20, erc721, erc1155 } = embedded.contracts
-  const samples = await askTokens(main, [erc20, erc721, erc1155].map((address) => ({ address, tokenType: null })), 'latest') // prettier-ignore
+  const samples = await askTokens(main, [erc20, erc721, erc1155], 'latest')
   return new Map([
     ...[erc20, erc721, erc1155].map((address, index) => [`${main.chainId}:${address.toLowerCase()}`, samples[index]!.facts] as const), // prettier-ignore
     ...listed,

@@ -18,6 +18,7 @@ export type Telemetry = {
   followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
   cursorLag: Gauge<string>
+  followerStopped: Gauge<string>
   backfillLeft: Gauge<string>
   backfillAccounts: Gauge<string>
   loopDelay: Gauge<string>
@@ -112,6 +113,12 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       name: 'cursor_lag_blocks',
       help: 'Blocks between the newest of the node and a cursor: transactions, history',
       labelNames: ['chain_id', 'cursor'],
+      registers,
+    }),
+    followerStopped: new Gauge({
+      name: 'follower_stopped',
+      help: 'A network that is followed no further: always 1; state: halted, stuck; block: the last that was taken; cause: why',
+      labelNames: ['chain_id', 'state', 'block', 'cause'],
       registers,
     }),
     backfillLeft: new Gauge({

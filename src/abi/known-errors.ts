@@ -11,12 +11,17 @@ export function knownError(selector: string): AbiErrorItem | undefined {
 let known: Map<string, AbiErrorItem> | undefined
 
 const readList = (): AbiErrorItem[] =>
-  [erc6093, openzeppelin, openzeppelinBefore52, solady].flatMap((list) =>
+  [erc3668, erc6093, openzeppelin, openzeppelinBefore52, solady].flatMap((list) =>
     list
       .trim()
       .split('\n')
       .map((line) => readErrorItem(`error ${line.trim()}`)),
   )
+
+/** Source: ERC-3668 */
+const erc3668 = `
+OffchainLookup(address sender, string[] urls, bytes callData, bytes4 callbackFunction, bytes extraData)
+`
 
 /** Source: ERC-6093 */
 const erc6093 = `

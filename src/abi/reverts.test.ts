@@ -89,6 +89,39 @@ test('every error of ERC-6093 and of the OpenZeppelin contracts is known', () =>
   }
 })
 
+test('OffchainLookup (ERC-3668) is named, and what to do, whether or not it decodes', () => {
+  const signature = 'OffchainLookup(address,string[],bytes,bytes4,bytes)'
+  const data = revertData(
+    signature,
+    someone,
+    '["https://gateway.example/{sender}/{data}.json"]',
+    '0x1234',
+    '0xb4a85801',
+    '0x',
+  )
+  const decoded = decodeRevert(data, [])
+  assert.equal(decoded.name, 'OffchainLookup')
+  assert.equal(decoded.signature, signature)
+  assert.deepEqual(decoded.args, [
+    someone,
+    ['https://gateway.example/{sender}/{data}.json'],
+    '0x1234',
+    '0xb4a85801',
+    '0x',
+  ])
+  const own = decodeRevert(data, errorsOf('error OffchainLookup(address s, string[] u, bytes c, bytes4 f, bytes e)'))
+  for (const { reason } of [
+    decoded,
+    own,
+    decodeRevert(data.slice(0, 74), []),
+    decodeRevert(`${data}${'00'.repeat(40_000)}`, []),
+  ]) {
+    assert.match(reason, /outside the chain \(OffchainLookup, ERC-3668\)\. This service does not fetch it\./)
+    assert.ok(reason.length <= 256)
+    assert.doesNotMatch(reason, /gateway\.example/, 'a contract writes no links into our sentences')
+  }
+})
+
 test('an unknown error stays raw, with its selector', () => {
   assert.deepEqual(decodeRevert('0xDEADBEEF00', []), {
     name: null,

@@ -14,6 +14,7 @@ const MAX_REASON = 256
 
 const ERROR_SELECTOR = '0x08c379a0'
 const PANIC_SELECTOR = '0x4e487b71'
+const OFFCHAIN_SELECTOR = '0x556f1830'
 
 /**
  * What a contract said when it reverted; the same in reads, simulations and mined failures. Never throws.
@@ -31,6 +32,12 @@ export function decodeRevert(
   const bytes = bytesOf(data ?? '0x') ?? Buffer.alloc(0)
   if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? withoutReason(called) : NOT_AN_ERROR)
   const selector = `0x${bytes.toString('hex', 0, 4)}`
+  const revert = decodeSelected(selector, bytes, errors)
+  // Whatever else the contract says, and whether or not it decodes: nobody has to look the selector up.
+  return selector === OFFCHAIN_SELECTOR ? { ...revert, reason: OFFCHAIN } : revert
+}
+
+function decodeSelected(selector: string, bytes: Buffer, errors: readonly AbiErrorItem[]): Revert {
   if (bytes.length > MAX_REVERT_BYTES) {
     const cut = `its data is truncated from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
     return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
@@ -43,6 +50,10 @@ export function decodeRevert(
     undecoded(bytes, `The contract reverted with the unknown error ${selector}.`)
   )
 }
+
+// URLs that a contract names are not fetched: it could name any host that the server reaches.
+const OFFCHAIN =
+  'The contract keeps this data outside the chain (OffchainLookup, ERC-3668). This service does not fetch it. Ask one of `urls` in `revert.args` yourself, and pass the answer to `callbackFunction`.'
 
 /** What was called, of which a revert without data says nothing. `value`: wei */
 export type RevertedCall = { data: string; value: bigint; fn?: AbiFunction | null }

@@ -10,7 +10,12 @@ import {
   TRANSFER_BATCH_TOPIC,
   TRANSFER_SINGLE_TOPIC,
   TRANSFER_TOPIC,
+  CONSECUTIVE_TRANSFER_TOPIC,
+  DEPOSIT_TOPIC,
+  OPERATED_TOPICS,
   TRANSFER_TOPICS,
+  WITHDRAWAL_TOPIC,
+  WRAPPING_TOPICS,
 } from './transfers.ts'
 
 const token: Hex = '0x1111111111111111111111111111111111111111'
@@ -31,12 +36,14 @@ test('the topics are the hashes of the events', () => {
   assert.equal(TRANSFER_TOPIC, id('Transfer(address,address,uint256)'))
   assert.equal(TRANSFER_SINGLE_TOPIC, id('TransferSingle(address,address,address,uint256,uint256)'))
   assert.equal(TRANSFER_BATCH_TOPIC, id('TransferBatch(address,address,address,uint256[],uint256[])'))
-  assert.deepEqual(TRANSFER_TOPICS, [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC])
+  assert.equal(CONSECUTIVE_TRANSFER_TOPIC, id('ConsecutiveTransfer(uint256,uint256,address,address)'))
+  assert.equal(DEPOSIT_TOPIC, id('Deposit(address,uint256)'))
+  assert.equal(WITHDRAWAL_TOPIC, id('Withdrawal(address,uint256)'))
 })
 
 test('three topics and a word are an ERC-20 transfer', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(most) }
-  const transfer = { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0, omitted: 0 }
+  const transfer = { form: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0, omitted: 0 }
   assert.deepEqual(decodeTransferLog(log), [transfer])
   const upper = { ...log, topics: log.topics.map((text): Hex => `0x${text.slice(2).toUpperCase()}`) }
   assert.deepEqual(decodeTransferLog(upper), [transfer])
@@ -45,14 +52,14 @@ test('three topics and a word are an ERC-20 transfer', () => {
 test('four topics and no data are an ERC-721 transfer of one', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob), topic(most)], data: '0x' as Hex }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0, omitted: 0 },
+    { form: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0, omitted: 0 },
   ])
 })
 
 test('one topic and three words are the old form without indexed parameters', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC], data: data(alice, bob, 5) }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0, omitted: 0 },
+    { form: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0, omitted: 0 },
   ])
 })
 
@@ -63,7 +70,7 @@ test('an ERC-1155 single transfer has its id and value', () => {
     data: data(7, 9),
   }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0, omitted: 0 },
+    { form: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0, omitted: 0 },
   ])
 })
 
@@ -81,7 +88,7 @@ test('an ERC-1155 batch is one transfer per element, as ethers encodes it', () =
       [3n, 30n, 2],
     ],
   )
-  assert(transfers.every(({ tokenType, from, to }) => tokenType === 'ERC1155' && from === alice && to === bob))
+  assert(transfers.every(({ form, from, to }) => form === 'ERC1155' && from === alice && to === bob))
   assert.deepEqual(decodeTransferLog(batch(64, 96, 0, 0)), [])
 })
 
@@ -162,6 +169,38 @@ for (const [what, log] of Object.entries(hostile)) {
   test(`no transfer: ${what}`, () => assert.deepEqual(decodeTransferLog(log), []))
 }
 
+test('a range of ids (ERC-2309) is one transfer that counts them, however long', () => {
+  const log = (first: bigint, last: bigint) => ({ address: token, topics: [CONSECUTIVE_TRANSFER_TOPIC, topic(first), topic(0n), topic(bob)], data: data(last) }) // prettier-ignore
+  const cases: [first: bigint, last: bigint, count: bigint | null][] = [
+    [5n, 5n, 1n],
+    [1n, 5_000n, 5_000n],
+    [1n, most, most],
+    // One more than a word can count, and one that ends before it begins.
+    [0n, most, null],
+    [7n, 6n, null],
+  ]
+  for (const [first, last, count] of cases)
+    assert.deepEqual(
+      decodeTransferLog(log(first, last)).map(({ form, tokenId, value, to }) => [form, tokenId, value, to]),
+      count === null ? [] : [['ERC721', first, count, bob]],
+    )
+})
+
+test('a deposit and a withdrawal are transfers from and to nobody', () => {
+  const nobody = `0x${'0'.repeat(40)}`
+  for (const [event, from, to] of [
+    [DEPOSIT_TOPIC, nobody, alice],
+    [WITHDRAWAL_TOPIC, alice, nobody],
+  ]) {
+    // prettier-ignore
+    const log = { address: token, topics: [event as Hex, topic(alice)], data: data(7) }
+    assert.deepEqual(decodeTransferLog(log), [
+      { form: 'WRAPPED', from, to, tokenId: null, value: 7n, batchIndex: 0, omitted: 0 },
+    ])
+    assert.deepEqual(decodeTransferLog({ ...log, topics: [...log.topics, topic(bob)] }), [])
+  }
+})
+
 test('logs of native transfers (EIP-7708) are no token transfers', () => {
   const address = `0x${'f'.repeat(39)}e` as Hex
   const log = { topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(1) }
@@ -174,7 +213,7 @@ test('no log makes it throw or invent an element', () => {
   const value = fc.oneof(fc.bigInt({ min: 0n, max: 300n }), fc.bigInt({ min: 0n, max: most }))
   const topics = fc.array(fc.oneof(value.map(topic), fc.constantFrom(topic(alice), topic(bob))), { maxLength: 4 })
   const log = fc.tuple(
-    fc.constantFrom(...TRANSFER_TOPICS),
+    fc.constantFrom(...TRANSFER_TOPICS, ...OPERATED_TOPICS, ...WRAPPING_TOPICS),
     topics,
     fc.array(value, { maxLength: 9 }),
     fc.nat({ max: 9 }),

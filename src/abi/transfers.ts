@@ -7,18 +7,39 @@ export const TRANSFER_SINGLE_TOPIC: Hex = '0xc3d58168c5ae7397731d063d5bbf3d65785
 /** keccak256 of `TransferBatch(address,address,address,uint256[],uint256[])`, ERC-1155 */
 export const TRANSFER_BATCH_TOPIC: Hex = '0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb'
 
-/** The events above, for a log filter. */
-export const TRANSFER_TOPICS: readonly Hex[] = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
+/** keccak256 of `ConsecutiveTransfer(uint256,uint256,address,address)`, ERC-2309: a range of ids of an ERC-721 */
+export const CONSECUTIVE_TRANSFER_TOPIC: Hex = '0xdeaa91b6123d068f5821d0fb0678463d1a8a6079fe8af5de3ce5e896dcf9133d'
+/** keccak256 of `Deposit(address,uint256)` and `Withdrawal(address,uint256)`: WETH9 mints and burns without a transfer. */
+export const DEPOSIT_TOPIC: Hex = '0xe1fffcc4923d04b559f4d29a8bfc6cda04eb5b0d3c460751c2402c5c5cc9109c'
+export const WITHDRAWAL_TOPIC: Hex = '0x7fcf532c15f0a6db0bd6d0e038bea71d30d808c7d98cb3bf7268a95bf5081b65'
+
+/** The events above for a log filter, by the topic that can be the account: the first and second, the second and third, the first. */
+export const TRANSFER_TOPICS: readonly Hex[] = [TRANSFER_TOPIC]
+export const OPERATED_TOPICS: readonly Hex[] = [TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC, CONSECUTIVE_TRANSFER_TOPIC]
+export const WRAPPING_TOPICS: readonly Hex[] = [DEPOSIT_TOPIC, WITHDRAWAL_TOPIC]
 
 /** EIP-7708 logs transfers of native currency as if by this address. */
 export const NATIVE_TRANSFER_LOGGER: Hex = '0xfffffffffffffffffffffffffffffffffffffffe'
 
+/** The address zero as a topic. */
+const NOBODY: Hex = `0x${'0'.repeat(64)}`
+const MAX_WORD = 2n ** 256n - 1n
+
 /** elements of one TransferBatch that become transfers; of a longer one the last says how many were left out */
 const MAX_BATCH = 1000
 
-/** `from` and `to` in lower case; `value` in the smallest unit, 1 for an ERC-721; `batchIndex` 0 but in a batch. */
+/**
+ * The form of a log: that of the standard which logs so, whatever the contract is. `WRAPPED` is a deposit into the contract that wraps native
+ * currency, or a withdrawal: a transfer from or to the address zero, if the contract is one.
+ */
+export type LogForm = 'ERC20' | 'ERC721' | 'ERC1155' | 'WRAPPED'
+
+/**
+ * `from` and `to` in lower case; `value` in the smallest unit; of the form ERC-721 it counts ids from `tokenId` on, one but in a range;
+ * `batchIndex` is 0 but in a batch.
+ */
 export type DecodedTransfer = {
-  tokenType: 'ERC20' | 'ERC721' | 'ERC1155'
+  form: LogForm
   from: Hex
   to: Hex
   tokenId: bigint | null
@@ -41,6 +62,12 @@ export function decodeTransferLog(log: EventLog): DecodedTransfer[] {
       return decodeSingle(log)
     case TRANSFER_BATCH_TOPIC:
       return decodeBatch(log)
+    case CONSECUTIVE_TRANSFER_TOPIC:
+      return decodeRange(log)
+    case DEPOSIT_TOPIC:
+      return decodeWrapping(log, (account) => ({ from: NOBODY, to: account }))
+    case WITHDRAWAL_TOPIC:
+      return decodeWrapping(log, (account) => ({ from: account, to: NOBODY }))
     default:
       return []
   }
@@ -54,11 +81,28 @@ function decodeTransfer({ topics, data }: EventLog): DecodedTransfer[] {
     return transferOf('ERC721', { from: topics[1], to: topics[2] }, { tokenId: BigInt(topics[3]!), value: 1n })
   }
   if (topics.length === 1 && sizeOf(data) === 96) {
-    // Tokens from before `indexed` was common; CryptoKitties counts as one, its logs do not differ.
+    // Contracts from before `indexed` was common.
     const ends = { from: hexAt(data, 0), to: hexAt(data, 32) }
     return transferOf('ERC20', ends, { tokenId: null, value: wordAt(data, 64) })
   }
   return []
+}
+
+/** One transfer, however many ids: a range costs its contract a log. The whole of uint256 has one more than fits. */
+function decodeRange({ topics, data }: EventLog): DecodedTransfer[] {
+  if (topics.length !== 4 || sizeOf(data) !== 32) return []
+  const first = BigInt(topics[1]!)
+  const last = wordAt(data, 0)
+  if (last === null || last < first || last - first === MAX_WORD) return []
+  return transferOf('ERC721', { from: topics[2], to: topics[3] }, { tokenId: first, value: last - first + 1n })
+}
+
+function decodeWrapping(
+  { topics, data }: EventLog,
+  endsOf: (account: Hex | undefined) => { from: Hex | undefined; to: Hex | undefined },
+): DecodedTransfer[] {
+  if (topics.length !== 2 || sizeOf(data) !== 32) return []
+  return transferOf('WRAPPED', endsOf(topics[1]), { tokenId: null, value: wordAt(data, 0) })
 }
 
 function decodeSingle({ topics, data }: EventLog): DecodedTransfer[] {
@@ -96,7 +140,7 @@ export function mostTransfersIn({ topics, data }: Pick<EventLog, 'topics' | 'dat
 }
 
 function transferOf(
-  tokenType: DecodedTransfer['tokenType'],
+  form: LogForm,
   ends: { from: Hex | undefined; to: Hex | undefined },
   amount: { tokenId: bigint | null; value: bigint | null },
   batchIndex = 0,
@@ -105,8 +149,8 @@ function transferOf(
   const to = addressOf(ends.to)
   const { tokenId, value } = amount
   if (from === null || to === null || value === null) return []
-  if (tokenType === 'ERC1155' && tokenId === null) return []
-  return [{ tokenType, from, to, tokenId, value, batchIndex, omitted: 0 }]
+  if (form === 'ERC1155' && tokenId === null) return []
+  return [{ form, from, to, tokenId, value, batchIndex, omitted: 0 }]
 }
 
 /** `start` of the items; the word before it is the length. */

@@ -144,9 +144,9 @@ suite('entries of native currency for a person', () => {
     await stage.app.db
       .insertInto('tokens')
       .values([
-        { ...named, address: fromHex(coin), token_type: 20, symbol: 'ABC', name: 'A Coin' },
-        { ...named, address: fromHex(items), token_type: 721, symbol: 'ITM', name: 'Items' },
-        { ...named, address: fromHex(unnamed), token_type: 721, symbol: 'NON', name: '' },
+        { ...named, address: fromHex(coin), symbol: 'ABC', name: 'A Coin' },
+        { ...named, address: fromHex(items), symbol: 'ITM', name: 'Items' },
+        { ...named, address: fromHex(unnamed), symbol: 'NON', name: '' },
       ])
       .execute()
     const moved = (block: number, token: Hex, tokenType: number): TransferRow => ({

@@ -1,6 +1,7 @@
 import { readQuantity } from '../chain/rpc/answers.ts'
 import type { Reads } from '../chain/reads.ts'
 import type { Hex } from '../ids.ts'
+import { DECIMALS, METADATA_GAS, readDecimals } from '../tokens/ask.ts'
 
 /**
  * gas: proxies and rebasing tokens need up to a fifth of it; a token that burns more to tell a balance is none. It also
@@ -23,4 +24,14 @@ export async function askBalance(reads: Reads, { token, owner }: { token: Hex; o
   if ('reverted' in result || result.data.length < 66) return null
   if (PRECOMPILED.test(token) && !(await reads.hasCode(token.toLowerCase() as Hex))) return null
   return readQuantity(result.data.slice(0, 66), 'balance of a token')
+}
+
+/**
+ * The decimals that a token has at the block of the balance which they scale: a contract may change them.
+ * @returns null if the token does not answer with a number
+ * @throws RpcUnavailable | RpcError  when the node, not the token, failed
+ */
+export async function askDecimals(reads: Reads, token: Hex): Promise<number | null> {
+  const result = await reads.call({ to: token.toLowerCase() as Hex, data: DECIMALS, gas: METADATA_GAS })
+  return 'reverted' in result ? null : readDecimals(result.data)
 }

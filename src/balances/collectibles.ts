@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readAt, type Reads } from '../chain/reads.ts'
 import type { Caller } from '../http/bearer.ts'
@@ -6,6 +5,7 @@ import { chainOf } from '../http/caller.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
+import { formOf, movedOf } from '../tokens/moved.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
 import { findSpamTokens } from '../tokens/spam-tokens.ts'
@@ -58,35 +58,45 @@ async function seenOf(
   { accountId, chainId }: Pick<Caller, 'accountId' | 'chainId'>,
   limit: number,
 ): Promise<CollectibleKey[]> {
-  const { ERC721, ERC1155 } = TOKEN_TYPE_NUMBERS
+  const { ERC20, ERC721, ERC1155 } = TOKEN_TYPE_NUMBERS
   const rows = await retrying(() =>
     db
-      .selectFrom((from) =>
-        from
-          .selectFrom('transfers')
-          .select(['token', 'token_id', 'token_type', 'block_number'])
-          .where('account_id', '=', accountId)
-          .where('chain_id', '=', chainId)
-          .where('token_type', 'in', [ERC721, ERC1155])
-          .where('is_spam', '=', false)
-          .where('token_id', 'is not', null)
-          .orderBy('block_number', 'desc')
-          .limit(MAX_TRANSFERS)
-          .as('newest'),
+      .selectFrom('transfers')
+      .leftJoin('tokens', (join) =>
+        join.onRef('tokens.chain_id', '=', 'transfers.chain_id').onRef('tokens.address', '=', 'transfers.token'),
       )
-      .select(['token', 'token_id', 'token_type'])
-      .groupBy(['token', 'token_id', 'token_type'])
-      .orderBy(sql`max(block_number)`, 'desc')
+      .select(['token', 'token_id', 'token_type', 'value', 'is_fungible', 'is_collection'])
+      .where('account_id', '=', accountId)
+      .where('transfers.chain_id', '=', chainId)
+      .where((eb) =>
+        eb.or([
+          eb('token_type', 'in', [ERC721, ERC1155]).and('is_spam', '=', false),
+          // A collection whose logs have the id where an amount is.
+          eb('token_type', '=', ERC20).and('is_collection', '=', true).and('is_fungible', '=', false),
+        ]),
+      )
+      .orderBy('block_number', 'desc')
       .orderBy('token')
       .orderBy('token_id')
-      .limit(limit)
+      .limit(MAX_TRANSFERS)
       .execute(),
   )
-  return rows.map(({ token, token_id, token_type }) => ({
-    tokenType: token_type === ERC721 ? 'ERC721' : 'ERC1155',
-    token: toHex(token),
-    tokenId: fromWord(token_id!),
-  }))
+  const seen = new Map<string, CollectibleKey>()
+  for (const { token, token_type, token_id, value, is_fungible, is_collection } of rows) {
+    const form = formOf(token_type)!
+    const standards = { isFungible: is_fungible === true, isCollection: is_collection === true, isWrapper: false }
+    const amount = { form, tokenId: token_id === null ? null : fromWord(token_id), value: fromWord(value) }
+    const moved = movedOf(amount, standards)
+    if (moved === null || moved.tokenType === 'ERC20') continue
+    // Of a range of ids the first ones; an ERC-1155 has one id, however many there are of it.
+    const count = moved.tokenType === 'ERC721' ? moved.value : 1n
+    for (let index = 0n; index < count && seen.size < limit; index++) {
+      const key: CollectibleKey = { tokenType: moved.tokenType, token: toHex(token), tokenId: moved.tokenId! + index }
+      seen.set(`${key.token} ${key.tokenType} ${key.tokenId}`, key)
+    }
+    if (seen.size >= limit) break
+  }
+  return [...seen.values()]
 }
 
 const word = (value: bigint | Hex): string => wordDigits(BigInt(value))

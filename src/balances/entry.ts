@@ -12,15 +12,28 @@ export function nativeEntry(
   { symbol, coin: name, decimals, name: network, chainId }: Chain,
   balance: bigint,
 ): Static<typeof NativeEntry> {
-  return { ...amountOf(balance, decimals), decimals, symbol, name, tokenAddress: null, network, chainId }
+  const place = { tokenAddress: null, tokenType: 'NATIVE' as const, network, chainId }
+  return { ...amountOf(balance, decimals), decimals, symbol, name, ...place }
 }
 
-/** The Balance entry of a token (2.2): decimals are text. @param token  20 bytes, any case @param balance  smallest unit */
+/**
+ * The Balance entry of a token (2.2): decimals are text.
+ * @param token     20 bytes, any case
+ * @param balance   smallest unit
+ * @param decimals  what the contract has at the block of the balance
+ */
 export function tokenEntry(
   { name: network, chainId }: Chain,
-  { token, balance, facts }: { token: Hex; balance: bigint; facts: TokenFacts },
+  {
+    token,
+    balance,
+    decimals: told,
+    facts,
+  }: { token: Hex; balance: bigint; decimals: number | null; facts: TokenFacts },
 ): Static<typeof TokenEntry> {
-  const { symbol, name, decimals } = facts
+  const { symbol, name } = facts
+  const tokenType = tokenTypeOf(facts)
+  const decimals = tokenType === 'ERC721' ? 0 : (told ?? 0)
   const tokenAddress = checksumAddress(token.toLowerCase())
   return {
     ...amountOf(balance, decimals),
@@ -28,10 +41,15 @@ export function tokenEntry(
     symbol,
     name,
     tokenAddress,
+    tokenType,
     network,
     chainId,
   }
 }
+
+/** What a balance of a contract is of: pieces, if it is a collection and nothing else. */
+export const tokenTypeOf = ({ standards }: TokenFacts): 'ERC20' | 'ERC721' =>
+  standards.isCollection && !standards.isFungible ? 'ERC721' : 'ERC20'
 
 const amountOf = (balance: bigint, decimals: number) => ({
   balance: balance.toString(),

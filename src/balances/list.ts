@@ -1,20 +1,19 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
-import { readAt } from '../chain/reads.ts'
+import { readAt, type Reads } from '../chain/reads.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
-import { typeOf } from '../tokens/refresh.ts'
 import { findSpamTokens } from '../tokens/spam-tokens.ts'
 import { ownAccount } from '../users/authorize.ts'
-import { askBalance } from './ask.ts'
-import { nativeEntry, tokenEntry } from './entry.ts'
+import { FORM_NUMBERS } from '../tokens/moved.ts'
+import { askBalance, askDecimals } from './ask.ts'
+import { nativeEntry, tokenEntry, tokenTypeOf } from './entry.ts'
 import type { Balances } from './read.ts'
 import type { AnyEntry } from './wire.ts'
 
@@ -63,34 +62,41 @@ export async function listBalances(
   const { blockNumber, native, balances } = await readAt(chain, 'latest', async (reads) => {
     const [native, balances] = await Promise.all([
       after === null ? reads.balance(owner) : null,
-      Promise.all(tokens.map(async ({ token, tokenType }) => ({ token, tokenType, balance: await askBalance(reads, { token, owner }) }))), // prettier-ignore
+      Promise.all(tokens.map((token) => askHeld(reads, { token, owner }))),
     ])
     return { blockNumber: reads.block.number, native, balances }
   })
-  const held = balances.flatMap(({ balance, ...token }) => (balance === null || balance === 0n ? [] : [{ ...token, balance }])) // prettier-ignore
+  const held = balances.flatMap(({ balance, ...one }) => (balance === null || balance === 0n ? [] : [{ ...one, balance }])) // prettier-ignore
   const facts = await readFactsOfTokens(
     app,
     chain,
     held.map(({ token }) => token),
   )
-  const told = held.map(({ token: address, tokenType }) => ({ address, tokenType, ...facts.get(address)! }))
+  const told = held.map(({ token: address }) => ({ address, tokenType: tokenTypeOf(facts.get(address)!), ...facts.get(address)! })) // prettier-ignore
   const spam = await findSpamTokens(app, chain, { accountId, tokens: told })
   const listed = includesSpam ? held : held.filter(({ token }) => !spam.has(token))
   return {
     blockNumber,
     indexedTo,
     unanswered: balances.filter(({ balance }) => balance === null).length,
-    nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!.token]) : null,
+    nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!]) : null,
     entries: {
       ...(native === null ? {} : { [chain.symbol]: nativeEntry(chain, native) }),
       ...Object.fromEntries(
-        listed.map(({ token, balance }) => {
-          const entry = tokenEntry(chain, { token, balance, facts: facts.get(token)! })
+        listed.map(({ token, ...amount }) => {
+          const entry = tokenEntry(chain, { token, ...amount, facts: facts.get(token)! })
           return [token, spam.has(token) ? { ...entry, spam: spam.get(token)! } : entry]
         }),
       ),
     },
   }
+}
+
+/** The decimals only of what is there: null otherwise. */
+async function askHeld(reads: Reads, { token, owner }: { token: Hex; owner: Hex }) {
+  const balance = await askBalance(reads, { token, owner })
+  const isThere = balance !== null && balance > 0n
+  return { token, balance, decimals: isThere ? await askDecimals(reads, token) : null }
 }
 
 /** The address after which a page starts. It names a place in an order that all accounts share, so it needs no owner. */
@@ -112,30 +118,34 @@ async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
 
 /**
  * The tokens in the order of their addresses, each found behind the one before, until the page is full: an account with a
- * million transfers of one token costs what one with a single transfer does. Index: transfers_token.
+ * million transfers of one token costs what one with a single transfer does. One that only logs deposits is a token if it wraps native currency.
+ * Index: transfers_token.
  */
 async function selectTokens(
   db: Db,
   { accountId, chainId, after, limit }: { accountId: string; chainId: number; after: Hex | null; limit: number },
-): Promise<{ token: Hex; tokenType: TokenType }[]> {
+): Promise<Hex[]> {
   const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
   const next = (last: RawBuilder<unknown>) =>
     sql`(select token from transfers where ${own} and token > ${last} order by token limit 1)`
-  const { rows } = await sql<{ token: Uint8Array; token_type: number }>`
+  const { ERC1155, WRAPPED } = FORM_NUMBERS
+  const holds = sql`case when (select is_wrapper from tokens where tokens.chain_id = ${chainId}::bigint and tokens.address = met.token)
+        then ${ERC1155 * 8}::int else ${WRAPPED * 8}::int end`
+  const { rows } = await sql<{ token: Uint8Array }>`
     with recursive met (token) as (
       select ${next(sql`${after === null ? NATIVE_TOKEN : fromHex(after)}::bytea`)}
       union all
       select ${next(sql`met.token`)} from met where met.token is not null
     )
-    select met.token, first.token_type
+    select met.token
     from met cross join lateral (
-      select token_type from transfers
+      select 1 from transfers
       where ${own} and token = met.token
-        and (token_type * 8 + direction * 2 + is_spam::int) < ${TOKEN_TYPE_NUMBERS.ERC1155 * 8}::int
+        and (token_type * 8 + direction * 2 + is_spam::int) < ${holds}
       order by (token_type * 8 + direction * 2 + is_spam::int)
       limit 1
     ) as first
     where met.token is not null
     limit ${limit}`.execute(db)
-  return rows.map(({ token, token_type }) => ({ token: toHex(token), tokenType: typeOf(token_type)! }))
+  return rows.map(({ token }) => toHex(token))
 }

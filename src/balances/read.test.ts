@@ -27,6 +27,7 @@ test('a native balance has every field of the specification, as ethers 5 writes 
       symbol: 'ETH',
       name: 'Ether',
       tokenAddress: null,
+      tokenType: 'NATIVE',
       network: 'devnet',
       chainId: 31_337,
     })
@@ -62,6 +63,7 @@ test('a token balance is keyed by the lower-case address, shows the checksummed 
         symbol: 'SMPL',
         name: 'Sample Token',
         tokenAddress: token,
+        tokenType: 'ERC20',
         network: 'devnet',
         chainId: 31_337,
       },

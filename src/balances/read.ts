@@ -8,7 +8,7 @@ import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { readTokenFacts } from '../tokens/read.ts'
 import { ownAccount } from '../users/authorize.ts'
-import { askBalance } from './ask.ts'
+import { askBalance, askDecimals } from './ask.ts'
 import { nativeEntry, tokenEntry } from './entry.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
@@ -44,17 +44,17 @@ export async function readTokenBalance(
   const { address: owner } = await ownAccount(app, reader, userId)
   const token = readTokenAddress(tokenAddress)
   const chain = chainOf(app, reader)
-  const { balance, blockNumber } = await readAt(chain, 'latest', async (reads) => ({
-    balance: await askBalance(reads, { token, owner }),
-    blockNumber: reads.block.number,
-  }))
+  const { balance, decimals, blockNumber } = await readAt(chain, 'latest', async (reads) => {
+    const [balance, decimals] = await Promise.all([askBalance(reads, { token, owner }), askDecimals(reads, token)])
+    return { balance, decimals, blockNumber: reads.block.number }
+  })
   if (balance === null) {
     throw new AppError('not_a_token', 'The address does not implement balanceOf: it is not a token contract.', {
       errors: [{ parameter: 'tokenAddress', code: 'not_a_token', detail: 'No code, or no balanceOf.' }],
     })
   }
   const facts = await readTokenFacts(app, chain, token)
-  return { blockNumber, entries: { [token.toLowerCase()]: tokenEntry(chain, { token, balance, facts }) } }
+  return { blockNumber, entries: { [token.toLowerCase()]: tokenEntry(chain, { token, balance, decimals, facts }) } }
 }
 
 function readTokenAddress(text: string): Hex {

@@ -3,6 +3,13 @@ import { PAGED, sends } from '../http/openapi-headers.ts'
 import { answers, BigNumber, Limit, NoQuery, shownAs, UserIdParam } from '../http/wire.ts'
 import { TokenSpamVerdict } from '../tokens/spam-wire.ts'
 
+const Native = Type.Literal('NATIVE')
+const ofTokens = [Type.Literal('ERC20'), Type.Literal('ERC721')] as const
+const tokenType = {
+  description:
+    'What the balance is of: native currency, a fungible token, or a collection, whose `balance` counts pieces and whose `decimals` are `"0"`. The contract decides, by ERC-165 and its decimals; one that is both is `ERC20`',
+}
+
 const entry = {
   balance: Type.String({ description: 'Integer amount in the smallest unit', examples: ['25000000000000000'] }),
   balanceBn: BigNumber,
@@ -23,6 +30,7 @@ const COIN = {
   name: 'Ether',
   ...place,
   tokenAddress: null,
+  tokenType: 'NATIVE',
 }
 const TOKEN = {
   balance: '1500000',
@@ -33,16 +41,17 @@ const TOKEN = {
   name: 'USD Coin',
   ...place,
   tokenAddress: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+  tokenType: 'ERC20',
 }
 const byAddress = { [TOKEN.tokenAddress.toLowerCase()]: TOKEN }
 
 /** 2.2. Native currency has `decimals` as a number, a token as a string of digits. */
 export const NativeEntry = Type.Object(
-  { ...entry, decimals: Type.Integer(), tokenAddress: Type.Null() },
+  { ...entry, decimals: Type.Integer(), tokenAddress: Type.Null(), tokenType: Type.Literal('NATIVE', tokenType) },
   { title: 'NativeBalance', examples: [COIN] },
 )
 export const TokenEntry = Type.Object(
-  { ...entry, decimals: Type.String(), tokenAddress: Type.String() },
+  { ...entry, decimals: Type.String(), tokenAddress: Type.String(), tokenType: Type.Union([...ofTokens], tokenType) },
   { title: 'TokenBalance', examples: [TOKEN] },
 )
 /** Either of the two, where both stand side by side. */
@@ -51,6 +60,7 @@ export const AnyEntry = Type.Object(
     ...entry,
     decimals: Type.Union([Type.Integer(), Type.String()]),
     tokenAddress: Type.Union([Type.String(), Type.Null()]),
+    tokenType: Type.Union([Native, ...ofTokens], tokenType),
     spam: Type.Optional(TokenSpamVerdict),
   },
   { title: 'Balance', examples: [TOKEN] },

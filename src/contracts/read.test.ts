@@ -3,6 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { BigNumber, Contract, providers } from 'ethers5'
 import { world, type Answer, type World } from '../../test/world.ts'
+import { encodeCall } from '../abi/args.ts'
+import { parseAbi } from '../abi/parse.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
@@ -405,4 +407,26 @@ test('a write may rest on one of the same account that is not mined yet', async 
   assert.deepEqual([last.body.state, last.body.succeeded ?? true], ['MINED', true])
   const refused = await write('transfer(address,uint256) public returns (bool)', [bob.address, '1'])
   assert.equal(refused.body.code, 'execution_reverted')
+})
+
+test('what a contract keeps outside the chain (ERC-3668) is said so in a read and in a dry run, and no URL is asked', async () => {
+  const lookup = encodeCall(parseAbi('OffchainLookup(address,string[],bytes,bytes4,bytes)').function, [
+    here.alice.address,
+    JSON.stringify([`${here.facts.rpcUrl}/{sender}/{data}`]),
+    ...['0x1234', '0xb4a85801', '0x'],
+  ])
+  const size = ((lookup.length - 2) / 2).toString(16).padStart(4, '0')
+  const resolver = `0x${'3668'.padStart(40, '0')}`
+  // Copies what stands behind it, and reverts with that.
+  await here.rpc('anvil_setCode', resolver, `0x61${size}600e60003961${size}6000fd${lookup.slice(2)}`)
+  const abi = 'addr(bytes32 node) public'
+  const call = { address: resolver, args: [`0x${'00'.repeat(32)}`] }
+  for (const { status, body } of [
+    await here.alice.post(READ, { ...call, abi: `${abi} view returns (address)` }),
+    await here.alice.post('/v1/contracts/method/write', { ...call, abi, dryRun: true }),
+  ]) {
+    assert.deepEqual([status, body.code, body.revert.name], [422, 'execution_reverted', 'OffchainLookup'])
+    assert.match(body.detail, /outside the chain \(OffchainLookup, ERC-3668\)\. This service does not fetch it\./)
+    assert.equal(body.revert.args[3], '0xb4a85801')
+  }
 })

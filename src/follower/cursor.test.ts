@@ -77,7 +77,7 @@ suite('the cursor of a network, beside that of another one', () => {
 
   test('shows its own stored block and no other, or none', async () => {
     assert.equal(await readFollowerCursor(db, 4_711), null)
-    const nothing = { isLeased: false, halted: null, block: null, indexedTo: null }
+    const nothing = { isLeased: false, halted: null, blockedBy: null, followed: 7, block: null, indexedTo: null }
     await storeBlock(OTHER, 7)
     await storeBlock(OURS, 6)
     assert.deepEqual(await readFollowerCursor(db, OURS), nothing)

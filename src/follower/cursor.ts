@@ -43,18 +43,27 @@ const positionOf = (row: CursorRow): Position => ({
 const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
 const isLeased = sql<boolean>`coalesce(lease_until > now(), false)`
 
+/** At which block a network is followed no further, and why: halted for good, or held up by the block behind it. Both null: it is followed. */
+export type FollowerStop = { followed: number; halted: string | null; blockedBy: string | null }
+
 /** The cursor as a process sees it that does not hold it: where it is, and whether someone does. */
 export async function readFollowerCursor(
   db: Db,
   chainId: number,
-): Promise<{ isLeased: boolean; halted: string | null; block: Block | null; indexedTo: number | null } | null> {
+): Promise<(FollowerStop & { isLeased: boolean; block: Block | null; indexedTo: number | null }) | null> {
   const row = await db
     .selectFrom('cursors as cursor')
     .leftJoin('blocks as block', (join) =>
       join.onRef('block.chain_id', '=', 'cursor.chain_id').onRef('block.number', '=', 'cursor.block_number'),
     )
     .leftJoin('history_cursors as history', 'history.chain_id', 'cursor.chain_id')
-    .select(['cursor.halted', isLeased.as('is_leased'), 'history.block_number as indexed'])
+    .select([
+      'cursor.halted',
+      'cursor.blocked_by',
+      'cursor.block_number as followed',
+      isLeased.as('is_leased'),
+      'history.block_number as indexed',
+    ])
     .select(['block.number', 'block.hash', 'block.parent_hash', 'block.mined_at', 'block.base_fee'])
     .where('cursor.chain_id', '=', chainId)
     .executeTakeFirst()
@@ -62,7 +71,8 @@ export async function readFollowerCursor(
   const { number, hash, parent_hash, mined_at, base_fee } = row
   // Of a block that is not stored the join gives none of the columns.
   const block = number === null ? null : blockOf({ number, hash: hash!, parent_hash: parent_hash!, mined_at: mined_at!, base_fee }) // prettier-ignore
-  return { isLeased: row.is_leased, halted: row.halted, block, indexedTo: row.indexed }
+  const { halted, blocked_by: blockedBy, followed } = row
+  return { isLeased: row.is_leased, halted, blockedBy, followed, block, indexedTo: row.indexed }
 }
 
 /** A row of `blocks` as the header it was made from. */
@@ -105,7 +115,7 @@ export async function openCursor(db: Db, chainId: number, start: { number: numbe
 export async function takeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
   const row = await db
     .updateTable('cursors')
-    .set((eb) => ({ lease_owner: owner, lease_until: leaseEnd(), epoch: eb('epoch', '+', 1) }))
+    .set((eb) => ({ lease_owner: owner, lease_until: leaseEnd(), epoch: eb('epoch', '+', 1), blocked_by: null }))
     .where('chain_id', '=', chainId)
     .where(isLeased, '=', false)
     .returning(COLUMNS)
@@ -133,7 +143,13 @@ export async function renewLease(db: Db, chainId: number, { epoch, owner }: Leas
 export async function seizeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
   const row = await db
     .updateTable('cursors')
-    .set((eb) => ({ lease_owner: owner, lease_until: leaseEnd(), epoch: eb('epoch', '+', 1), halted: null }))
+    .set((eb) => ({
+      lease_owner: owner,
+      lease_until: leaseEnd(),
+      epoch: eb('epoch', '+', 1),
+      halted: null,
+      blocked_by: null,
+    }))
     .where('chain_id', '=', chainId)
     .returning(COLUMNS)
     .executeTakeFirst()
@@ -186,6 +202,7 @@ export async function moveCursor(
       block_hash: fromHex(to.hash),
       finalized_number: to.finalized,
       lease_until: leaseEnd(),
+      blocked_by: null,
       updated_at: sql<Date>`now()`,
     })
     .where('chain_id', '=', chainId)
@@ -203,6 +220,22 @@ export async function setReadFrom(db: Db, chainId: number, { epoch, owner }: Lea
   await db
     .updateTable('cursors')
     .set({ read_from: readFrom })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
+    .execute()
+}
+
+/** Notes what holds the follower up, or that nothing does any more (null); nothing where another process follows. */
+export async function setBlockedBy(
+  db: Db,
+  chainId: number,
+  { epoch, owner }: Lease,
+  blockedBy: string | null,
+): Promise<void> {
+  await db
+    .updateTable('cursors')
+    .set({ blocked_by: blockedBy })
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
     .where('lease_owner', '=', owner)

@@ -11,6 +11,8 @@ import { Fenced, releaseLease, renewLease, setHalted, takeLease } from './cursor
 import { startFollower } from './follow.ts'
 import { indexedTo } from './history-cursor.ts'
 import { chainLike } from '../../test/opened.ts'
+import { runningClock } from '../../test/kit/clock.ts'
+import { systemClock } from '../clock.ts'
 
 suite('the follower', () => {
   const { app, logged, cursor, settled, storedHashes, following } = followerStage()
@@ -128,6 +130,38 @@ suite('the follower', () => {
     assert.ok(!events.some((event) => event.startsWith('retract')))
   })
 
+  const stops = async () =>
+    (await app.telemetry.followerStopped.get()).values.map(({ labels: { state, block, cause } }) => [state, block, cause]) // prettier-ignore
+
+  test('a block that cannot be taken is noted for every process, with its cause, until it is taken', async (t) => {
+    const clock = runningClock()
+    Object.assign(app, { clock })
+    t.after(() => Object.assign(app, { clock: systemClock }))
+    const script = scriptedChain({ isDevelopment: true })
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
+    const { listener } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.mine(TRANSACTION)
+      script.faults.partialReceipts = Number.POSITIVE_INFINITY
+      const noted = await until('it is noted', async () => {
+        await clock.advance(2_000)
+        return (await cursor()).blocked_by
+      })
+      assert.match(noted, /receipt/)
+      assert.equal((await cursor()).block_number, 5)
+      await until('the metric shows it', async () => (await stops()).length === 1)
+      assert.deepEqual(await stops(), [['stuck', '5', noted]])
+      script.faults.partialReceipts = 0
+      await until('it is taken', async () => {
+        await clock.advance(2_000)
+        return (await cursor()).block_number === 6
+      })
+      assert.equal((await cursor()).blocked_by, null)
+      await until('the metric shows it', async () => (await stops()).length === 0)
+    })
+  })
+
   test('below finality the follower stops, says so, and goes on when the chains agree again', async () => {
     const script = scriptedChain({ finality: 4 })
     for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
@@ -140,6 +174,8 @@ suite('the follower', () => {
       await until('the follower halted', async () => (await indexedTo(app.db, 31337)).halted !== null)
       assert.match((await indexedTo(app.db, 31337)).halted!, /below the finalized block 16/)
       assert.deepEqual(hashes(told), stored)
+      await until('the metric shows it', async () => (await stops()).length === 1)
+      assert.deepEqual(await stops(), [['halted', '20', (await cursor()).halted]])
       script.lose(12)
       script.restore(lost)
       script.mine()

@@ -24,13 +24,15 @@ import {
   readFollowerCursor,
   releaseLease,
   renewLease,
+  setBlockedBy,
   setReadFrom,
+  type FollowerStop,
 } from './cursor.ts'
 import { fetchHeader } from './fetch.ts'
 import { readsFrom, sourceOf } from './receipt-source.ts'
 import { findFinality } from './finality.ts'
 import { openCursors, takeLeaseAndHistory } from './history-cursor.ts'
-import { showLag } from './lag.ts'
+import { showLag, showStop } from './lag.ts'
 import { startTrail } from './trail.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 import { type Timer } from '../clock.ts'
@@ -50,6 +52,9 @@ const UNANNOUNCED = 1.5
 const MAX_UNANNOUNCED = 2
 /** A node may announce what it likes: it sets no faster pace than this. */
 const MIN_PAUSE_MS = 20
+
+/** Failures in a row at one block, five seconds, after which it is what holds the follower up. */
+const MIN_FAILURES = 7
 
 /** Looks in a row without an answer, 1.5 s: such a node may have been started again, without the transactions it was given. */
 const MIN_UNANSWERED = 5
@@ -90,6 +95,9 @@ export function startFollower(
     hasWarnedOfFinality: false,
     trail: null,
     toldReadFrom: null,
+    isAtBlock: false,
+    blockedBy: null,
+    shownStop: null,
   }
   const trailing = listeners.find((listener) => listener.isTrailing === true)
   if (trailing !== undefined) follower.trail = startTrail(follower, trailing)
@@ -112,6 +120,7 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
     try {
       const isBehind = await step(follower)
       await tellReadFrom(follower)
+      await tellBlockedBy(follower, null)
       if (failures > 0) app.telemetry.log.info('follower_recovered', { chainId: chain.chainId, failures })
       failures = 0
       if (unanswered >= MIN_UNANSWERED) onNodeBack()
@@ -122,8 +131,11 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
       waitMs = Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
       if (error instanceof RpcUnavailable) unanswered++
       recover(follower, error, failures++)
+      if (follower.isAtBlock && failures >= MIN_FAILURES) await tellBlockedBy(follower, causeOf(error)).catch(() => {})
     }
     chain.head.setFollowed(aloneMs(follower))
+    const { held, blockedBy } = follower
+    if (held !== null) showStop(follower, { followed: held.number, halted: held.halted, blockedBy })
     if (waitMs > 0) await pause(waitMs, follower)
   }
   unlisten()
@@ -151,6 +163,21 @@ async function tellReadFrom(follower: Follower): Promise<void> {
   follower.toldReadFrom = readFrom
 }
 
+/** Others have to know why a network is followed no further: who asks why a write waits is answered by any process. */
+async function tellBlockedBy(follower: Follower, blockedBy: string | null): Promise<void> {
+  const { app, chain, epoch, owner } = follower
+  if (epoch === null || blockedBy === follower.blockedBy) return
+  await setBlockedBy(app.db, chain.chainId, { epoch, owner }, blockedBy)
+  follower.blockedBy = blockedBy
+}
+
+/** In our own words: what a node or a database says may name what nobody else should read. The log has it. */
+function causeOf(error: unknown): string {
+  if (error instanceof RpcUnavailable) return error.message
+  if (error instanceof RpcError) return `the node answers with the error ${error.rpcCode}`
+  return 'an internal error, which the log has as `follower_retrying`'
+}
+
 /** After a failure nothing in memory is trusted but the epoch; a silent node leaves the cursor as it was. */
 function recover(follower: Follower, error: unknown, failures: number): void {
   const { telemetry } = follower.app
@@ -176,6 +203,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
 /** One look at the chain. @returns true when there is more to do immediately */
 async function step(follower: Follower): Promise<boolean> {
   const { app, chain } = follower
+  follower.isAtBlock = false
   if (!follower.hasStarted) {
     // The embedded database lets one process in: after a SIGKILL nobody waits for the end of a dead one's lease.
     if (app.config.DATABASE_URL === undefined) await endLease(app.db, chain.chainId)
@@ -208,7 +236,9 @@ async function step(follower: Follower): Promise<boolean> {
     if (follower.held === null) throw new Fenced()
     follower.renewedAt = from
   }
-  if (latest === null || !(await advance(follower, follower.held, latest))) return false
+  if (latest === null) return false
+  follower.isAtBlock = true
+  if (!(await advance(follower, follower.held, latest))) return false
   follower.lookedAt = Number.NEGATIVE_INFINITY
   return true
 }
@@ -250,7 +280,7 @@ async function findStart(follower: Follower, latest: Block): Promise<{ number: n
 /** Keeps this process's head in step with a follower elsewhere, or with the node when that one is far behind. */
 async function watch(
   follower: Follower,
-  cursor: { halted: string | null; block: Block | null; indexedTo: number | null },
+  cursor: FollowerStop & { block: Block | null; indexedTo: number | null },
 ): Promise<void> {
   const { app, chain } = follower
   const askedMs = app.clock.ticks() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
@@ -262,6 +292,7 @@ async function watch(
     follower.observed = { block, at: app.clock.ticks() }
   }
   const observed = follower.observed?.block ?? null
+  showStop(follower, cursor)
   if (cursor.block !== null) showLag(follower, { transactions: cursor.block.number })
   if (cursor.indexedTo !== null) showLag(follower, { history: cursor.indexedTo })
   if (observed !== null && isFarAbove(observed, cursor.block)) showHead(follower, observed)

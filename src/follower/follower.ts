@@ -49,6 +49,12 @@ export type Follower = {
   trail: Trail | null
   /** how the node is read, as the database was told last */
   toldReadFrom: ReadFrom | null
+  /** it is at work on the block behind the cursor: what fails holds the network up */
+  isAtBlock: boolean
+  /** what holds it up, as the database was told last */
+  blockedBy: string | null
+  /** labels of the metric of a follower that is stopped, while it shows one */
+  shownStop: Record<string, string> | null
 }
 
 /** The history's part in following one network: behind the follower, in the process that holds its lease. */

@@ -1,4 +1,16 @@
+import type { FollowerStop } from './cursor.ts'
 import type { Follower } from './follower.ts'
+
+/** That a network is followed no further, for the metrics: at which block, and why. One at a time. */
+export function showStop(follower: Follower, { followed, halted, blockedBy }: FollowerStop): void {
+  const { app, chain, shownStop } = follower
+  const state = halted !== null ? 'halted' : blockedBy !== null ? 'stuck' : null
+  const labels = state === null ? null : { chain_id: String(chain.chainId), state, block: String(followed), cause: (halted ?? blockedBy)! } // prettier-ignore
+  if (JSON.stringify(labels) === JSON.stringify(shownStop)) return
+  if (shownStop !== null) app.telemetry.followerStopped.remove(shownStop)
+  if (labels !== null) app.telemetry.followerStopped.set(labels, 1)
+  follower.shownStop = labels
+}
 
 /** How far the two cursors of a network are, for the metrics: each by its block, and by how many it is behind the node. */
 export function showLag(

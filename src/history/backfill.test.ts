@@ -116,10 +116,10 @@ suite('transfers of accounts that existed before', () => {
     assert.ok(filled.target >= 50)
     assert.equal(filled.nextBlock, filled.target + 1)
     assert.deepEqual(await dump(), all)
-    const types = await app.db.selectFrom('tokens').select('token_type').orderBy('token_type').execute()
+    const forms = await app.db.selectFrom('tokens').select(['logs_amounts', 'logs_ids']).orderBy('logs_amounts').orderBy('logs_ids').execute() // prettier-ignore
     assert.deepEqual(
-      types.map(({ token_type }) => token_type),
-      [20, 721, 1155],
+      forms.map(({ logs_amounts, logs_ids }) => [logs_amounts, logs_ids]),
+      [[false, false], [false, true], [true, false]], // prettier-ignore
     )
   })
 

@@ -115,8 +115,8 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
   for (const [network, { chainId, known }] of Object.entries(NETWORKS)) {
     const mine = all.filter((one) => one.network === network)
     const tokens = [...known, ...mine.flatMap((one) => one.tokens)]
-    const rows = tokens.map(({ address, type, symbol, name, decimals }) => ({
-      ...{ chain_id: chainId, address: fromHex(address), token_type: TOKEN_TYPE_NUMBERS[type], decimals },
+    const rows = tokens.map(({ address, symbol, name, decimals }) => ({
+      ...{ chain_id: chainId, address: fromHex(address), decimals },
       // As they are stored when they were asked.
       ...{ symbol: cleanText(symbol), name: cleanText(name), state: 'KNOWN' as const, attempts: 1, retry_at: null },
     }))

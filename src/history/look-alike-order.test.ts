@@ -39,8 +39,8 @@ after(() => database.close())
 type Moved = { block: number; other: Hex; value: bigint; direction?: 'IN' | 'OUT'; isNative?: boolean; token?: Hex }
 const placed = ({ block, other, value, direction = 'IN', isNative = false, token = USDC }: Moved): PlacedTransfer => ({
   ...(isNative
-    ? { token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18 }
-    : { token, tokenType: 'ERC20', symbol: 'USDC', name: 'USD Coin', decimals: 6 }),
+    ? { token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18, form: 1 }
+    : { token, tokenType: 'ERC20', symbol: 'USDC', name: 'USD Coin', decimals: 6, form: 20 }),
   ...{
     direction,
     other,

@@ -23,7 +23,7 @@ suite('a block with more than one statement asks about', () => {
   after(() => database.close())
 
   const transfer = (number: number, from: Hex, to: Hex, value: bigint): FoundTransfer => ({
-    ...{ tokenType: 'ERC20', from, to, tokenId: null, value, batchIndex: 0, omitted: 0, token: addressOf(0x70) },
+    ...{ form: 'ERC20', from, to, tokenId: null, value, batchIndex: 0, omitted: 0, token: addressOf(0x70) },
     ...{ logIndex: number, hash: hashOf(number), sentBy: STRANGER },
     block: { number: 7, hash: hashOf(7), timestamp: 1_700_000_000 },
   })
@@ -60,7 +60,7 @@ suite('a block with more than one statement asks about', () => {
   })
 
   test('has all of its tokens noted', async () => {
-    const tokens = Array.from({ length: 401 }, (_, index) => ({ address: addressOf(0x9_0000 + index), tokenType: 'ERC20' as const })) // prettier-ignore
+    const tokens = Array.from({ length: 401 }, (_, index) => ({ address: addressOf(0x9_0000 + index), form: 'ERC20' as const })) // prettier-ignore
     await noteTokens(database.db, chain, tokens)
     const { count } = await database.db.selectFrom('tokens').select(({ fn }) => fn.countAll<string | number>().as('count')).executeTakeFirstOrThrow() // prettier-ignore
     assert.equal(Number(count), tokens.length)

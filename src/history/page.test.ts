@@ -55,7 +55,7 @@ suite('a page of a history without spam', () => {
     const listed = new Map([[`${CHAIN_ID}:${USDC}`, { symbol: 'USDC', name: 'USD Coin' }]])
     app = { db: database.db, knownTokens: listed, telemetry: openTelemetry('test', 'silent') }
     const token = (address: Hex, symbol: string, name: string) => ({
-      ...{ chain_id: CHAIN_ID, address: fromHex(address), token_type: 20, symbol, name, decimals: 6 },
+      ...{ chain_id: CHAIN_ID, address: fromHex(address), symbol, name, decimals: 6 },
       ...{ state: 'KNOWN' as const, attempts: 1, retry_at: null },
     })
     await app.db
@@ -126,7 +126,7 @@ suite('a page of a history without spam', () => {
       const words = { symbol, name, state: 'KNOWN' as const, attempts: 1, retry_at: null, decimals: 6 }
       await app.db
         .insertInto('tokens')
-        .values({ chain_id: CHAIN_ID, address: fromHex(token), token_type: 20, ...words })
+        .values({ chain_id: CHAIN_ID, address: fromHex(token), ...words })
         .onConflict((on) => on.columns(['chain_id', 'address']).doUpdateSet(words))
         .execute()
       return blocks(one)
@@ -160,7 +160,7 @@ suite('a page of a history without spam', () => {
       { accountId: one, chainId: CHAIN_ID, known: knownTokensOf(app, chain as Chain), isCovered: true },
       rows.map(({ sender, value, hash, blockNumber, logIndex }): PlacedTransfer => ({
         ...{ token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18, direction: 'IN' },
-        ...{ other: sender, value: BigInt(value), isZero: false, hash, blockNumber, logIndex },
+        ...{ other: sender, value: BigInt(value), isZero: false, form: 1, hash, blockNumber, logIndex },
       })),
     )
     assert.deepEqual(judged, [{ score: 70, reasons: ['look_alike_address'] }, null, null])
@@ -309,7 +309,16 @@ suite('a page of a history without spam', () => {
       const { shown } = await page(one, { limit: 50, includeSpam: 'true' })
       assert.equal(shown.length, 50)
       const transfers = shown.map(({ row }): PlacedTransfer => ({
-        ...{ token: toHex(row.token), tokenType: 'ERC20', symbol: '', name: '', decimals: 0, value: 5n, isZero: false },
+        ...{
+          token: toHex(row.token),
+          tokenType: 'ERC20',
+          symbol: '',
+          name: '',
+          decimals: 0,
+          value: 5n,
+          isZero: false,
+          form: 20,
+        },
         ...{ hash: toHex(row.hash), blockNumber: row.block_number, logIndex: row.log_index },
         direction: row.direction === 0 ? 'IN' : 'OUT',
         other: toHex(row.direction === 0 ? row.sender : row.recipient),

@@ -1,11 +1,11 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import { fromWord, toHex } from '../store/bytes.ts'
+import { toHex } from '../store/bytes.ts'
 import { knownTokensOf } from '../tokens/known.ts'
-import { typeOf } from '../tokens/refresh.ts'
+import { FORM_NUMBERS } from '../tokens/moved.ts'
 import type { HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import { selectTransfers, type StoredTransfer } from './select.ts'
+import { ENTRY_TYPE_NUMBERS, selectTransfers, selectUnlike, type StoredTransfer } from './select.ts'
 import { judgeTransfers, type JudgedFor, type PlacedTransfer } from './spam-facts.ts'
 import type { Spam } from './spam.ts'
 
@@ -30,12 +30,17 @@ type JudgedPage = {
 export async function selectPage(
   app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
   chain: Chain,
-  { limit, isCovered, ...wanted }: Omit<Parameters<typeof selectTransfers>[1], 'chainId'> & { isCovered: boolean },
+  {
+    limit,
+    isCovered,
+    ...wanted
+  }: Omit<Parameters<typeof selectTransfers>[1], 'chainId' | 'unlike'> & { isCovered: boolean },
 ): Promise<JudgedPage> {
   const { accountId, filters } = wanted
   const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
+  const unlike = await selectUnlike(app.db, of)
   for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
-    const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, limit: size }) // prettier-ignore
+    const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, unlike, limit: size }) // prettier-ignore
     const verdicts = await judgeTransfers(
       app.db,
       of,
@@ -57,9 +62,8 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-/** What is of no type of token is the network's own currency. */
 function transferOf(row: StoredTransfer, { symbol, coin, decimals }: Chain): PlacedTransfer {
-  const tokenType = typeOf(row.token_type) ?? 'NATIVE'
+  const { tokenType, value } = row.moved
   const isNative = tokenType === 'NATIVE'
   return {
     tokenType,
@@ -69,13 +73,18 @@ function transferOf(row: StoredTransfer, { symbol, coin, decimals }: Chain): Pla
       : { symbol: row.symbol ?? '', name: row.name ?? '', decimals: row.decimals ?? 0 }),
     direction: nameOf(DIRECTION, row.direction),
     other: toHex(row.direction === DIRECTION.IN ? row.sender : row.recipient),
-    value: fromWord(row.value),
-    isZero: row.is_spam,
+    value,
+    // Of what the log looks like and is not, the table does not say it.
+    isZero: value === 0n && (row.is_spam || isReadApart(row)),
+    form: row.token_type,
     hash: toHex(row.hash),
     blockNumber: row.block_number,
     logIndex: row.log_index,
   }
 }
+
+const isReadApart = ({ token_type, moved }: StoredTransfer): boolean =>
+  ENTRY_TYPE_NUMBERS[moved.tokenType] !== token_type && token_type !== FORM_NUMBERS.WRAPPED
 
 /** The name that a table's small number stands for. */
 export function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { TRANSFER_BATCH_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_TOPIC } from '../abi/transfers.ts'
+import { OPERATED_TOPICS, TRANSFER_TOPICS, WRAPPING_TOPICS } from '../abi/transfers.ts'
 import { isHurried } from '../chain/rpc/errors.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
 import { readAddress, readHash, readHeader, readNumber, readObject } from '../chain/rpc/answers.ts'
@@ -36,11 +36,10 @@ export async function fetchPast(
 ): Promise<FoundTransfer[]> {
   const range = { fromBlock: quantityOf(from), toBlock: quantityOf(to) }
   const some = addresses.map((address) => `0x${'0'.repeat(24)}${address.slice(2)}`)
-  const all = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
   const filters = [
-    [[TRANSFER_TOPIC], some],
-    [all, null, some],
-    [all.slice(1), null, null, some],
+    [[...TRANSFER_TOPICS, ...WRAPPING_TOPICS], some],
+    [[...TRANSFER_TOPICS, ...OPERATED_TOPICS], null, some],
+    [OPERATED_TOPICS, null, null, some],
   ]
   const [last, ...lists] = await rpc.batch([
     { method: 'eth_getBlockByNumber', params: [quantityOf(to), false] },

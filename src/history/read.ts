@@ -7,7 +7,7 @@ import { isKnownAddress, storedAddressOf } from '../http/proven-address.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
-import { fromWord, toHex } from '../store/bytes.ts'
+import { toHex } from '../store/bytes.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying } from '../store/db.ts'
 import { ownAccount } from '../users/authorize.ts'
@@ -18,7 +18,7 @@ import { nativeCoverage, type NativeCoverage } from './native-coverage.ts'
 import { nameOf, selectPage, type JudgedRow } from './page.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import { ENTRY_TYPE_NUMBERS, type StoredTransfer } from './select.ts'
+import type { StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
@@ -123,11 +123,10 @@ function entryOf(
   { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
-  const tokenType = nameOf(ENTRY_TYPE_NUMBERS, row.token_type)
-  const value = fromWord(row.value)
+  const { tokenType, tokenId, value } = row.moved
   const hash = toHex(row.hash)
   const isNative = tokenType === 'NATIVE'
-  // A collectible is counted in pieces, whatever its contract says of decimals.
+  // What has an id is counted in pieces, whatever its contract says of decimals.
   const decimals = isNative ? chain.decimals : tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
   const kind = isNative ? kindOf({ logIndex: row.log_index, batchIndex: row.batch_index }) : null
   const isOfTransaction = kind !== 'WITHDRAWAL' && kind !== 'REWARD'
@@ -152,7 +151,7 @@ function entryOf(
       chainId: chain.chainId,
     },
     tokenType,
-    tokenId: row.token_id === null ? null : fromWord(row.token_id).toString(),
+    tokenId: tokenId === null ? null : tokenId.toString(),
     timestamp: row.mined_at.toISOString(),
     hash,
     blockNumber: row.block_number,

@@ -1,11 +1,12 @@
-import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
+import { decodeTransferLog, type DecodedTransfer, type LogForm } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Log, KeptBlock } from '../follower/block.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
+import { FORM_NUMBERS } from '../tokens/moved.ts'
+import { NOBODY } from './native.ts'
 
 /** `direction` in the table. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
@@ -21,7 +22,10 @@ export type FoundTransfer = DecodedTransfer & {
   block: { number: number; hash: Hex; timestamp: number }
 }
 
-/** A row of `transfers` on its way into the table or out of it; `tokenId` and `value` are 32 bytes, `minedAt` seconds. */
+/**
+ * A row of `transfers` on its way into the table or out of it; `tokenType` is the form of its log, `tokenId` and `value` are 32 bytes, `minedAt`
+ * seconds. What the contract is may change, and is read with the row.
+ */
 export type TransferRow = {
   accountId: string
   blockNumber: number
@@ -82,15 +86,15 @@ export async function rowsOf(
   db: Db,
   chain: Chain,
   found: FoundTransfer[],
-): Promise<{ rows: TransferRow[]; tokens: { address: Hex; tokenType: TokenType }[] }> {
+): Promise<{ rows: TransferRow[]; tokens: { address: Hex; form: LogForm }[] }> {
   const accounts = await findAccounts(db, found)
-  const ours = accounts.size === 0 ? [] : found.filter(({ from, to }) => accounts.has(from) || accounts.has(to))
+  const ours = onceEach(accounts.size === 0 ? [] : found.filter(({ from, to }) => accounts.has(from) || accounts.has(to))) // prettier-ignore
   const initiators = await findInitiators(db, chain, ours)
   const rows: TransferRow[] = []
-  const tokens = new Map<Hex, TokenType>()
+  const tokens = new Map<string, { address: Hex; form: LogForm }>()
   for (const transfer of ours) {
-    const { from, to, token, tokenType } = transfer
-    if (!tokens.has(token)) tokens.set(token, tokenType)
+    const { from, to, token, form } = transfer
+    tokens.set(`${token} ${form}`, { address: token, form })
     const sides = from === to ? ([[from, DIRECTION.SELF]] as const) : ([[from, DIRECTION.OUT], [to, DIRECTION.IN]] as const) // prettier-ignore
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
@@ -100,7 +104,15 @@ export async function rowsOf(
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
   }
-  return { rows: bounded(rows), tokens: [...tokens].map(([address, tokenType]) => ({ address, tokenType })) }
+  return { rows: bounded(rows), tokens: [...tokens.values()] }
+}
+
+/** Without deposits and withdrawals that their transaction logs as transfers too: some wrappers, and vaults, log both. */
+function onceEach(found: FoundTransfer[]): FoundTransfer[] {
+  if (!found.some(({ form }) => form === 'WRAPPED')) return found
+  const keyOf = ({ hash, token, from, to }: FoundTransfer) => `${hash} ${token} ${from} ${to}`
+  const minted = new Set(found.filter(({ form, from, to }) => form !== 'WRAPPED' && (from === NOBODY || to === NOBODY)).map(keyOf)) // prettier-ignore
+  return found.filter((one) => one.form !== 'WRAPPED' || !minted.has(keyOf(one)))
 }
 
 /** At most so many rows of a kind; the last of them counts the others. */
@@ -125,7 +137,7 @@ function cut(rows: TransferRow[]): TransferRow[] {
 }
 
 function rowOf(
-  { tokenType, from, to, tokenId, value, batchIndex, omitted, token, logIndex, hash, block }: FoundTransfer,
+  { form, from, to, tokenId, value, batchIndex, omitted, token, logIndex, hash, block }: FoundTransfer,
   { accountId, direction, isSpam }: { accountId: string; direction: number; isSpam: boolean },
 ): TransferRow {
   return {
@@ -134,7 +146,7 @@ function rowOf(
     logIndex,
     batchIndex,
     direction,
-    tokenType: TOKEN_TYPE_NUMBERS[tokenType],
+    tokenType: FORM_NUMBERS[form],
     token,
     sender: from,
     recipient: to,

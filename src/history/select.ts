@@ -1,17 +1,27 @@
 import { sql, type RawBuilder, type Selectable } from 'kysely'
-import { fromHex } from '../store/bytes.ts'
+import type { Hex } from '../ids.ts'
+import { byteaArray } from '../store/bytea-array.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
+import type { TokenStandards } from '../tokens/ask.ts'
+import { FORM_NUMBERS, formOf, FORMS, movedOf, typeOfForm, type Moved } from '../tokens/moved.ts'
 import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
 import type { EntryType, TransferFilters, HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 
-export type StoredTransfer = Selectable<Database['transfers']> & {
-  symbol: string | null
-  name: string | null
-  decimals: number | null
-}
+type TransferColumns = Selectable<Database['transfers']>
+type TokenColumns = Selectable<Database['tokens']>
+
+type SelectedTransfer = TransferColumns &
+  (
+    | Pick<TokenColumns, 'symbol' | 'name' | 'decimals' | 'is_fungible' | 'is_collection' | 'is_wrapper'>
+    | Record<'symbol' | 'name' | 'decimals' | 'is_fungible' | 'is_collection' | 'is_wrapper', null>
+  )
+
+/** An entry: a row, or one id of a row that has a range of them, and what moved. `batch_index` counts through the ids of a range. */
+export type StoredTransfer = SelectedTransfer & { moved: Omit<Moved, 'tokenType'> & { tokenType: EntryType } }
 
 type TransferSelection = {
   accountId: string
@@ -22,12 +32,20 @@ type TransferSelection = {
   /** how far the index reached when it was looked at, both included */
   bounds: { indexedTo: number; finalizedTo: number }
   limit: number
+  /** the account's tokens that are read apart: `selectUnlike` */
+  unlike: readonly UnlikeToken[]
 }
 
 // As in the indexes transfers_kind, transfers_token and transfers_counterparty.
 const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
 const COUNTERPARTY = sql`(case when direction = 0 then sender else recipient end)`
 const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
+
+/** entries of one range of ids; the last of them says how many were left out */
+const MAX_RANGE = 1_000
+
+/** tokens of one account that are read apart; of more the form of the log decides */
+const MAX_UNLIKE = 500
 
 /**
  * A page, newest first. Each kind of transfer that it shows is read backwards in an index, and the newest of all kinds
@@ -36,23 +54,39 @@ const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
  * Indexes: transfers_counterparty, else transfers_token, else transfers_kind. The kind is in the order and in the
  * ends of the range, because only these indexes have it: statistics over all accounts tell nothing about this one.
  * Where a page begins is a place in the index; where it ends at the latest is looked at afterwards, because an index
- * read backwards does not stop there.
+ * read backwards does not stop there. Tokens whose logs are not what they look like (`tokens/moved.ts`) are read token by token: of them a kind says
+ * nothing.
  * @returns the rows, and how far the index reaches in the snapshot they are of: -1 for nowhere
  */
 export async function selectTransfers(
   db: Db,
   wanted: TransferSelection,
 ): Promise<{ rows: StoredTransfer[]; indexedTo: number; finalizedTo: number }> {
-  const { accountId, chainId, filters, limit } = wanted
+  const { accountId, chainId, filters, limit, unlike } = wanted
   const { token, counterparty, fromBlock, fromTime, toTime } = filters
   const before = upperEnd(wanted)
-  const conditions = [
+  const conditionsOfAll = [
     ...(counterparty === null ? [] : [sql`${COUNTERPARTY} = ${fromHex(counterparty)}`]),
     ...(token === null ? [] : [sql`token = ${fromHex(token)}`]),
     ...(toTime === null ? [] : [quietly(sql`mined_at <= ${timeOf(toTime)}`)]),
   ].map((condition) => sql`and ${condition}`)
-  const { rows } = await sql<ReachedNow & (StoredTransfer | { account_id: null })>`
-    select page.*, tokens.symbol, tokens.name, tokens.decimals, reached.*
+  const conditions = [...conditionsOfAll]
+  const others = unlike.filter(({ isUnlike }) => isUnlike).map(({ token }) => token)
+  if (others.length > 0) conditions.push(sql`and token <> all(${byteaArray(others)})`)
+  const end = sql`found.block_number >= ${fromBlock ?? 0}::bigint and found.mined_at >= ${timeOf(fromTime ?? BEGINNING_MS)}`
+  const ofKind = (more: RawBuilder<unknown>) => sql`
+        select *
+        from transfers
+        where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint ${more}
+          and ${KIND} >= shown.kind
+          and (${KIND}, block_number, log_index, batch_index) < (
+            shown.kind, ${before.block}::bigint, ${before.logIndex}::int, ${before.batchIndex}::int
+          )
+        order by ${KIND} desc, ${NEWEST_FIRST}
+        limit ${limit}`
+  const apart = unlike.flatMap((one) => kindsOfToken(filters, one).map((kind) => ({ kind, token: one.token })))
+  const { rows } = await sql<ReachedNow & (SelectedTransfer | { account_id: null })>`
+    select page.*, tokens.symbol, tokens.name, tokens.decimals, tokens.is_fungible, tokens.is_collection, tokens.is_wrapper, reached.*
     from (select 1) as always
     left join (
       select least(history.block_number, cursor.block_number) as reached_number, cursor.finalized_number as reached_final
@@ -62,18 +96,18 @@ export async function selectTransfers(
     left join (
       select found.*
       from unnest(${`{${kindsOf(filters).join()}}`}::int[]) as shown (kind)
-      cross join lateral (
-        select *
-        from transfers
-        where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint ${sql.join(conditions, sql` `)}
-          and ${KIND} >= shown.kind
-          and (${KIND}, block_number, log_index, batch_index) < (
-            shown.kind, ${before.block}::bigint, ${before.logIndex}::int, ${before.batchIndex}::int
-          )
-        order by ${KIND} desc, ${NEWEST_FIRST}
-        limit ${limit}
-      ) as found
-      where found.block_number >= ${fromBlock ?? 0}::bigint and found.mined_at >= ${timeOf(fromTime ?? BEGINNING_MS)}
+      cross join lateral (${ofKind(sql.join(conditions, sql` `))}) as found
+      where ${end}
+      ${
+        apart.length === 0
+          ? sql``
+          : sql`
+      union all
+      select found.*
+      from unnest(${`{${apart.map(({ kind }) => kind).join()}}`}::int[], ${byteaArray(apart.map(({ token }) => token))}) as shown (kind, token)
+      cross join lateral (${ofKind(sql.join([...conditionsOfAll, sql`and token = shown.token`], sql` `))}) as found
+      where ${end}`
+      }
       order by ${NEWEST_FIRST}
       limit ${limit}
     ) as page on true
@@ -82,9 +116,78 @@ export async function selectTransfers(
   const { reached_number, reached_final } = rows[0]!
   const indexedTo = reached_number ?? -1
   return {
-    rows: rows.filter((row) => row.account_id !== null),
+    rows: entriesOf(
+      rows.filter((row) => row.account_id !== null),
+      wanted,
+    ),
     ...{ indexedTo, finalizedTo: Math.min(reached_final ?? -1, indexedTo) },
   }
+}
+
+/** What each row says, newest first: of a range of ids one entry for each, as far as the page reaches. */
+function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection): StoredTransfer[] {
+  const entries: StoredTransfer[] = []
+  for (const row of rows) {
+    const moved = movedIn(row)
+    const count = moved?.tokenType === 'ERC721' ? moved.value : 1n
+    const isBegun = after?.block === row.block_number && after.logIndex === row.log_index
+    const top = Math.min(
+      Number(count > MAX_RANGE ? MAX_RANGE : count),
+      isBegun && count > 1n ? after.batchIndex : MAX_RANGE,
+    )
+    for (let index = top - 1; index >= 0 && moved !== null && entries.length < limit; index--) {
+      if (count === 1n) entries.push({ ...row, moved })
+      else {
+        const omitted =
+          index === MAX_RANGE - 1 ? Number(min(count - BigInt(MAX_RANGE), BigInt(Number.MAX_SAFE_INTEGER))) : 0
+        const one = { ...moved, tokenId: moved.tokenId! + BigInt(index), value: 1n }
+        entries.push({ ...row, batch_index: index, omitted: row.omitted + omitted, moved: one })
+      }
+    }
+  }
+  return entries
+}
+
+const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
+
+/** What a row says that moved; null where it is a deposit into a contract that wraps nothing. */
+export function movedIn(
+  row: Pick<SelectedTransfer, 'token_type' | 'token_id' | 'value' | 'is_fungible' | 'is_collection' | 'is_wrapper'>,
+): StoredTransfer['moved'] | null {
+  const form = formOf(row.token_type)
+  const value = fromWord(row.value)
+  if (form === null) return { tokenType: 'NATIVE', tokenId: null, value }
+  const tokenId = row.token_id === null ? null : fromWord(row.token_id)
+  return movedOf({ form, tokenId, value }, standardsOf(row))
+}
+
+const standardsOf = (row: Record<'is_fungible' | 'is_collection' | 'is_wrapper', boolean | null>): TokenStandards => ({
+  isFungible: row.is_fungible === true,
+  isCollection: row.is_collection === true,
+  isWrapper: row.is_wrapper === true,
+})
+
+/** `isUnlike`: not only deposits and withdrawals of it, which no other token has */
+export type UnlikeToken = { token: Hex; standards: TokenStandards; isUnlike: boolean }
+
+// As in the index tokens_unlike_logs.
+const UNLIKE = sql<boolean>`((is_fungible and not is_collection and logs_ids) or (is_collection and not is_fungible and logs_amounts))`
+
+/** The account's tokens of which some logs are not what they look like. Indexes: tokens_unlike_logs, transfers_token. */
+export async function selectUnlike(
+  db: Db,
+  { accountId, chainId }: Pick<TransferSelection, 'accountId' | 'chainId'>,
+): Promise<UnlikeToken[]> {
+  const { rows } = await sql<
+    Pick<TokenColumns, 'address' | 'is_fungible' | 'is_collection' | 'is_wrapper'> & { is_unlike: boolean }
+  >`
+    select address, is_fungible, is_collection, is_wrapper, ${UNLIKE} as is_unlike from tokens
+    where chain_id = ${chainId}::bigint
+      and (${UNLIKE} or (is_wrapper and logs_deposits))
+      and exists (select from transfers where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint and token = tokens.address)
+    order by address
+    limit ${sql.lit(MAX_UNLIKE)}`.execute(db)
+  return rows.map((row) => ({ token: toHex(row.address), standards: standardsOf(row), isUnlike: row.is_unlike }))
 }
 
 type ReachedNow = { reached_number: number | null; reached_final: number | null }
@@ -101,15 +204,39 @@ export const ENTRY_TYPE_NUMBERS = { ...TOKEN_TYPE_NUMBERS, NATIVE: NATIVE_TYPE_N
   number
 >
 
-/** The kinds that a page shows. What an account sends to itself both leaves and arrives. */
-function kindsOf({ types, direction, includesSpam }: TransferFilters): number[] {
+/** The kinds that a page shows. */
+const kindsOf = ({ types, direction, includesSpam }: TransferFilters): number[] =>
+  (types ?? TOKEN_TYPES).flatMap((type) => kindsOfForm(ENTRY_TYPE_NUMBERS[type], { direction, includesSpam }))
+
+/**
+ * The kinds of a token whose logs are not what they look like. Of an id what is stored as spam, because it is the number zero, is judged
+ * like any other; of a token that only wraps too, deposits are what the other kinds lack.
+ */
+function kindsOfToken(
+  { types, direction, includesSpam }: TransferFilters,
+  { standards, isUnlike }: UnlikeToken,
+): number[] {
+  const shown: readonly (EntryType | null)[] = types ?? TOKEN_TYPES
+  return FORMS.filter(
+    (form) => (isUnlike || form === 'WRAPPED') && shown.includes(typeOfForm(form, standards)),
+  ).flatMap((form) =>
+    kindsOfForm(FORM_NUMBERS[form], {
+      direction,
+      includesSpam: includesSpam || (typeOfForm(form, standards) !== form && form !== 'WRAPPED'),
+    }),
+  )
+}
+
+const TOKEN_TYPES = Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[]
+
+/** What an account sends to itself both leaves and arrives. */
+function kindsOfForm(
+  number: number,
+  { direction, includesSpam }: Pick<TransferFilters, 'direction' | 'includesSpam'>,
+): number[] {
   const { IN, OUT, SELF } = DIRECTION
   const directions = direction === 'all' ? [IN, OUT, SELF] : direction === 'in' ? [IN, SELF] : [OUT, SELF]
-  return (types ?? (Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[])).flatMap((type) =>
-    directions.flatMap((number) =>
-      (includesSpam ? [0, 1] : [0]).map((spam) => ENTRY_TYPE_NUMBERS[type] * 8 + number * 2 + spam),
-    ),
-  )
+  return directions.flatMap((one) => (includesSpam ? [0, 1] : [0]).map((spam) => number * 8 + one * 2 + spam))
 }
 
 const BEGINNING_MS = 0

@@ -26,7 +26,13 @@ import {
 } from './spam.ts'
 
 /** A transfer and its place. */
-export type PlacedTransfer = JudgedTransfer & { hash: Hex; blockNumber: number; logIndex: number }
+export type PlacedTransfer = JudgedTransfer & {
+  hash: Hex
+  blockNumber: number
+  logIndex: number
+  /** `token_type` of its row */
+  form: number
+}
 
 export type JudgedFor = {
   accountId: string
@@ -103,7 +109,7 @@ async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransf
     select 'held', null, null, claim.n
     from unnest(
       ${list(claims.map(({ index }) => index))}::int[], ${bytes(claims.map(({ token }) => token!))}::bytea[],
-      ${list(claims.map(({ tokenType }) => (tokenType === 'NATIVE' ? 0 : TOKEN_TYPE_NUMBERS[tokenType])))}::int[],
+      ${list(claims.map(({ form }) => form))}::int[],
       ${list(claims.map(({ blockNumber }) => blockNumber))}::bigint[], ${list(claims.map(({ logIndex }) => logIndex))}::int[]
     ) as claim (n, token, token_type, block_number, log_index)
     cross join lateral (

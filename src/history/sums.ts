@@ -5,12 +5,12 @@ import { fetchHeader } from '../follower/fetch.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
-import { fromWord, toHex } from '../store/bytes.ts'
+import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { coveredFrom } from './coverage.ts'
 import { nativeCoverage } from './native-coverage.ts'
 import { DIRECTION } from './rows.ts'
-import { ENTRY_TYPE_NUMBERS } from './select.ts'
+import { movedIn } from './select.ts'
 import type { EntryType } from './query.ts'
 
 /** rows of one page of an account's history, and calls of one request */
@@ -133,19 +133,13 @@ export async function* readRows(
   for (;;) {
     const rows = await db
       .selectFrom('transfers')
-      .select([
-        'token',
-        'token_type',
-        'token_id',
-        'block_number',
-        'log_index',
-        'batch_index',
-        'direction',
-        'value',
-        'omitted',
-      ])
+      .leftJoin('tokens', (join) =>
+        join.onRef('tokens.chain_id', '=', 'transfers.chain_id').onRef('tokens.address', '=', 'transfers.token'),
+      )
+      .select(['token', 'token_type', 'token_id', 'block_number', 'log_index', 'batch_index', 'direction', 'value'])
+      .select(['omitted', 'is_fungible', 'is_collection', 'is_wrapper'])
       .where('account_id', '=', accountId)
-      .where('chain_id', '=', chainId)
+      .where('transfers.chain_id', '=', chainId)
       .where('block_number', '<=', to)
       .where(({ eb, refTuple, tuple }) =>
         eb(
@@ -161,11 +155,14 @@ export async function* readRows(
       .limit(MAX_PAGE)
       .execute()
     for (const row of rows) {
-      const type = typeOfRow(row.token_type)
+      const moved = movedIn(row)
+      // A deposit into a contract that wraps nothing.
+      if (moved === null) continue
+      const { tokenType: type, tokenId, value } = moved
       yield {
-        ...{ type, token: type === 'NATIVE' ? null : toHex(row.token), value: fromWord(row.value) },
+        ...{ type, token: type === 'NATIVE' ? null : toHex(row.token), value },
         // Pieces of an ERC-721 are counted, those of an ERC-1155 by their id.
-        tokenId: type === 'ERC1155' && row.token_id !== null ? fromWord(row.token_id) : null,
+        tokenId: type === 'ERC1155' ? tokenId : null,
         ...{ block: row.block_number, direction: row.direction, omitted: row.omitted },
       }
     }
@@ -173,12 +170,6 @@ export async function* readRows(
     if (last === undefined || rows.length < MAX_PAGE) return
     after = { block: last.block_number, log: last.log_index, batch: last.batch_index, direction: last.direction }
   }
-}
-
-function typeOfRow(number: number): EntryType {
-  const type = (Object.keys(ENTRY_TYPE_NUMBERS) as EntryType[]).find((one) => ENTRY_TYPE_NUMBERS[one] === number)
-  if (type === undefined) throw new Error(`the table has the unknown type ${number}`)
-  return type
 }
 
 async function askBalances(rpc: Rpc, sums: Sum[], header: Hex): Promise<void> {

@@ -184,7 +184,7 @@ async function checkChain(
       .selectFrom('cursors')
       .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
       .leftJoin('native_coverage as native', 'native.chain_id', 'cursors.chain_id')
-      .select(['halted', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
+      .select(['halted', 'blocked_by', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
       .select(['native.to_block as native_to', 'native.internal_from_block as internal_from'])
       .select(isFollowedByOlder.as('by_older'))
       .where('cursors.chain_id', '=', chainId)
@@ -194,7 +194,10 @@ async function checkChain(
     const signs = await signer.catch(() => null)
     if (signs?.chains?.includes(chainId) === false)
       throw new NotReady('the signer signs nothing for it: its SIGNER_CHAINS does not list the chain id')
-    if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
+    if (cursor.halted !== null)
+      throw new NotReady(
+        `the follower has stopped at block ${cursor.block_number}: ${cursor.halted} The way out is chatelaine network rewind ${chain.name}`,
+      )
     const { head } = chain
     if (head.node.failure() instanceof WrongChain) throw head.node.failure()
     if (head.node.silentMs() > NODE_SILENT_MS)
@@ -203,8 +206,11 @@ async function checkChain(
     if (head.current() === null || newest === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
     const { block_number: followed, read_from: readFrom } = cursor
-    if (isStalled(clock, stalls, `${chainId} transactions`, { at: followed, newest }))
-      throw new NotReady(`the follower is stuck at block ${followed}, ${newest - followed} behind the node`)
+    const isStuck = isStalled(clock, stalls, `${chainId} transactions`, { at: followed, newest })
+    if (isStuck || (cursor.blocked_by !== null && newest > followed))
+      throw new NotReady(
+        `the follower is stuck at block ${followed}, ${newest - followed} behind the node${causeOf(cursor.blocked_by)}`,
+      )
     const indexed = cursor.indexed ?? -1
     // A process that leads then has no history to move, and is told as that.
     const toIndex = cursor.by_older ? indexed : followed
@@ -229,6 +235,9 @@ async function checkChain(
     }
   })
 }
+
+const causeOf = (blockedBy: string | null): string =>
+  blockedBy === null ? '' : `, and cannot take the next one: ${blockedBy}`
 
 const detailOf = (parts: string[]): { detail?: string } => (parts.length === 0 ? {} : { detail: parts.join('; ') })
 

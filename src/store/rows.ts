@@ -315,6 +315,7 @@ export type Database = {
     lease_owner: string | null
     lease_until: Time | null
     halted: string | null
+    blocked_by: Generated<string | null>
     updated_at: DefaultTime
     read_from: string | null
   }
@@ -354,7 +355,6 @@ export type Database = {
   tokens: {
     chain_id: number
     address: Bytes
-    token_type: number
     symbol: string
     name: string
     decimals: number
@@ -363,6 +363,12 @@ export type Database = {
     retry_at: Time | null
     asked_block: number | null
     updated_at: DefaultTime
+    is_fungible: Generated<boolean>
+    is_collection: Generated<boolean>
+    is_wrapper: Generated<boolean>
+    logs_amounts: Generated<boolean>
+    logs_ids: Generated<boolean>
+    logs_deposits: Generated<boolean>
   }
   operator_actions: {
     seq: number

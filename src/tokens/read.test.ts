@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
+import type { LogForm } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
 import { explorerAt, type Chain } from '../chain/network.ts'
 import { openRpc, RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
@@ -14,14 +15,15 @@ import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
-import { noteTokens, type TokenType } from './record.ts'
+import type { TokenFacts } from './ask.ts'
+import { noteTokens } from './record.ts'
 import { readFactsOfTokens, readTokenFacts } from './read.ts'
 import { refreshTokens } from './refresh.ts'
 import { chainLike, openedHead } from '../../test/opened.ts'
 import { systemClock } from '../clock.ts'
 
 const NOTHING = { symbol: '', name: '', decimals: 0 }
-const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED'; tokenType?: TokenType }> = {
+const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED'; form?: LogForm }> = {
   Bytes32Token: { facts: { symbol: 'OLD', name: 'Old Token', decimals: 18 }, state: 'KNOWN' },
   NamelessToken: { facts: NOTHING, state: 'FAILED' },
   RevertingToken: { facts: NOTHING, state: 'FAILED' },
@@ -32,8 +34,10 @@ const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED';
   LyingToken: { facts: NOTHING, state: 'FAILED' },
   Silent: { facts: NOTHING, state: 'FAILED' },
   // A collectible has no decimals to tell.
-  SampleItems: { facts: { symbol: 'SITM', name: 'Sample Items', decimals: 0 }, state: 'KNOWN', tokenType: 'ERC1155' },
+  SampleItems: { facts: { symbol: 'SITM', name: 'Sample Items', decimals: 0 }, state: 'KNOWN', form: 'ERC1155' },
 }
+/** What a token calls itself, without what it is. */
+const wordsOf = ({ symbol, name, decimals }: TokenFacts) => ({ symbol, name, decimals })
 const addressOf = (name: string): Hex => `0x${Buffer.from(name).toString('hex').padStart(40, '0').slice(-40)}`
 
 suite('what tokens call themselves', () => {
@@ -113,21 +117,21 @@ suite('what tokens call themselves', () => {
 
   test('are read from honest, old, empty and hostile ones, and their failures remembered', async () => {
     for (const [name, { facts }] of Object.entries(TOKENS))
-      assert.deepEqual(await readTokenFacts(app, chain, addressOf(name)), facts, name)
+      assert.deepEqual(wordsOf(await readTokenFacts(app, chain, addressOf(name))), facts, name)
     await refreshTokens(app, chain)
     const stored = await rows()
-    for (const [name, { state, tokenType }] of Object.entries(TOKENS)) {
+    for (const [name, { state, form }] of Object.entries(TOKENS)) {
       const row = stored.get(addressOf(name))!
       // The collection says that it is one.
-      assert.equal(row.state, tokenType === undefined ? state : 'KNOWN', name)
-      assert.equal(row.retry_at === null, state === 'KNOWN', name)
+      assert.equal(row.state, form === undefined ? state : 'KNOWN', name)
+      assert.ok(row.retry_at!.getTime() > Date.now(), name)
     }
   })
 
   test('are asked in the background for tokens that the history saw, a bomb among them hurts itself only', async () => {
-    const seen = Object.entries(TOKENS).map(([name, { tokenType }]) => ({
+    const seen = Object.entries(TOKENS).map(([name, { form }]) => ({
       address: addressOf(name),
-      tokenType: tokenType ?? ('ERC20' as const),
+      form: form ?? ('ERC20' as const),
     }))
     await noteTokens(app.db, chain, seen)
     await noteTokens(app.db, chain, seen)
@@ -162,7 +166,7 @@ suite('what tokens call themselves', () => {
   })
 
   test('are not stored for an address without code', async () => {
-    assert.deepEqual(await readTokenFacts(app, chain, addressOf('nobody')), NOTHING)
+    assert.deepEqual(wordsOf(await readTokenFacts(app, chain, addressOf('nobody'))), NOTHING)
     assert.equal((await rows()).size, 0)
   })
 
@@ -182,7 +186,7 @@ suite('what tokens call themselves', () => {
         readTokenFacts(app, node.chain, address),
         (error) => error instanceof AppError && error.code === 'chain_unavailable',
       )
-      await noteTokens(app.db, chain, [{ address, tokenType: 'ERC20' }])
+      await noteTokens(app.db, chain, [{ address, form: 'ERC20' }])
       await refreshTokens(app, node.chain)
       assert.equal((await rows()).get(address)!.state, 'NEW')
       await app.db.deleteFrom('tokens').execute()
@@ -196,14 +200,14 @@ suite('what tokens call themselves', () => {
         : answer(),
     )
     const address = addressOf('Bytes32Token')
-    assert.deepEqual(await readTokenFacts(app, node.chain, address), TOKENS.Bytes32Token!.facts)
+    assert.deepEqual(wordsOf(await readTokenFacts(app, node.chain, address)), TOKENS.Bytes32Token!.facts)
     await refreshTokens(app, node.chain)
   })
 
   test('megabytes where a few bytes were asked for are no text and no failure of ours', async () => {
     const long = `0x${'00'.repeat(6_000_000)}`
     const node = badNode(async (_asked, answer) => [(await answer())[0], ...Array<unknown>(5).fill(long)])
-    assert.deepEqual(await readTokenFacts(app, node.chain, addressOf('Bytes32Token')), NOTHING)
+    assert.deepEqual(wordsOf(await readTokenFacts(app, node.chain, addressOf('Bytes32Token'))), NOTHING)
     await refreshTokens(app, node.chain)
   })
 
@@ -211,7 +215,7 @@ suite('what tokens call themselves', () => {
     for (const rpcCode of [3, -32000, -32603]) {
       const revert = new RpcError(rpcCode, 'execution reverted: rate limit exceeded, too many requests', undefined)
       const node = badNode(async (_asked, answer) => [(await answer())[0], ...Array<unknown>(5).fill(revert)])
-      assert.deepEqual(await readTokenFacts(app, copyOf(node.chain), addressOf('RevertingToken')), NOTHING)
+      assert.deepEqual(wordsOf(await readTokenFacts(app, copyOf(node.chain), addressOf('RevertingToken'))), NOTHING)
       await app.db.deleteFrom('tokens').execute()
     }
   })
@@ -219,7 +223,7 @@ suite('what tokens call themselves', () => {
   test('a token that takes the node down with it does not keep the others waiting', async () => {
     const bomb = addressOf('RevertingToken')
     const others = ['Bytes32Token', 'Decimals255Token'].map(addressOf)
-    await noteTokens(app.db, chain, [bomb, ...others].map((address) => ({ address, tokenType: 'ERC20' as const }))) // prettier-ignore
+    await noteTokens(app.db, chain, [bomb, ...others].map((address) => ({ address, form: 'ERC20' as const }))) // prettier-ignore
     const rpc: Rpc = {
       ...real,
       batch: (calls, options) =>
@@ -242,7 +246,7 @@ suite('what tokens call themselves', () => {
     await rpc(anvil.rpcUrl, 'anvil_setCode', address, '0xfe')
     const waits: number[] = []
     for (let round = 0; round < 3; round++) {
-      await noteTokens(app.db, chain, [{ address, tokenType: 'ERC20' }])
+      await noteTokens(app.db, chain, [{ address, form: 'ERC20' }])
       await app.db
         .updateTable('tokens')
         .set({ retry_at: sql<Date>`now()` })
@@ -265,6 +269,6 @@ suite('what tokens call themselves', () => {
       .where('address', '=', fromHex(address))
       .execute()
     await refreshTokens(app, chain)
-    assert.deepEqual(await readTokenFacts(app, chain, address), TOKENS.Bytes32Token!.facts)
+    assert.deepEqual(wordsOf(await readTokenFacts(app, chain, address)), TOKENS.Bytes32Token!.facts)
   })
 })

@@ -5,6 +5,7 @@
  * Tables: tokens.
  */
 
+import type { Selectable } from 'kysely'
 import type { App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import type { Chain } from '../chain/network.ts'
@@ -13,9 +14,10 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
+import type { Database } from '../store/rows.ts'
+import { askTokens, MAX_TOKENS, NO_FACTS, type AtBlock, type TokenFacts } from './ask.ts'
 import { noteTokens } from './record.ts'
-import { askAll, refreshAfter, typeOf, type Answered, type AnswersAt } from './refresh.ts'
+import { askAll, refreshAfter, type Answered, type AnswersAt } from './refresh.ts'
 import { slot } from '../state.ts'
 
 const REMEMBERED_MS = 30_000
@@ -51,7 +53,7 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
 }
 
 /**
- * What many tokens call themselves, with one look into the table and one question for each dozen that it does not hold.
+ * What many tokens call themselves, with one look into the table and one question for every few that it does not hold.
  * A token that cannot be asked although others can has "", "" and 0 this once.
  * @param addresses  20 bytes, lower-case
  * @throws chain_unavailable | chain_timeout  when there are tokens that were never asked and the node is away
@@ -73,22 +75,20 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const rows = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type'])
+      .select(['address', ...FACTS])
       .where('chain_id', '=', chain.chainId)
       .where('address', 'in', missing.map(fromHex))
       .execute(),
   )
-  for (const { address, symbol, name, decimals, state } of rows)
-    if (state !== 'NEW') learn(toHex(address), { symbol, name, decimals })
-  const stored = new Map(rows.map((row) => [toHex(row.address), row]))
+  for (const row of rows) if (row.state !== 'NEW') learn(toHex(row.address), factsOf(row))
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MAX_TOKENS) {
-    const tokens = unasked.slice(start, start + MAX_TOKENS).map((address) => tokenOf(address, stored.get(address)))
+    const tokens = unasked.slice(start, start + MAX_TOKENS)
     const answered = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
     await storeTokens(app, chain, answered)
     for (const { address, answer } of answered.answers) learn(address, answer.facts)
   }
-  for (const address of missing) if (!known.has(address)) known.set(address, { symbol: '', name: '', decimals: 0 })
+  for (const address of missing) if (!known.has(address)) known.set(address, NO_FACTS)
   return known
 }
 
@@ -96,15 +96,14 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   const row = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['symbol', 'name', 'decimals', 'state', 'token_type'])
+      .select(FACTS)
       .where('chain_id', '=', chain.chainId)
       .where('address', '=', fromHex(address))
       .executeTakeFirst(),
   )
-  if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
-  const token = tokenOf(address, row)
+  if (row !== undefined && row.state !== 'NEW') return factsOf(row)
   const answered = await atNewest(chain, async (at) => [
-    { ...token, answer: (await askTokens(chain, [token], at))[0]! },
+    { address, answer: (await askTokens(chain, [address], at))[0]! },
   ])
   await storeTokens(app, chain, answered)
   return answered.answers[0]!.answer.facts
@@ -119,9 +118,13 @@ function atNewest(chain: Chain, ask: (at: AtBlock) => Promise<Answered[]>): Prom
   )
 }
 
-const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token => ({
-  address,
-  tokenType: row === undefined ? null : typeOf(row.token_type),
+const FACTS = ['symbol', 'name', 'decimals', 'state', 'is_fungible', 'is_collection', 'is_wrapper'] as const
+
+type FactsRow = Pick<Selectable<Database['tokens']>, (typeof FACTS)[number]>
+
+const factsOf = ({ symbol, name, decimals, ...row }: FactsRow): TokenFacts => ({
+  ...{ symbol, name, decimals },
+  standards: { isFungible: row.is_fungible, isCollection: row.is_collection, isWrapper: row.is_wrapper },
 })
 
 /**
@@ -132,6 +135,6 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
 async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
   const tokens = answers.filter(({ answer }) => answer.isContract)
   if (tokens.length === 0) return
-  await retrying(() => noteTokens(app.db, chain, tokens))
+  await retrying(() => noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, form: null })))) // prettier-ignore
   void refreshAfter(app, chain, { block, answers: tokens })
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { LogForm } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -9,28 +10,31 @@ export type TokenType = 'ERC20' | 'ERC721' | 'ERC1155'
 /** A token type as the small number that the tables hold. */
 export const TOKEN_TYPE_NUMBERS = { ERC20: 20, ERC721: 721, ERC1155: 1155 } as const satisfies Record<TokenType, number>
 
-/** In `tokens` only: nobody saw a transfer of it yet, so what it is has to be asked. */
-export const UNSEEN_TYPE = 0
+/** The column that says that a form of logs was seen of a token; of the others nothing follows. */
+const SEEN_BY_FORM = { ERC20: 'logs_amounts', ERC721: 'logs_ids', WRAPPED: 'logs_deposits' } as const
+
+/** seconds since a token was asked until a transfer of it has it asked again: doubled up to an hour with each answer that changes nothing */
+const FIRST_AGE_SECONDS = 10
+const LAST_AGE_SECONDS = 3_600
 
 /** rows of one statement */
 const CHUNK = 200
 
 /**
- * Remembers tokens that were seen for the first time; what they call themselves is asked later, at a stored block.
- * The first transfer of one that was known by its address only says what it is, and it is asked again as that.
- * @param tokens  `tokenType` is null for a token of which no transfer was seen
+ * Stores tokens that were seen for the first time; what they are and call themselves is asked later, at a stored block. A token that was
+ * asked some time ago is asked again, for a transfer may follow a change of its name or its decimals.
+ * @param tokens  `form` is that of a log that was seen, null if none was; a token may be named several times
  */
 export async function noteTokens(
   db: Db,
   chain: Chain,
-  tokens: { address: Hex; tokenType: TokenType | null }[],
+  tokens: readonly { address: Hex; form: LogForm | null }[],
 ): Promise<void> {
   for (let start = 0; start < tokens.length; start += CHUNK) {
     const some = tokens.slice(start, start + CHUNK)
-    const rows = some.map(({ address, tokenType }) => ({
+    const rows = some.map(({ address }) => ({
       chain_id: chain.chainId,
       address: fromHex(address),
-      token_type: tokenType === null ? UNSEEN_TYPE : TOKEN_TYPE_NUMBERS[tokenType],
       symbol: '',
       name: '',
       decimals: 0,
@@ -44,19 +48,34 @@ export async function noteTokens(
       .onConflict((on) => on.doNothing())
       .execute()
     // Apart from the insert: with `do update` every token of every block would be locked, for the few it changes.
-    for (const tokenType of ['ERC20', 'ERC721', 'ERC1155'] as const) {
-      const seen = some.filter((token) => token.tokenType === tokenType).map(({ address }) => fromHex(address))
+    const moved = some.filter(({ form }) => form !== null)
+    if (moved.length === 0) continue
+    await db
+      .updateTable('tokens')
+      .set({ retry_at: sql<Date>`now()` })
+      .where('chain_id', '=', chain.chainId)
+      .where('address', 'in', addressesOf(moved))
+      .where('state', '=', 'KNOWN')
+      .where('retry_at', '>', sql<Date>`now()`)
+      .where('updated_at', '<=', sql<Date>`now() - ${isStaleAfter}`)
+      .execute()
+    for (const form of ['ERC20', 'ERC721', 'WRAPPED'] as const) {
+      const seen = moved.filter((token) => token.form === form)
       if (seen.length === 0) continue
       await db
         .updateTable('tokens')
-        .set({ ...askedAnew(), token_type: TOKEN_TYPE_NUMBERS[tokenType] })
+        .set({ [SEEN_BY_FORM[form]]: true })
         .where('chain_id', '=', chain.chainId)
-        .where('address', 'in', seen)
-        .where('token_type', '=', UNSEEN_TYPE)
+        .where('address', 'in', addressesOf(seen))
+        .where(SEEN_BY_FORM[form], '=', false)
         .execute()
     }
   }
 }
+
+const addressesOf = (tokens: readonly { address: Hex }[]) => tokens.map(({ address }) => fromHex(address))
+
+const isStaleAfter = sql`least(${sql.lit(LAST_AGE_SECONDS)}, ${sql.lit(FIRST_AGE_SECONDS)} * power(2, least(attempts, 20))) * interval '1 second'`
 
 /**
  * After a reorganisation another contract may be at an address: tokens that were asked at a block that is lost, or

@@ -31,6 +31,8 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     name: string
     decimals: Hex | null
     isCollection: boolean
+    /** to other calls, by the first characters of their data */
+    answers: Record<string, Hex>
     places: Set<unknown>
     elsewhere?: { block: Hex; name: string }
   }
@@ -45,7 +47,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   beforeEach(async () => {
     for (const table of ['tokens', 'blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()
     script = scriptedChain({ isDevelopment: true })
-    told = { name: 'before', decimals: word(6), isCollection: false, places: new Set() }
+    told = { name: 'before', decimals: word(6), isCollection: false, answers: {}, places: new Set() }
     hold = null
     const failed = new RpcError(3, 'execution reverted', '0x')
     script.answer = (method, params) => {
@@ -53,13 +55,15 @@ suite('what is stored of tokens when the chain changes its mind', () => {
       if (method === 'eth_getCode') return '0x60'
       const { data } = params[0] as { data: string }
       if (data === '0x313ce567' && told.decimals !== null) return told.decimals
-      if (data.startsWith('0x01ffc9a7')) return word(told.isCollection && data.startsWith('0x01ffc9a780ac58cd') ? 1 : 0)
+      if (data.startsWith('0x01ffc9a780ac58cd')) return word(told.isCollection ? 1 : 0)
       if (data === '0x95d89b41' || data === '0x06fdde03') {
         const { blockHash } = params[1] as { blockHash?: Hex }
         return textOf(
           told.elsewhere !== undefined && blockHash === told.elsewhere.block ? told.elsewhere.name : told.name,
         )
       }
+      const other = Object.entries(told.answers).find(([start]) => data.startsWith(start))
+      if (other !== undefined) return other[1]
       throw failed
     }
     const { rpc } = script.chain
@@ -101,8 +105,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
       await db.deleteFrom('blocks').where('number', '>', number).execute()
     })
   }
-  const rows = () =>
-    app.db.selectFrom('tokens').select(['symbol', 'decimals', 'state', 'token_type', 'asked_block']).execute()
+  const rows = () => app.db.selectFrom('tokens').select(['symbol', 'decimals', 'state', 'asked_block']).execute()
   /** Starts a look at the tokens that are due, and returns when the node has answered and its answer is held back. */
   async function refreshHeld(): Promise<{ goOn: () => Promise<void> }> {
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -119,7 +122,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     await store(script.mine())
     // A newest block that was never stored.
     script.chain.head.set({ ...script.mine(), baseFee: null })
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC20' }])
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
     const refreshed = await refreshHeld()
     script.lose(2)
     await retractTo(script.blocks[0]!)
@@ -128,13 +131,13 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     await store(block)
     told.places.clear()
     await refreshed.goOn()
-    assert.deepEqual(await rows(), [{ symbol: 'after', decimals: 6, state: 'KNOWN', token_type: 20, asked_block: 1 }])
+    assert.deepEqual(await rows(), [{ symbol: 'after', decimals: 6, state: 'KNOWN', asked_block: 1 }])
     assert.deepEqual([...told.places], [JSON.stringify({ blockHash: block.hash })])
   })
 
   test('nor when the token had been asked before, below the reorganisation, and had failed', async () => {
     await store(script.blocks[0]!)
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC20' }])
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
     told.decimals = null
     await refreshTokens(app, script.chain)
     assert.deepEqual((await rows())[0]!.state, 'FAILED')
@@ -178,46 +181,65 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     await readFactsOfTokens(app, script.chain, [addressOf(0x71)])
     await refreshTokens(app, script.chain)
     assert.deepEqual(await rows(), [
-      { symbol: '', decimals: 0, state: 'NEW', token_type: 0, asked_block: null },
-      { symbol: '', decimals: 0, state: 'NEW', token_type: 0, asked_block: null },
+      { symbol: '', decimals: 0, state: 'NEW', asked_block: null },
+      { symbol: '', decimals: 0, state: 'NEW', asked_block: null },
     ])
   })
 
-  test('a collection that was first asked for by its address says so itself, and has not failed for lack of decimals', async () => {
+  const standards = async () =>
+    (await app.db.selectFrom('tokens').select(['is_fungible', 'is_collection', 'is_wrapper', 'state']).execute())[0]
+
+  test('a contract says by ERC-165 and its decimals what it is, whatever form its logs have', async () => {
+    const collection = { decimals: null, isCollection: true }
+    const cases: [what: string, told: Partial<typeof told>, is: [isFungible: boolean, isCollection: boolean, isWrapper: boolean]][] = [
+      ['a fungible token', { decimals: word(18) }, [true, false, false]],
+      ['a collection', collection, [false, true, false]],
+      ['CryptoKitties, by the draft of ERC-721', { decimals: null, answers: { '0x01ffc9a79a20483d': word(1) } }, [false, true, false]],
+      ['a collection with stray decimals', { ...collection, decimals: word(18) }, [false, true, false]],
+      ['both, ERC-404', { ...collection, decimals: word(18), answers: { '0xdd62ed3e': word(0) } }, [true, true, false]],
+      ['both without ERC-165', { decimals: word(18), answers: { '0xdd62ed3e': word(0), '0xe985e9c5': word(0) } }, [true, true, false]],
+      ['an ERC-1155', { decimals: null, answers: { '0x01ffc9a7d9b67a26': word(1), '0xe985e9c5': word(0) } }, [false, false, false]],
+      ['WETH9', { decimals: word(18), answers: { '0xd0e30db0': '0x' } }, [true, false, true]],
+    ] // prettier-ignore
     await store(script.blocks[0]!)
-    told = { ...told, name: 'PIECES', decimals: null, isCollection: true }
-    assert.deepEqual(await readTokenFacts(app, script.chain, TOKEN), { symbol: 'PIECES', name: 'PIECES', decimals: 0 })
-    await refreshTokens(app, script.chain)
-    assert.deepEqual(await rows(), [{ symbol: 'PIECES', decimals: 0, state: 'KNOWN', token_type: 0, asked_block: 0 }])
-    // Its decimals do not count when it has some, as the transfers show it later.
-    told.decimals = word(18)
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC721' }])
-    assert.deepEqual((await rows())[0], { symbol: 'PIECES', decimals: 0, state: 'NEW', token_type: 721, asked_block: null }) // prettier-ignore
-    await refreshTokens(app, script.chain)
-    assert.deepEqual(await rows(), [{ symbol: 'PIECES', decimals: 0, state: 'KNOWN', token_type: 721, asked_block: 0 }])
+    for (const [what, change, [is_fungible, is_collection, is_wrapper]] of cases) {
+      await app.db.deleteFrom('tokens').execute()
+      told = { ...told, answers: {}, isCollection: false, ...change }
+      await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }, { address: TOKEN, form: 'ERC721' }]) // prettier-ignore
+      await refreshTokens(app, script.chain)
+      assert.deepEqual(await standards(), { is_fungible, is_collection, is_wrapper, state: 'KNOWN' }, what)
+    }
   })
 
-  test('a collection without ERC-165 is freed of its failure by its first transfer; a later one of another kind changes nothing', async () => {
-    await store(script.blocks[0]!)
-    told = { ...told, name: 'OLD', decimals: null }
-    await readTokenFacts(app, script.chain, TOKEN)
-    await refreshTokens(app, script.chain)
-    assert.equal((await rows())[0]!.state, 'FAILED')
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC721' }])
-    await refreshTokens(app, script.chain)
-    const [known] = await rows()
-    assert.deepEqual([known!.state, known!.token_type], ['KNOWN', 721])
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC20' }])
-    assert.deepEqual(await rows(), [known])
-  })
+  const aged = (seconds: number) =>
+    sql`update tokens set updated_at = updated_at - ${`${seconds} seconds`}::interval, retry_at = retry_at - ${`${seconds} seconds`}::interval`.execute(
+      app.db,
+    )
 
-  test('an answer to the question of before the first transfer is not stored after it', async () => {
+  test('a token that takes another name and other decimals is asked again after a day, and after a transfer', async () => {
     await store(script.blocks[0]!)
-    told = { ...told, name: 'PIECES', decimals: word(18) }
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: null }])
-    const refreshed = await refreshHeld()
-    await noteTokens(app.db, script.chain, [{ address: TOKEN, tokenType: 'ERC721' }])
-    await refreshed.goOn()
-    assert.deepEqual((await rows())[0], { symbol: 'PIECES', decimals: 0, state: 'KNOWN', token_type: 721, asked_block: 0 }) // prettier-ignore
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
+    const named = async () => {
+      await refreshTokens(app, script.chain)
+      const { symbol, decimals } = (await rows())[0]!
+      return [symbol, decimals]
+    }
+    assert.deepEqual(await named(), ['before', 6])
+    told = { ...told, name: 'renamed', decimals: word(7) }
+    assert.deepEqual(await named(), ['before', 6])
+    await aged(86_400)
+    assert.deepEqual(await named(), ['renamed', 7])
+    told = { ...told, name: 'again', decimals: word(8) }
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
+    assert.deepEqual(await named(), ['renamed', 7], 'a transfer in each block does not ask in each block')
+    await aged(60)
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: null }])
+    assert.deepEqual(await named(), ['renamed', 7], 'a reader is no transfer')
+    await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
+    assert.deepEqual(await named(), ['again', 8])
+    // It is paused: what it said stays.
+    told = { ...told, name: '', decimals: null }
+    await aged(86_400)
+    assert.deepEqual(await named(), ['again', 8])
   })
 })

@@ -5,13 +5,14 @@ import { quantityOf, type Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
-import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './record.ts'
+import { askTokens, MAX_TOKENS, type AtBlock, type TokenAnswer } from './ask.ts'
 import { slot } from '../state.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
 const FIRST_RETRY_SECONDS = 60
 const LAST_RETRY_SECONDS = 86_400
+/** seconds until a token that told everything is asked again: tokens rename themselves */
+const KNOWN_SECONDS = 86_400
 
 type RefreshContext = Pick<App, 'db' | 'telemetry'>
 
@@ -20,7 +21,7 @@ const running = slot('tokens that are being asked again', (_chain: Chain): { run
 }))
 
 /**
- * Asks the tokens that are due, in the background: new ones, and those that failed and whose time has come.
+ * Asks the tokens that are due, in the background: new ones, and others whose time has come.
  * One run per network and process; a call during a run returns that one. Never rejects: a node or a database that
  * is away leaves the tokens due.
  * @returns when nothing is due any more
@@ -63,7 +64,7 @@ async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
   for (;;) {
     const due = await app.db
       .selectFrom('tokens')
-      .select(['address', 'token_type'])
+      .select('address')
       .where('chain_id', '=', chain.chainId)
       .where('retry_at', '<=', sql<Date>`now()`)
       .orderBy('retry_at')
@@ -72,8 +73,7 @@ async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
     if (due.length === 0) return
     const place = await readPlace(app, chain)
     if (place === null) return
-    const tokens = due.map((row) => ({ address: toHex(row.address), tokenType: typeOf(row.token_type) }))
-    await storeAnswers(app.db, chain, place, await askAll(app, chain, tokens, place.at))
+    await storeAnswers(app.db, chain, place, await askAll(app, chain, due.map(({ address }) => toHex(address)), place.at)) // prettier-ignore
   }
 }
 
@@ -105,7 +105,7 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
   return { at: quantityOf(Math.max(number, newest - chain.finality)), number, hash: null }
 }
 
-export type Answered = Token & { answer: TokenAnswer }
+export type Answered = { address: Hex; answer: TokenAnswer }
 
 /**
  * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
@@ -113,16 +113,16 @@ export type Answered = Token & { answer: TokenAnswer }
  * @param tokens  at most MAX_TOKENS
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
-export async function askAll(app: RefreshContext, chain: Chain, tokens: Token[], at: AtBlock): Promise<Answered[]> {
+export async function askAll(app: RefreshContext, chain: Chain, tokens: Hex[], at: AtBlock): Promise<Answered[]> {
   try {
     const answers = await askTokens(chain, tokens, at)
-    return tokens.map((token, index) => ({ ...token, answer: answers[index]! }))
+    return tokens.map((address, index) => ({ address, answer: answers[index]! }))
   } catch (error) {
     if (tokens.length === 1) throw error
     const results = await Promise.allSettled(tokens.map((token) => askTokens(chain, [token], at)))
-    const told = tokens.flatMap((token, index) => {
+    const told = tokens.flatMap((address, index) => {
       const result = results[index]!
-      return result.status === 'fulfilled' ? [{ ...token, answer: result.value[0]! }] : []
+      return result.status === 'fulfilled' ? [{ address, answer: result.value[0]! }] : []
     })
     if (told.length === 0) throw error
     await postpone(
@@ -135,17 +135,13 @@ export async function askAll(app: RefreshContext, chain: Chain, tokens: Token[],
 }
 
 /** The node works, but not for these. What is known of them stays. */
-async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
+async function postpone(db: Db, chain: Chain, tokens: Hex[]): Promise<void> {
   if (tokens.length === 0) return
   await db
     .updateTable('tokens')
     .set({ retry_at: sql<Date>`now() + ${sql.lit(`${FIRST_RETRY_SECONDS} seconds`)}::interval` })
     .where('chain_id', '=', chain.chainId)
-    .where(
-      'address',
-      'in',
-      tokens.map(({ address }) => fromHex(address)),
-    )
+    .where('address', 'in', tokens.map(fromHex))
     .execute()
 }
 
@@ -165,41 +161,49 @@ async function isOurs(db: Db, { chainId }: Chain, { number, hash }: ReadBlock): 
   return (await storedBlockHash(db, chainId, number)) === hash
 }
 
-/** A token that did not tell everything is asked again, later each time; one that turned out to be another type at once. */
+/**
+ * Each token is asked again: one that told everything after a day, another one sooner, and later each time. One that told everything once and
+ * does not any more keeps what it said. `attempts` counts the answers that were the same.
+ */
 async function upsert(db: Db, chain: Chain, { number }: ReadBlock, answers: Answered[]): Promise<void> {
   if (answers.length === 0) return
-  const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
-    chain_id: chain.chainId,
-    address: fromHex(address),
-    token_type: tokenType === null ? UNSEEN_TYPE : TOKEN_TYPE_NUMBERS[tokenType],
-    ...facts,
-    state: isComplete ? ('KNOWN' as const) : ('FAILED' as const),
-    attempts: 1,
-    asked_block: number,
-    retry_at: isComplete ? null : sql<Date>`now() + ${sql.lit(`${FIRST_RETRY_SECONDS} seconds`)}::interval`,
-  }))
+  const rows = answers.map(({ address, answer: { facts, isComplete } }) => {
+    const { standards, ...words } = facts
+    return {
+      chain_id: chain.chainId,
+      address: fromHex(address),
+      ...words,
+      is_fungible: standards.isFungible,
+      is_collection: standards.isCollection,
+      is_wrapper: standards.isWrapper,
+      state: isComplete ? ('KNOWN' as const) : ('FAILED' as const),
+      attempts: 1,
+      asked_block: number,
+      retry_at: sql<Date>`now() + ${sql.lit(`${isComplete ? KNOWN_SECONDS : FIRST_RETRY_SECONDS} seconds`)}::interval`,
+    }
+  })
+  const isSame = sql`(tokens.symbol, tokens.name, tokens.decimals, tokens.state) = (excluded.symbol, excluded.name, excluded.decimals, excluded.state)`
+  const isBetter = sql`(excluded.state = 'KNOWN' or tokens.state <> 'KNOWN')`
+  const better = <T>(column: string) =>
+    sql<T>`case when ${isBetter} then excluded.${sql.ref(column)} else tokens.${sql.ref(column)} end`
   await db
     .insertInto('tokens')
     .values(rows)
     .onConflict((on) =>
-      on
-        .columns(['chain_id', 'address'])
-        .doUpdateSet((eb) => ({
-          symbol: eb.ref('excluded.symbol'),
-          name: eb.ref('excluded.name'),
-          decimals: eb.ref('excluded.decimals'),
-          state: eb.ref('excluded.state'),
-          attempts: eb('tokens.attempts', '+', 1),
-          asked_block: eb.ref('excluded.asked_block'),
-          retry_at: sql<Date | null>`case when excluded.retry_at is null then null else
-          now() + least(${sql.lit(LAST_RETRY_SECONDS)}, ${sql.lit(FIRST_RETRY_SECONDS)} * power(2, least(tokens.attempts, 20))) * interval '1 second' end`,
-          updated_at: sql<Date>`now()`,
-        }))
-        .whereRef('tokens.token_type', '=', 'excluded.token_type'),
+      on.columns(['chain_id', 'address']).doUpdateSet({
+        symbol: better('symbol'),
+        name: better('name'),
+        decimals: better('decimals'),
+        is_fungible: better('is_fungible'),
+        is_collection: better('is_collection'),
+        is_wrapper: better('is_wrapper'),
+        state: better('state'),
+        attempts: sql<number>`case when ${isSame} or not ${isBetter} or tokens.state = 'NEW' then tokens.attempts + 1 else 1 end`,
+        asked_block: better('asked_block'),
+        retry_at: sql<Date>`case when excluded.state = 'KNOWN' then excluded.retry_at else
+        now() + least(${sql.lit(LAST_RETRY_SECONDS)}, ${sql.lit(FIRST_RETRY_SECONDS)} * power(2, least(tokens.attempts, 20))) * interval '1 second' end`,
+        updated_at: sql<Date>`now()`,
+      }),
     )
     .execute()
 }
-
-/** The name that the table's small number stands for. */
-export const typeOf = (number: number): TokenType | null =>
-  (Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[]).find((type) => TOKEN_TYPE_NUMBERS[type] === number) ?? null

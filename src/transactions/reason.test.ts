@@ -124,6 +124,27 @@ test('of a stopped account that is the reason, where nothing else is known', asy
   assert.equal(await codeOf(account, id), 'account_stopped')
 })
 
+test('of a network that is not followed every write says so, at which block and why', async () => {
+  const account = await world.account('halted')
+  const ids: string[] = []
+  for (const nonce of [0, 1]) ids.push((await world.row(account, { nonce, ...late }, sent)).id)
+  const told = async () => [await reasonOf(account, ids[0]!), await reasonOf(account, ids[1]!)]
+  const cursor = { chain_id: 31_337, block_number: 7, block_hash: Buffer.alloc(32), finalized_number: 0, epoch: 1 }
+  const nobody = { lease_owner: null, lease_until: null, halted: null }
+  await world.db.insertInto('cursors').values({ ...cursor, ...nobody }).execute() // prettier-ignore
+  assert.deepEqual((await told()).map((one) => one?.code), ['waiting_for_block', 'behind_earlier']) // prettier-ignore
+  const before = 'The network is not followed beyond block 7, so nobody here knows what became of it.'
+  for (const [stop, why] of [
+    [{ blocked_by: 'the node lacks receipts' }, 'Block 8 cannot be read: the node lacks receipts. It is tried again.'],
+    [{ halted: 'The node’s chain diverges.' }, 'The node’s chain diverges. The operator has to look.'],
+  ] as const) {
+    await world.db.updateTable('cursors').set(stop).execute()
+    const reason = { code: 'network_stopped', detail: `${before} ${why}` }
+    assert.deepEqual(await told(), [reason, reason])
+  }
+  await world.db.deleteFrom('cursors').execute()
+})
+
 test('a list has the reasons of its writes; those of other accounts and networks change nothing', async () => {
   const account = await world.account('list')
   const other = await world.account('list-other')

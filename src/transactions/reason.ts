@@ -11,6 +11,7 @@ export type Reason = { code: ReasonCode; detail: string }
 type ReasonCode =
   | TroubleCode
   | 'account_stopped'
+  | 'network_stopped'
   | 'queued'
   | 'behind_earlier'
   | 'fee_too_low_for_market'
@@ -51,6 +52,10 @@ type WaitFacts = {
   first_nonce: number
   first_is_told: boolean
   first_trouble: TroubleCode | null
+  /** the last block that was followed, and why there is none after it: for good, or by the next block */
+  followed: number | null
+  halted: string | null
+  blocked_by: string | null
 }
 
 /** Over the unique keys, and transactions_open for the lowest nonce. */
@@ -66,8 +71,10 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts
     select t.id, t.client_id, t.nonce, own.trouble, own.detail, a.max_fee, a.broadcast_at is null as is_unconfirmed,
       a.queued_nonce is not null as is_queued,
       exists (select 1 from stopped_lanes where chain_id = t.chain_id and sender = t.sender) as is_stopped,
-      first.id as first_id, first.client_id as first_client, first.nonce as first_nonce, first.is_told as first_is_told, before.trouble as first_trouble
+      first.id as first_id, first.client_id as first_client, first.nonce as first_nonce, first.is_told as first_is_told, before.trouble as first_trouble,
+      cursor.block_number as followed, cursor.halted, cursor.blocked_by
     from transactions t cross join first
+    left join cursors cursor on cursor.chain_id = t.chain_id
     left join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
     left join waits own on own.chain_id = t.chain_id and own.sender = t.sender and own.nonce = t.nonce
     left join waits before on before.chain_id = t.chain_id and before.sender = t.sender and before.nonce = first.nonce
@@ -80,6 +87,8 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts
 function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
+  // Of a network that is not followed nothing else is known to be so still.
+  if (facts.halted !== null || facts.blocked_by !== null) return reasonOfStop(facts)
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
   if (facts.is_stopped) return reason('account_stopped', 'The account is stopped: its operator has to review it.')
   if (facts.is_queued)
@@ -94,6 +103,14 @@ function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
       'No node has confirmed that it has the transaction. It is rebroadcast until one does.',
     )
   return reasonByFee(facts, chain)
+}
+
+function reasonOfStop({ followed, halted, blocked_by }: WaitFacts): Reason {
+  const why =
+    halted === null
+      ? `Block ${followed! + 1} cannot be read: ${blocked_by}. It is tried again.`
+      : `${halted} The operator has to look.`
+  return reason('network_stopped', `The network is not followed beyond block ${followed}, so nobody here knows what became of it. ${why}`) // prettier-ignore
 }
 
 const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })

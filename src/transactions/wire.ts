@@ -111,7 +111,7 @@ const WaitReason = Type.Object(
   {
     code: Type.String({
       description:
-        'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable, policy_denied, account_frozen or application_suspended; more may come',
+        'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, network_stopped, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable, policy_denied, account_frozen or application_suspended; more may come',
     }),
     detail: Type.String({ description: 'For people; the wording may change' }),
   },

@@ -323,7 +323,7 @@ async function dump(db: RootDb): Promise<Record<'transfers' | 'blocks' | 'cursor
     cursor: await lines(
       'select cursors.chain_id, cursors.block_number, cursors.block_hash, halted, history.block_number as history_number, history.block_hash as history_hash from cursors left join history_cursors as history on history.chain_id = cursors.chain_id',
     ),
-    tokens: await lines('select address, token_type, symbol, name, decimals, state from tokens'),
+    tokens: await lines('select address, symbol, name, decimals, state from tokens'),
   }
 }
 

@@ -67,7 +67,7 @@ test('what tokens call themselves is stored and shown, whatever it is', async ()
   await here.rpc('evm_mine')
   // Tokens are asked at the block that the service has seen.
   assert.notEqual(await chain.head.waitFor(Number(await here.rpc('eth_blockNumber')), 15_000), null)
-  await noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, tokenType: 'ERC20' }))) // prettier-ignore
+  await noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, form: 'ERC20' }))) // prettier-ignore
   await until('each token was asked', async () => {
     // A run that is about to end does not see the newest.
     await refreshTokens(app, chain)
