@@ -171,9 +171,10 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
       return results
     } catch (error) {
       const refused = refusedIn(error)
-      if (refused === null || rest[refused.operation ?? -1] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
-      results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
-      rest = rest.filter((_, index) => index !== refused.operation)
+      const index = refused?.facts.operation ?? -1
+      if (refused === null || rest[index] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
+      results.set(rest[index]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
+      rest = rest.filter((_, at) => at !== index)
     }
   }
   return results

@@ -1,5 +1,6 @@
 import { AppError } from '../errors.ts'
-import { SignerRefused } from '../signer/client.ts'
+import { factsOf, SignerRefused } from '../signer/client.ts'
+import { OWN_RULES } from '../signer/wire.ts'
 import type { Clock } from '../clock.ts'
 
 /** This sponsor cannot send it, another may; nothing is bound. */
@@ -24,15 +25,15 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
       new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
     )
   if (code !== 'policy_denied') return error
-  if (message.includes('The rule top-up-off '))
+  const { rule, resetsAt = null } = factsOf(error)
+  if (rule === OWN_RULES.topUpOff)
     return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
-  if (!message.includes('The rule top-up-per-')) return error
-  const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+  if (rule !== OWN_RULES.topUpPerUser && rule !== OWN_RULES.topUpPerSponsor) return error
   const exhausted = new AppError('gas_budget_exhausted', message, {
     ...{ resetsAt, cause: error },
     retryAfter: secondsUntil(resetsAt, clock),
   })
-  return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
+  return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted
 }
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
