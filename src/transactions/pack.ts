@@ -28,8 +28,11 @@ import { explainLeftOut } from './refused-operation.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
-/** An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it. */
-export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true }
+/**
+ * An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it.
+ * `packLimit`: how many may travel with it, itself included.
+ */
+export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true; packLimit?: number | null }
 
 /** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
@@ -47,9 +50,10 @@ export const MIN_LIFE_SECONDS = 30
 const SPONSOR_CLIENT = 'sponsor'
 
 /** What part of a transaction an operation takes, of gas or of bytes. */
-const partOf = (chain: Chain, operation: Operation): number => {
+const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number => {
   const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
-  return Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
+  const part = Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
+  return packLimit ? Math.max(part, Math.floor(WHOLE / packLimit)) : part
 }
 
 /**
@@ -73,7 +77,7 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
     app.clock,
     { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
-    ({ operation }) => partOf(chain, operation),
+    (signed) => partOf(chain, signed),
     (members: SignedOperation[]) => carryGroup(app, chain, members),
   ),
 )

@@ -8,13 +8,7 @@ import type { TroubleCode } from './trouble.ts'
 
 /** Why a write is not mined yet. */
 export type Reason = { code: ReasonCode; detail: string }
-type ReasonCode =
-  | TroubleCode
-  | 'account_stopped'
-  | 'queued'
-  | 'behind_earlier'
-  | 'fee_too_low_for_market'
-  | 'waiting_for_block'
+type ReasonCode = TroubleCode | 'account_stopped' | 'queued' | 'behind_earlier' | 'waiting_for_block'
 
 /** milliseconds that a write may wait before there has to be a reason */
 const BOUND_MS = 60_000
