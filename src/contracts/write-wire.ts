@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { answers } from '../http/wire.ts'
 import { withAccepted } from '../transactions/wire.ts'
-import { DryRun, KeyHeaders, Value, WriteResponse } from '../transactions/write-wire.ts'
+import { DryRun, GasLimit, KeyHeaders, Value, WriteResponse } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
 /** As for a read, and what a write adds. */
@@ -16,6 +16,7 @@ export const WriteRequest = Type.Object(
     }),
     args: ReadRequest.properties.args,
     value: Value,
+    gas: GasLimit,
     dryRun: DryRun,
   },
   {
@@ -33,7 +34,8 @@ export const WriteRequest = Type.Object(
 
 /** calls of one batch: the signer takes no more in an operation */
 const MAX_BATCH_CALLS = 20
-const { dryRun, ...callProperties } = WriteRequest.properties
+/** The gas of a batch is estimated as a whole. */
+const { dryRun, gas: _, ...callProperties } = WriteRequest.properties
 
 /** Calls that are done in this order, all or none. */
 export const BatchRequest = Type.Object(
