@@ -76,6 +76,7 @@ const catalogue = {
   application_not_authentic: [409, 'The application is not as it was registered', 'Its row in the database was changed, and not by the authorization server. It is given no tokens and cannot be changed, only suspended, until an operator has reviewed it: `chatelaine auth-keys authenticate-rows`.'],
   identity_not_proven: [503, 'The identity is not proven', 'The database leads an identity to an account, and the authorization server has not signed that it is so. Nobody was signed in, and nothing was shown or sent. The operator has to review the database.'],
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
+  sponsor_stopped: [503, 'The sponsor is stopped', 'A nonce of the sponsor was used by a transaction that this service did not make, and no other sponsor can send. Nothing was sent. It resumes when that transaction is final, or when the operator resumes it.', true],
   sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],
   top_up_pending: [503, 'The funds for gas are on their way', 'A sponsor has sent the account what this write costs, and that is not mined yet. Nothing of the write was done. Retry with the same idempotency key: nothing is sent twice.', true],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],

@@ -25,6 +25,7 @@ import { networkSeconds } from './network-clock.ts'
 import type { Operation } from './operation.ts'
 import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
 import { explainLeftOut } from './refused-operation.ts'
+import { sponsorStopped } from './refused-top-up.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
@@ -348,7 +349,8 @@ export function explain(error: unknown): unknown {
     const detail = `The signer signs no more for this sponsor now: ${error.message}`
     return new CannotCarry(new AppError('sponsor_empty', detail, { retryAfter: 60, cause: error }), { isTooDear: true })
   }
-  if (code === 'too_many_pending' || code === 'account_stopped')
+  if (code === 'account_stopped') return new CannotCarry(sponsorStopped(error))
+  if (code === 'too_many_pending')
     return new CannotCarry(
       new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
         retryAfter: 5,

@@ -20,7 +20,8 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
   if (!(error instanceof AppError)) return error
   const { code, message } = error
   if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
-  if (code === 'too_many_pending' || code === 'account_stopped')
+  if (code === 'account_stopped') return new Unable(sponsorStopped(error))
+  if (code === 'too_many_pending')
     return new Unable(
       new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
     )
@@ -35,6 +36,12 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
   })
   return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted
 }
+
+/** seconds after which a sponsor is asked again that is stopped: until what another has sent is final, or an operator has looked */
+const STOPPED_SECONDS = 300
+
+export const sponsorStopped = (cause: AppError): AppError =>
+  new AppError('sponsor_stopped', 'A nonce of the sponsor was used by a transaction that this service did not make. Nothing was sent. Retry when that is final, or the operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
 export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>

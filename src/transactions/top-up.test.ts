@@ -360,6 +360,7 @@ test('a sponsor that may not or cannot send is passed over, and what is wrong wi
   for (const [code, told] of [
     ['account_frozen', 'sponsor_empty'],
     ['too_many_pending', 'overloaded'],
+    ['account_stopped', 'sponsor_stopped'],
     ['policy_denied', 'gas_budget_exhausted'],
   ] as const) {
     // prettier-ignore
