@@ -35,7 +35,7 @@ import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
 import { explainSponsoring } from './transactions/probe-sponsor.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
-import { lowSponsors } from './sponsors/watch.ts'
+import { sponsorFaults } from './sponsors/watch.ts'
 import { openState } from './state.ts'
 import { watchWrites } from './store/away.ts'
 import type { RootDb } from './store/db.ts'
@@ -187,7 +187,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
         'operators',
         await openOperatorsListener(app, config.OPS_LISTEN, {
           isDraining: () => isDraining,
-          lowSponsors: (chainId) => lowSponsors(app, chainId),
+          sponsorFaults: (chainId) => sponsorFaults(app, chainId),
         }),
         (ops) => ops.close(),
       )

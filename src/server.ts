@@ -48,7 +48,7 @@ import type { SubjectForms } from './transfers/recipient.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
-import { lowSponsors, startWatchingSponsors } from './sponsors/watch.ts'
+import { sponsorFaults, startWatchingSponsors } from './sponsors/watch.ts'
 import { startAttesting } from './users/attest.ts'
 import { startRenewingProofs } from './users/prove-identities.ts'
 import { startCountingPeople } from './users/people.ts'
@@ -112,7 +112,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   )
   refuseBehindCors()
   authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
-  health(server, app, { isDraining, lowSponsors: (chainId) => lowSponsors(app, chainId) })
+  health(server, app, { isDraining, sponsorFaults: (chainId) => sponsorFaults(app, chainId) })
   pageAssets(server, openBrand(app.config))
 
   const forms = auth === null ? { get: (name: string) => app.auth!.subjectForm(name) } : formsOf(auth.providers)

@@ -12,6 +12,7 @@ export type Telemetry = {
   topUps: Counter<string>
   sponsorBalance: Gauge<string>
   sponsorOpen: Gauge<string>
+  sponsorStopped: Gauge<string>
   sponsorsSpent: Gauge<string>
   spamTransfers: Counter<string>
   headBlock: Gauge<string>
@@ -82,6 +83,12 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     sponsorOpen: new Gauge({
       name: 'sponsor_open_transactions',
       help: 'Transactions of a sponsor that are not in a block yet',
+      labelNames: ['chain_id', 'sponsor'],
+      registers,
+    }),
+    sponsorStopped: new Gauge({
+      name: 'sponsor_stopped',
+      help: '1 while a sponsor sends nothing because a transaction that this service did not make used a nonce of it',
       labelNames: ['chain_id', 'sponsor'],
       registers,
     }),

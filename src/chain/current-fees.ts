@@ -1,4 +1,5 @@
-import { offer, type Fees } from './fees.ts'
+import { floorOf } from './fee-floor.ts'
+import { most, offer, type Fees } from './fees.ts'
 import type { Chain } from './network.ts'
 import { readHeader, readQuantity } from './rpc/answers.ts'
 import { isBroken, isMissingMethod, isRateLimited } from './rpc/errors.ts'
@@ -6,8 +7,10 @@ import { RpcError } from './rpc/rpc.ts'
 
 /**
  * Fees for a transaction sent now. Asked of the node once per block, by the first who asks; the base fee comes with the head.
- * The tip is what a block is paid above its real base fee, so a node that suggests too much is believed up to the network's `tipCapWei` only.
- * @returns  2 × base fee + tip, so that six full blocks in a row do not price it out; never above the network's cap
+ * The tip is what a block is paid above its real base fee, so what a node suggests or names as its least is believed up to the network's
+ * `tipCapWei` only.
+ * @returns  2 × base fee + tip, so that six full blocks in a row do not price it out, and what pools named as the least that they take; never
+ *   above the network's cap
  * @throws fee_cap_reached  when base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable
  */
@@ -33,12 +36,14 @@ async function askWithoutHead(chain: Chain): Promise<Fees> {
 
 async function fetchFees(chain: Chain, baseFee: bigint | null): Promise<Fees> {
   const { rpc, feeCapWei, tipCapWei = feeCapWei } = chain
+  const floor = floorOf(chain)
   if (baseFee === null) {
     const gasPrice = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
-    return offer({ baseFee: null, tip: gasPrice, cap: feeCapWei })
+    return offer({ baseFee: null, tip: most(gasPrice, floor.tip), floor: floor.price, cap: feeCapWei })
   }
-  const tip = await askTip(chain, baseFee)
-  return offer({ baseFee, tip: tip > tipCapWei ? tipCapWei : tip, cap: feeCapWei })
+  const wanted = most(await askTip(chain, baseFee), floor.tip)
+  const tip = wanted > tipCapWei ? tipCapWei : wanted
+  return offer({ baseFee: most(baseFee, floor.baseFee), tip, floor: floor.price, cap: feeCapWei })
 }
 
 /**

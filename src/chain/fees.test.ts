@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { AppError } from '../errors.ts'
 import { currentFees } from './current-fees.ts'
+import { noteFloor } from './fee-floor.ts'
 import { highestPrice, nextFee, offer, type Fees } from './fees.ts'
 import type { Hex } from '../ids.ts'
 import type { Chain } from './network.ts'
@@ -151,6 +152,33 @@ test('a node that suggests no tip is asked for its gas price: what that has abov
   assert.deepEqual(asked, ['eth_maxPriorityFeePerGas', ...fallback, ...fallback])
   const low = nodeWith({ eth_gasPrice: '0x9' })
   assert.deepEqual(await currentFees(low.chain), { type: 'eip1559', maxFeePerGas: 20n, maxPriorityFeePerGas: 0n })
+})
+
+test('fees begin at what a pool named as the least, for ten minutes; a base fee that it named holds for that block', async () => {
+  const { chain, mine } = nodeWith({ eth_maxPriorityFeePerGas: '0x3' })
+  const clock = stoppedClock()
+  Object.assign(chain, { clock })
+  const fees = async () => {
+    const { maxFeePerGas, maxPriorityFeePerGas } = (await currentFees(chain)) as Extract<Fees, { type: 'eip1559' }>
+    return [maxFeePerGas, maxPriorityFeePerGas]
+  }
+  assert.deepEqual(await fees(), [23n, 3n])
+  noteFloor(chain, { tip: 25n })
+  assert.deepEqual(await fees(), [45n, 25n], 'in the same block')
+  noteFloor(chain, { baseFee: 30n })
+  assert.deepEqual(await fees(), [85n, 25n])
+  mine(2)
+  assert.deepEqual(await fees(), [45n, 25n])
+  noteFloor(chain, { tip: 4n, price: 60n })
+  assert.deepEqual(await fees(), [60n, 25n])
+  noteFloor(chain, { price: 101n })
+  await assert.rejects(currentFees(chain), capReached)
+  await clock.advance(600_001)
+  mine(3)
+  assert.deepEqual(await fees(), [23n, 3n])
+  const legacy = fakeChain(null, { eth_gasPrice: '0x5' })
+  noteFloor(legacy.chain, { price: 9n })
+  assert.deepEqual(await currentFees(legacy.chain), { type: 'legacy', gasPrice: 9n })
 })
 
 test('a gas price is compared with the base fee of its own moment, not with the one of our head', async () => {

@@ -9,14 +9,25 @@ export type Fees =
 export const highestPrice = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
 /**
- * @param tip  wei per gas; on networks without a base fee the whole price
+ * @param tip    wei per gas; on networks without a base fee the whole price
+ * @param floor  wei per gas: no node takes less in all
  * @throws fee_cap_reached
  */
-export function offer({ baseFee, tip, cap }: { baseFee: bigint | null; tip: bigint; cap: bigint }): Fees {
-  const least = (baseFee ?? 0n) + tip
-  if (least > cap) throw capReached(least, cap)
-  if (baseFee === null) return { type: 'legacy', gasPrice: tip }
-  const wanted = 2n * baseFee + tip
+export function offer({
+  baseFee,
+  tip,
+  floor = 0n,
+  cap,
+}: {
+  baseFee: bigint | null
+  tip: bigint
+  floor?: bigint
+  cap: bigint
+}): Fees {
+  const needed = most((baseFee ?? 0n) + tip, floor)
+  if (needed > cap) throw capReached(needed, cap)
+  if (baseFee === null) return { type: 'legacy', gasPrice: needed }
+  const wanted = most(2n * baseFee + tip, floor)
   return { type: 'eip1559', maxFeePerGas: wanted < cap ? wanted : cap, maxPriorityFeePerGas: tip }
 }
 
@@ -50,7 +61,7 @@ export function cheaper(one: Fees, other: Fees): Fees {
 }
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
-const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+export const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /** 12.5 % more, rounded up, and more in any case. */
 const raised = (fee: bigint): bigint => most((fee * 9n + 7n) / 8n, fee + 1n)

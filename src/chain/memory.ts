@@ -14,6 +14,8 @@ export type Memory = {
   fees: { blockHash: string; fees: Promise<Fees> } | null
   /** `current-fees.ts`: the node has no `eth_maxPriorityFeePerGas` */
   lacksTip: boolean
+  /** `fee-floor.ts`: what pools named as the least that they take, wei per gas; the base fee of one block; until when, in ticks */
+  floor: { tip: bigint; price: bigint; baseFee: bigint; blockHash: string | null; until: number } | null
   /** `code.ts` */
   code: KnownCode
   /** `lost.ts`: since when the node's newest block is below ours, in ticks */
@@ -25,6 +27,7 @@ export const openMemory = (head: Head): Memory => ({
   latest: null,
   fees: null,
   lacksTip: false,
+  floor: null,
   code: openKnownCode(head),
   belowSince: null,
 })

@@ -118,12 +118,17 @@ async function list(shell: Shell, given: JsonOption): Promise<void> {
     },
     (ask) => ask<ListedSponsor[]>('GET', '/sponsors'),
   )
-  const rows = sponsors.map(({ name, network, chainId, address, balance, openTransactions, lowBelow, lowSince }) => [
-    ...[name, network ?? `chain ${chainId}`, address],
-    balance === null ? 'unknown: no node responds here' : `${balance} wei`,
-    ...[String(openTransactions), lowBelow === null ? 'unknown' : `${lowBelow} wei`],
-    lowSince === null ? '' : `low since ${lowSince}`,
-  ])
+  const rows = sponsors.map(
+    ({ name, network, chainId, address, balance, openTransactions, lowBelow, lowSince, stoppedSince }) => [
+      ...[name, network ?? `chain ${chainId}`, address],
+      balance === null ? 'unknown: no node responds here' : `${balance} wei`,
+      ...[String(openTransactions), lowBelow === null ? 'unknown' : `${lowBelow} wei`],
+      [
+        ...(lowSince === null ? [] : [`low since ${lowSince}`]),
+        ...(stoppedSince === null ? [] : [`stopped since ${stoppedSince}: chatelaine account resume SPONSOR-${name}`]),
+      ].join('; '),
+    ],
+  )
   print(
     shell,
     given,

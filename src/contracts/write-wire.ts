@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { DryRun, KeyHeaders, Value, writeAnswers } from '../transactions/write-wire.ts'
+import { DryRun, GasLimit, KeyHeaders, Value, writeAnswers } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
 /** As for a read, and what a write adds. */
@@ -14,6 +14,7 @@ export const WriteRequest = Type.Object(
     }),
     args: ReadRequest.properties.args,
     value: Value,
+    gas: GasLimit,
     dryRun: DryRun,
   },
   {
@@ -31,7 +32,8 @@ export const WriteRequest = Type.Object(
 
 /** calls of one batch: the signer takes no more in an operation */
 const MAX_BATCH_CALLS = 20
-const { dryRun, ...callProperties } = WriteRequest.properties
+/** The gas of a batch is estimated as a whole. */
+const { dryRun, gas: _, ...callProperties } = WriteRequest.properties
 
 /** Calls that are done in this order, all or none. */
 export const BatchRequest = Type.Object(

@@ -102,6 +102,22 @@ test('a write answers as the specification says, and its numbers are ethers 5’
   assert.equal(await world.countOf(alice), 7n)
 })
 
+test('a gas limit of the caller’s own is the transaction’s; one that is too low, or none, is refused, and it is part of what a key stands for', async () => {
+  const as = await world.writer('gas')
+  const { body } = await post(WRITE, add('2', { gas: '123456' }), { as, headers: { 'idempotency-key': 'with gas' } })
+  assert.equal(BigInt(body.tx.gasLimit.hex), 123_456n)
+  const other = await post(WRITE, add('2', { gas: '123457' }), { as, headers: { 'idempotency-key': 'with gas' } })
+  assert.deepEqual([other.status, other.body.code], [422, 'idempotency_key_reused'])
+  for (const gas of ['21001', '20999', '16777217', '1e6', '']) {
+    const refused = await post(WRITE, add('2', { gas }), { as })
+    assert.deepEqual([refused.status, refused.body.code, refused.body.errors[0].pointer], [422, 'invalid_gas', '/gas'], gas) // prettier-ignore
+  }
+  assert.equal((await post(WRITE, add('2', { gas: 60_000 }), { as })).status, 400)
+  const dry = await post(WRITE, add('2', { gas: '123456', dryRun: true }), { as })
+  assert.equal(BigInt(dry.body.gas.hex), 123_456n)
+  await world.mine()
+})
+
 test('coins go along when the function may take them', async () => {
   const { status, body } = await post(WRITE, { address: world.probe, abi: 'pay() public', value: '0012' })
   assert.equal(status, 200)

@@ -7,6 +7,7 @@ import type { Hex } from '../ids.ts'
 import { dryRun } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
+import { readGasLimit } from '../transactions/limits.ts'
 import { readValue, refuseLong, refuseView } from '../transactions/value.ts'
 import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
 import { parsedAbi } from './abi-cache.ts'
@@ -21,7 +22,7 @@ export const WRITE_ROUTE = '/v1/contracts/method/write'
 /**
  * Calls a state-changing function of any contract from the caller's account.
  * @param idempotencyKey  as the caller sent it, checked
- * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_data, invalid_value, and what `sendTransaction` throws
+ * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_data, invalid_value, invalid_gas, and what `sendTransaction` throws
  */
 export async function writeContract(
   app: App,
@@ -41,18 +42,21 @@ export function dryRunContract(app: App, caller: Caller, body: ContractWriteBody
 }
 
 /** Everything that can be refused without asking the chain. */
-export function readIntent({ address, abi, args = [], value = '0' }: ContractWriteBody): Intent {
+export function readIntent({ address, abi, args = [], value = '0', gas }: ContractWriteBody): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)
   refuseView(fn)
   const data = encodeCall(fn, args)
   refuseLong([{ data }], '/args')
-  return { to, data, value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }), abi, fn, errors }
+  return {
+    ...{ to, data, value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }), abi, fn, errors },
+    ...(gas === undefined ? {} : { gas: readGasLimit(gas) }),
+  }
 }
 
 /** The same request has the same hash, in whatever order its fields came. */
-function hashOf({ address, abi, args, value }: ContractWriteBody): Buffer {
+function hashOf({ address, abi, args, value, gas }: ContractWriteBody): Buffer {
   return createHash('sha256')
-    .update(JSON.stringify([address, abi, args ?? [], value ?? '0']))
+    .update(JSON.stringify([address, abi, args ?? [], value ?? '0', ...(gas === undefined ? [] : [gas])]))
     .digest()
 }

@@ -34,8 +34,8 @@ type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | 
 type Health = { own: Check[]; others: Check[] }
 type Questions = {
   isDraining: () => boolean
-  /** names of sponsors of a network that hold too little; none where nobody looks */
-  lowSponsors?: (chainId: number) => readonly string[]
+  /** what is wrong with sponsors of a network; none where nobody looks */
+  sponsorFaults?: (chainId: number) => readonly string[]
 }
 
 /**
@@ -63,9 +63,9 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
 function routes(
   server: FastifyInstance,
   app: App,
-  { isDraining, lowSponsors = () => [], tells }: Questions & { tells: boolean },
+  { isDraining, sponsorFaults = () => [], tells }: Questions & { tells: boolean },
 ): void {
-  const look = looker(app, lowSponsors)
+  const look = looker(app, sponsorFaults)
   server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
@@ -87,22 +87,22 @@ function metrics(server: FastifyInstance, { telemetry: { registry } }: App): voi
 }
 
 /** Looks at most once a second, however many ask. */
-function looker(app: App, lowSponsors: LowSponsors): () => Promise<Health> {
+function looker(app: App, sponsorFaults: SponsorFaults): () => Promise<Health> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<Health>
   const stalls: Stalls = new Map()
   return () => {
     if (app.clock.ticks() - at > LOOK_MS) {
       at = app.clock.ticks()
-      last = lookAt(app, stalls, lowSponsors)
+      last = lookAt(app, stalls, sponsorFaults)
     }
     return last
   }
 }
 
-type LowSponsors = NonNullable<Questions['lowSponsors']>
+type SponsorFaults = NonNullable<Questions['sponsorFaults']>
 
-async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promise<Health> {
+async function lookAt(app: App, stalls: Stalls, sponsorFaults: SponsorFaults): Promise<Health> {
   // Asked once for all checks; each says by itself what it makes of a signer that is away.
   const signer = app.signer.health()
   signer.catch(() => {})
@@ -111,7 +111,7 @@ async function lookAt(app: App, stalls: Stalls, lowSponsors: LowSponsors): Promi
     Promise.all([
       ...(app.auth === null ? [] : [checkAuth(app.clock, app.auth)]),
       ...[...app.chains.keys()].map((chainId) =>
-        checkChain(app, chainId, { stalls, signer, low: lowSponsors(chainId) }),
+        checkChain(app, chainId, { stalls, signer, sponsors: sponsorFaults(chainId) }),
       ),
     ]),
   ])
@@ -176,7 +176,7 @@ type Stalls = Map<string, { at: number; since: number }>
 async function checkChain(
   { chains, clock, db }: App,
   chainId: number,
-  { stalls, signer, low }: { stalls: Stalls; signer: SignerHealth; low: readonly string[] },
+  { stalls, signer, sponsors }: { stalls: Stalls; signer: SignerHealth; sponsors: readonly string[] },
 ): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(clock, `chain ${chain.name}`, async () => {
@@ -229,8 +229,7 @@ async function checkChain(
         ...(indexed < followed && cursor.by_older
           ? [`an older server follows: the history resumes from block ${indexed} when a newer one does`]
           : []),
-        // People whose own funds suffice write all the same, and so do others for now.
-        ...(low.length === 0 ? [] : [`sponsors that hold too little: ${low.join(', ')}`]),
+        ...sponsors,
       ]),
     }
   })

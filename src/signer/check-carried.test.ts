@@ -27,7 +27,7 @@ const denied = (rule: string) => (error: unknown) =>
 const noRoom = (error: unknown) =>
   error instanceof SignerRefused &&
   error.code === 'operation_refused' &&
-  error.operation === 0 &&
+  error.facts.operation === 0 &&
   error.message.includes('The rule sponsored-per-user rejects')
 
 test('where sponsors pay for nothing a dry run says so, and of a server that does not ask it does not', async (t) => {

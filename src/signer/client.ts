@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
 import { isSignedByPinned } from './pinned.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
-import { type AnswerFrame, type Verb, type Verbs } from './wire.ts'
+import { type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
 import { systemClock, type Timer } from '../clock.ts'
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
@@ -49,14 +49,22 @@ type CallSigner<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verb
 export class SignerRefused extends Error {
   /** one of SignerRefusal; text, because a newer signer may know more */
   readonly code: string
-  /** with `operation_refused`: which operation of the calldata, from 0 */
-  readonly operation: number | null
-  constructor(code: string, detail: string, operation: number | null = null) {
+  readonly facts: KnownFacts
+  constructor(code: string, detail: string, facts: KnownFacts = {}) {
     super(detail)
     this.name = 'SignerRefused'
     this.code = code
-    this.operation = operation
+    this.facts = facts
   }
+}
+
+/** As RefusalFacts, whose codes are text here: a newer signer may know more. */
+export type KnownFacts = Omit<RefusalFacts, 'because'> & { because?: string }
+
+/** What the signer’s refusal says besides its code; nothing of any other failure. */
+export function factsOf(error: unknown): KnownFacts {
+  const refused = error instanceof AppError ? error.cause : error
+  return refused instanceof SignerRefused ? refused.facts : {}
 }
 
 /** What we keep for a signer that hangs; above it calls fail immediately instead of after their time. */
@@ -225,8 +233,21 @@ function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   else call.resolve(frame.answer)
 }
 
-function toError({ code, detail, operation }: { code: string; detail: string; operation?: number }): Error {
-  return isErrorCode(code) ? new AppError(code, detail) : new SignerRefused(code, detail, operation ?? null)
+function toError({ code, detail, ...rest }: { code: string; detail: string } & Record<string, unknown>): Error {
+  const refused = new SignerRefused(code, detail, readFacts(rest))
+  if (!isErrorCode(code)) return refused
+  return new AppError(code, detail, Object.keys(refused.facts).length === 0 ? {} : { cause: refused })
+}
+
+/** Of what a signer says only what is of its form. */
+function readFacts({ operation, because, rule, resetsAt }: Record<string, unknown>): KnownFacts {
+  const isTime = typeof resetsAt === 'string' && !Number.isNaN(Date.parse(resetsAt))
+  return {
+    ...(typeof operation === 'number' ? { operation } : {}),
+    ...(typeof because === 'string' ? { because } : {}),
+    ...(typeof rule === 'string' ? { rule } : {}),
+    ...(isTime || resetsAt === null ? { resetsAt: resetsAt as string | null } : {}),
+  }
 }
 
 function encode(frame: { id: number; verb: Verb; request: unknown; expiresAt?: number }): Buffer {

@@ -89,7 +89,7 @@ export function openFreezes({
       if (frozen.size === 0) return
       if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', 'The operator froze this account.')
       if (frozen.has(networkOf(chainId)) || frozen.has(EVERYTHING))
-        throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.')
+        throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.', { rule: 'frozen' })
     },
     assertKeyStays(userId) {
       if (frozen.size === 0) return

@@ -26,7 +26,10 @@ const noRoom =
   (operation: number, why = '') =>
   (error: unknown) =>
     (error instanceof SignerRefused || error instanceof Refusal) &&
-    error.operation === operation &&
+    error.facts.operation === operation &&
+    error.facts.because === 'policy_denied' &&
+    error.facts.rule === 'sponsored-per-user' &&
+    error.facts.resetsAt !== undefined &&
     new RegExp(`The rule sponsored-per-user rejects this transaction: ${why}`).test(error.message)
 
 test('in production no sponsor pays for operations until the operator sets both limits, and then within them', async (t) => {
@@ -216,7 +219,7 @@ test('after a restore no operation is signed for the hour that a lost one may li
   assert.equal((await next.signOperation(ofAlice({ sequence: '1', authorizationNonce: 0 }))).stored, true)
   await assert.rejects(next.signOperation(ofAlice({ sequence: '1', authorizationNonce: 1 })), refusal('nonce_conflict'))
   await assert.rejects(next.signOuter(outer([kept], { nonce: 0 })), refusal('nonce_conflict'))
-  await assert.rejects(next.signOuter(outer([lost], { nonce: 1 })), (error) => error instanceof SignerRefused && error.operation === 0) // prettier-ignore
+  await assert.rejects(next.signOuter(outer([lost], { nonce: 1 })), (error) => error instanceof SignerRefused && error.facts.operation === 0) // prettier-ignore
   // Of the sponsor nonces are lost: nobody’s limits say how much is left.
   await assert.rejects(next.signOuter(outer([kept], { nonce: 1 })), noRoom(0, 'sponsored.periodAmount counts as used after a restore')) // prettier-ignore
   await assert.rejects(next.sign(ask(bob, { accessToken: tokens.bob, intentId: 'own' })), denied('day', 'native.periodAmount counts as used after a restore')) // prettier-ignore

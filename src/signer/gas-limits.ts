@@ -2,7 +2,8 @@ import { rejected } from './limits.ts'
 import { ANY_SPONSOR, type DatedCharge, type Meters } from './meters.ts'
 import type { PolicyLimits } from './policy.ts'
 import { holdPeriod, type MeterCharge, type PeriodLimit } from './policy/evaluate.ts'
-import { Refusal } from './refusal.ts'
+import { ofOperation } from './refusal.ts'
+import { OWN_RULES } from './wire.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -44,11 +45,11 @@ export function askGas(
   const read = meters.at(at, ANY_SPONSOR)
   for (const [userId, { first, gas }] of people) {
     const held = holdPeriod(
-      limitOf('sponsored-per-user', userId, { chainId, amount: gasPerUserWei, isOwn: true }),
+      limitOf(OWN_RULES.sponsoredPerUser, userId, { chainId, amount: gasPerUserWei, isOwn: true }),
       gas * price,
       read,
     )
-    if ('reason' in held) throw new Refusal('operation_refused', rejected(held).message, first)
+    if ('reason' in held) throw ofOperation(first, rejected(held))
     charges.push(held.charge)
   }
   const perSponsor = limitOf('sponsored-per-sponsor', sponsor.userId, {

@@ -125,12 +125,17 @@ export function askPolicyOfCalls(
 }
 
 /** What someone who asked is told of it. */
-export const rejected = ({ rule, reason, told = reason }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
-  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`)
+export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
+  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`, {
+    rule,
+    ...(resetsAt === undefined ? {} : { resetsAt: toTime(resetsAt) }),
+  })
+
+const toTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
 /** Of what other people use, too, nobody is told how much that is. */
 export const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
   ...{ rule, limit },
   ...(isOwn ? { amount: amount.toString(), used: used.toString(), left: left.toString() } : {}),
-  resetsAt: resetsAt === null ? null : new Date(resetsAt).toISOString(),
+  resetsAt: toTime(resetsAt),
 })

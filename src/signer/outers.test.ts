@@ -14,8 +14,11 @@ const { dispatcher, delegate } = readGasContracts()
 const denied = (rule: string) => (error: unknown) =>
   refusal('policy_denied')(error) && (error as Error).message.includes(`The rule ${rule} rejects`)
 /** of one operation, which it names */
-const without = (operation: number) => (error: unknown) =>
-  error instanceof SignerRefused && error.code === 'operation_refused' && error.operation === operation
+const without = (operation: number, because?: string) => (error: unknown) =>
+  error instanceof SignerRefused &&
+  error.code === 'operation_refused' &&
+  error.facts.operation === operation &&
+  (because === undefined || error.facts.because === because)
 
 test('a sponsor’s transaction to the dispatcher with what people signed: type 2, or 4 where accounts delegate in it, recorded and the same forever', async (t) => {
   const { signer, again, ofAlice, ofBob, outer, house, alice, rows, problems } = await sponsored(t)
@@ -232,9 +235,12 @@ test('who is frozen now is not carried, nor is what is over; without them the ot
   const stored = outer([second, first], { nonce: 1 })
   await signer.signOuter(stored)
   const raise = { kind: 'replace', maxFeePerGas: '2000', maxPriorityFeePerGas: '200' } as const
-  for (const subject of [revoked.user(ALICE), revoked.application('shop')]) {
+  for (const [subject, because] of [
+    [revoked.user(ALICE), 'account_frozen'],
+    [revoked.application('shop'), 'application_suspended'],
+  ] as const) {
     await bring(subject, true)
-    await assert.rejects(signer.signOuter(outer([second, first])), without(1), subject)
+    await assert.rejects(signer.signOuter(outer([second, first])), without(1, because), subject)
     await assert.rejects(signer.signOuter(stored), without(1), subject)
     await assert.rejects(signer.signOuter({ ...stored, ...raise }), without(1), subject)
     await bring(subject, false)
@@ -246,7 +252,7 @@ test('who is frozen now is not carried, nor is what is over; without them the ot
   const both = outer([second, short], { nonce: 2 })
   await signer.signOuter(both)
   await until('its deadline', async () => Date.now() / 1_000 >= shortUntil + 1)
-  await assert.rejects(signer.signOuter(outer([second, short], { nonce: 3 })), without(1))
+  await assert.rejects(signer.signOuter(outer([second, short], { nonce: 3 })), without(1, 'operation_expired'))
   await assert.rejects(signer.signOuter({ ...both, ...raise }), without(1))
   // What was given away is given again.
   assert.equal((await signer.signOuter(both)).stored, true)

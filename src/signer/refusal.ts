@@ -1,19 +1,22 @@
 import type { ErrorCode } from '../errors.ts'
-import type { SignerRefusal } from './wire.ts'
+import type { RefusalFacts, SignerRefusal } from './wire.ts'
 
-/** The signer says no: the code and the sentence go back over the socket, so neither may hold a secret. */
+/** The signer says no: code, sentence and facts go back over the socket, so none may hold a secret. Readers decide by code and facts. */
 export class Refusal extends Error {
   readonly code: ErrorCode | SignerRefusal
-  /** which operation of the calldata, from 0, where it is about one */
-  readonly operation: number | null
+  readonly facts: RefusalFacts
 
-  constructor(code: ErrorCode | SignerRefusal, detail: string, operation: number | null = null) {
+  constructor(code: ErrorCode | SignerRefusal, detail: string, facts: RefusalFacts = {}) {
     super(detail)
     this.name = 'Refusal'
     this.code = code
-    this.operation = operation
+    this.facts = facts
   }
 }
+
+/** That of an operation, from 0, for which alone a transaction is refused. */
+export const ofOperation = (operation: number, { code, message, facts }: Refusal): Refusal =>
+  new Refusal('operation_refused', message, { ...facts, operation, because: code })
 
 /** The program cannot start as it is set up or as its files are; the sentence is for the operator. */
 export class StartError extends Error {

@@ -9,7 +9,7 @@ import type { CarriedOperation } from './operation-ledger.ts'
 import { readOuterRequest, type CarriedOrder, type OuterOrder } from './operation-request.ts'
 import { decide, decideReplacement } from './policy.ts'
 import { OUTER } from './record.ts'
-import { Refusal } from './refusal.ts'
+import { ofOperation, Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
 import { agreedTo, assertNotSuspended, factsOf, isOuter, pass, toSigned, withoutToken, type Inside } from './sign.ts'
 import { isSponsor } from './sponsor.ts'
@@ -137,7 +137,10 @@ function findOperations(
     packed.copy(id, 20, 20, 32)
     const held = ledger.operations.ofId(chainId, id)
     if (held === null || !held.dispatcher.equals(to) || !held.packed.equals(packed))
-      throw new Refusal('operation_refused', 'The ledger holds no such operation.', index)
+      throw new Refusal('operation_refused', 'The ledger holds no such operation.', {
+        operation: index,
+        because: 'operation_unknown',
+      })
     about(index, () => {
       freezes.assertMoves({ chainId, userId: held.userId })
       assertNotSuspended(freezes, held.clientId)
@@ -151,7 +154,7 @@ function about(index: number, work: () => void): void {
   try {
     work()
   } catch (error) {
-    throw error instanceof Refusal ? new Refusal('operation_refused', error.message, index) : error
+    throw error instanceof Refusal ? ofOperation(index, error) : error
   }
 }
 
@@ -171,5 +174,9 @@ export function findDelegations(
 /** The dispatcher would only say that it is too late. @throws operation_refused */
 function assertInTime({ operations }: OuterOrder, at: number): void {
   for (const [index, { deadline }] of operations.entries())
-    if (deadline * 1_000 <= at) throw new Refusal('operation_refused', 'The deadline of the operation is over.', index)
+    if (deadline * 1_000 <= at)
+      throw new Refusal('operation_refused', 'The deadline of the operation is over.', {
+        operation: index,
+        because: 'operation_expired',
+      })
 }

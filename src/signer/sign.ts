@@ -220,7 +220,7 @@ export const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
 
 /** @returns the rule that allows it */
 export function pass({ allowed, rule }: Decision): string {
-  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`)
+  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`, { rule })
   return rule
 }
 

@@ -251,8 +251,8 @@ async function answer(
       // Any text may stand for a verb, a token too: only what is one goes into the log.
       const known = Object.hasOwn(handlers, verb) ? verb : 'unknown'
       log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb: known, code: error.code })
-      const { code, message: detail, operation } = error
-      return { id, error: { code, detail, ...(operation === null ? {} : { operation }) } }
+      const { code, message: detail, facts } = error
+      return { id, error: { code, detail, ...facts } }
     }
     log.error('verb_failed', { verb }, error)
     return { id, error: { code: 'internal_error', detail: 'The signer failed.' } }

@@ -295,6 +295,8 @@ test('a sponsor’s limit is shared by all people on a network; another sponsor 
   await give(ALICE, 100n)
   await assert.rejects(give(BOB, 51n), (error: Error) => {
     assert.match(error.message, /^The rule top-up-per-sponsor rejects this transaction: topUp\.periodAmount has too little room, more room from 20[\d-]+T[\d:.]+Z\.$/) // prettier-ignore
+    const resetsAt = /20[\d-]+T[\d:.]+Z/.exec(error.message)![0]
+    assert.deepEqual((error as Refusal).facts, { rule: 'top-up-per-sponsor', resetsAt })
     return true
   })
   await give(BOB, 50n)

@@ -5,6 +5,7 @@ import { holdPeriod, type PeriodLimit } from './policy/evaluate.ts'
 import type { SignOrder } from './request.ts'
 import { isSponsor } from './sponsor.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
+import { OWN_RULES } from './wire.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -33,11 +34,11 @@ export function askTopUp(
 ): PolicyVerdict {
   const { topUpPerUserWei, topUpPerSponsorWei } = limits
   if (topUpPerUserWei === 0n || topUpPerSponsorWei === 0n)
-    throw rejected({ rule: 'top-up-off', reason: 'this signer signs no top-ups' })
+    throw rejected({ rule: OWN_RULES.topUpOff, reason: 'this signer signs no top-ups' })
   const charged = tx.value + tx.gas * feePair(tx.fees).max
-  const perUser = limitOf({ rule: 'top-up-per-user', userId: person, chainId: tx.chainId }, topUpPerUserWei, true)
+  const perUser = limitOf({ rule: OWN_RULES.topUpPerUser, userId: person, chainId: tx.chainId }, topUpPerUserWei, true)
   const perSponsor = limitOf(
-    { rule: 'top-up-per-sponsor', userId: sponsor, chainId: tx.chainId },
+    { rule: OWN_RULES.topUpPerSponsor, userId: sponsor, chainId: tx.chainId },
     topUpPerSponsorWei,
     false,
   )

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { Proof } from './wire-heads.ts'
 import type * as operations from './wire-operations.ts'
@@ -385,10 +386,30 @@ export type SignerRefusal =
   /** a restore may have lost operations that are under way; `health` says until when */
   | 'operations_paused'
 
+/** What a server decides by, besides the code of a refusal. The sentence is for people. */
+export type RefusalFacts = {
+  /** of `operation_refused`: which operation of the calldata, from 0 */
+  operation?: number
+  /** of `operation_refused`: the code that the operation alone is refused with */
+  because?: ErrorCode | SignerRefusal | 'operation_unknown' | 'operation_expired'
+  /** of `policy_denied`, or because of it: the name of the rule that rejects */
+  rule?: string
+  /** when the limit of that rule has more room, ISO 8601; null: what is in it frees none */
+  resetsAt?: string | null
+}
+
+/** Rules of the signer’s own that a server answers in particular. No rule of a policy has such a name. */
+export const OWN_RULES = {
+  topUpOff: 'top-up-off',
+  topUpPerUser: 'top-up-per-user',
+  topUpPerSponsor: 'top-up-per-sponsor',
+  sponsoredPerUser: 'sponsored-per-user',
+} as const
+
 /** `head`: the newest signed head of the ledger, where this connection was not told it yet. */
 export type AnswerFrame = (
   | { id: number; answer: unknown }
-  | { id: number; error: { code: string; detail: string; operation?: number } }
+  | { id: number; error: { code: string; detail: string } & RefusalFacts }
 ) & {
   head?: string
 }

@@ -22,10 +22,14 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
       .leftJoin('low_sponsors as low', (on) =>
         on.onRef('low.chain_id', '=', 'sponsor.chain_id').onRef('low.account_id', '=', 'sponsor.account_id'),
       ) // prettier-ignore
+      .leftJoin('stopped_lanes as lane', (on) =>
+        on.onRef('lane.chain_id', '=', 'sponsor.chain_id').onRef('lane.sender', '=', 'account.address'),
+      )
       .select([
         'sponsor.name',
         'sponsor.chain_id',
         'low.since as low_since',
+        'lane.created_at as stopped_since',
         'network.name as network',
         'network.sponsor_low',
       ])
@@ -35,17 +39,28 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
       .execute(),
   )
   return Promise.all(
-    rows.map(async ({ name, chain_id: chainId, network, low_since: lowSince, sponsor_low: given, ...row }) => {
-      const address = await provenAddress(app, storedAddressOf(row))
-      const chain = app.chains.get(chainId)
-      return {
-        ...{ name, network, chainId, address: checksumAddress(address) },
-        balance: await asked(chain, (of) => readAt(of, 'latest', ({ balance }) => balance(address))),
-        openTransactions: await openTransactions(app.db, { address, chainId }),
-        lowBelow: given ?? (await asked(chain, (of) => lowBelow(app.db, of))),
-        lowSince: lowSince === null ? null : lowSince.toISOString(),
-      }
-    }),
+    rows.map(
+      async ({
+        name,
+        chain_id: chainId,
+        network,
+        low_since: lowSince,
+        stopped_since: stoppedSince,
+        sponsor_low: given,
+        ...row
+      }) => {
+        const address = await provenAddress(app, storedAddressOf(row))
+        const chain = app.chains.get(chainId)
+        return {
+          ...{ name, network, chainId, address: checksumAddress(address) },
+          balance: await asked(chain, (of) => readAt(of, 'latest', ({ balance }) => balance(address))),
+          openTransactions: await openTransactions(app.db, { address, chainId }),
+          lowBelow: given ?? (await asked(chain, (of) => lowBelow(app.db, of))),
+          lowSince: lowSince === null ? null : lowSince.toISOString(),
+          stoppedSince: stoppedSince === null ? null : stoppedSince.toISOString(),
+        }
+      },
+    ),
   )
 }
 

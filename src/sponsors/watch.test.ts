@@ -6,9 +6,10 @@ import { highestPrice } from '../chain/fees.ts'
 import { accountIdOf, newTransactionId, type Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
-import { lowBelow, lowSponsors, openTransactions, startWatchingSponsors } from './watch.ts'
+import { lowBelow, openTransactions, sponsorFaults, startWatchingSponsors } from './watch.ts'
 
 /** When a sponsor holds too little: told once, by one process, and not again before it held clearly more. */
+const LOW = ['sponsors that hold too little: HOUSE']
 let world: Writing
 let address: Hex
 const told: [event: string, sponsor: string][] = []
@@ -57,23 +58,23 @@ test('a sponsor that crosses the line is told once by all processes, and again o
   await both()
   await both()
   assert.deepEqual(taken(), ['sponsor_low'])
-  for (const { app } of [one, two]) assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+  for (const { app } of [one, two]) assert.deepEqual(sponsorFaults(app, 31_337), LOW)
   // Between the two it stays low, however often it goes up and down.
   for (const wei of [1_000n, 1_249n, 999n]) {
     await hold(wei)
     await both()
-    assert.deepEqual([taken(), lowSponsors(one.app, 31_337)], [[], ['HOUSE']])
+    assert.deepEqual([taken(), sponsorFaults(one.app, 31_337)], [[], LOW])
   }
   // Nor does a process that has just started tell it anew.
   const third = await watcher()
   await third.look()
-  assert.deepEqual([taken(), lowSponsors(third.app, 31_337)], [[], ['HOUSE']])
+  assert.deepEqual([taken(), sponsorFaults(third.app, 31_337)], [[], LOW])
   await hold(1_250n)
   await both()
-  assert.deepEqual([taken(), lowSponsors(one.app, 31_337)], [['sponsor_recovered'], []])
+  assert.deepEqual([taken(), sponsorFaults(one.app, 31_337)], [['sponsor_recovered'], []])
   await hold(1_001n)
   await both()
-  assert.deepEqual([taken(), lowSponsors(two.app, 31_337)], [[], []])
+  assert.deepEqual([taken(), sponsorFaults(two.app, 31_337)], [[], []])
   await hold(0n)
   await both()
   assert.deepEqual(taken(), ['sponsor_low'])
@@ -88,12 +89,12 @@ test('a node that is away changes nothing of what is known, and a network where 
   const { app, replica, look } = await watcher()
   await hold(0n)
   await look()
-  assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+  assert.deepEqual(sponsorFaults(app, 31_337), LOW)
   taken()
   replica.misbehave(() => Promise.reject(new Error('nobody may ask')))
   replica.chain.gas = 'self'
   await look()
-  assert.deepEqual([taken(), lowSponsors(app, 31_337)], [[], ['HOUSE']])
+  assert.deepEqual([taken(), sponsorFaults(app, 31_337)], [[], LOW])
   replica.misbehave(null)
 })
 
@@ -102,7 +103,7 @@ test('a sponsor that carries what people sign is watched as one that tops them u
   replica.chain.gas = 'sponsor'
   await hold(0n)
   await look()
-  assert.deepEqual(lowSponsors(app, 31_337), ['HOUSE'])
+  assert.deepEqual(sponsorFaults(app, 31_337), LOW)
 })
 
 test('where its operator says nothing else a sponsor is low that cannot pay a hundred top-ups', async () => {

@@ -7,7 +7,7 @@ import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { slot } from '../state.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import { sponsorsOf, type Sponsor } from './sponsors.ts'
@@ -21,8 +21,21 @@ const TOP_UPS = 100n
 /** names of sponsors that are low, by chain id, as this process last saw them */
 const lows = slot('sponsors that are low', (_app: App) => new Map<number, string[]>())
 
-/** Which sponsors of a network hold too little, as far as this process knows. */
-export const lowSponsors = (app: App, chainId: number): readonly string[] => lows.of(app).get(chainId) ?? []
+/** names of sponsors that are stopped, likewise */
+const stops = slot('sponsors that are stopped', (_app: App) => new Map<number, string[]>())
+
+/** What is wrong with sponsors of a network, for operators, as far as this process knows. */
+export function sponsorFaults(app: App, chainId: number): string[] {
+  const low = lows.of(app).get(chainId) ?? []
+  const stopped = stops.of(app).get(chainId) ?? []
+  return [
+    // People whose own funds suffice write all the same, and so do others for now.
+    ...(low.length === 0 ? [] : [`sponsors that hold too little: ${low.join(', ')}`]),
+    ...(stopped.length === 0
+      ? []
+      : [`sponsors that are stopped, because someone else used a nonce of them: ${stopped.join(', ')}`]),
+  ]
+}
 
 /** Wei below which a sponsor of a network counts as low: what its operator says, else what a hundred top-ups cost now. */
 export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
@@ -55,6 +68,7 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
   const sponsors = await sponsorsOf(app.db, chainId)
   if (sponsors.length === 0) return
   sponsorsSpent.set({ chain_id: chainId }, Number(await retrying(() => spentOnNetwork(app.db, chainId))))
+  await lookForStopped(app, chainId, sponsors)
   try {
     const below = await lowBelow(app.db, chain)
     const seen = await Promise.all(sponsors.map((sponsor) => lookAtOne(app, chain, sponsor, below)))
@@ -65,6 +79,16 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
     if (!isAway) throw error
     app.telemetry.log.debug('sponsors_not_seen', { chainId }, error)
   }
+}
+
+async function lookForStopped(app: App, chainId: number, sponsors: Sponsor[]): Promise<void> {
+  const rows = await retrying(() =>
+    app.db.selectFrom('stopped_lanes').select('sender').where('chain_id', '=', chainId).execute(),
+  )
+  const stopped = new Set(rows.map(({ sender }) => toHex(sender)))
+  for (const { name, address } of sponsors)
+    app.telemetry.sponsorStopped.set({ chain_id: chainId, sponsor: name }, stopped.has(address) ? 1 : 0)
+  stops.of(app).set(chainId, sponsors.filter(({ address }) => stopped.has(address)).map(({ name }) => name)) // prettier-ignore
 }
 
 /** @returns its name where it is low */

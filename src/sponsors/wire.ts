@@ -29,11 +29,25 @@ export const ListedSponsor = Type.Object(
     lowSince: Nullable(
       Type.String({ format: 'date-time', description: 'Since when servers see it low; null: they do not' }),
     ),
+    stoppedSince: Nullable(
+      Type.String({
+        format: 'date-time',
+        description:
+          'Since when it sends nothing, because a transaction that this service did not make used a nonce of it; null: it sends',
+      }),
+    ),
   },
   {
     title: 'Sponsor',
     examples: [
-      { ...HOUSE, balance: '1000000000000000000', openTransactions: 2, lowBelow: '30000000000000000', lowSince: null },
+      {
+        ...HOUSE,
+        balance: '1000000000000000000',
+        openTransactions: 2,
+        lowBelow: '30000000000000000',
+        lowSince: null,
+        stoppedSince: null,
+      },
     ],
   },
 )

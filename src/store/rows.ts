@@ -251,6 +251,7 @@ export type Database = {
     charged: string
     hour: Time
     is_counted: Generated<boolean>
+    pack_limit: number | null
     transitions: JsonColumn<Transition[]>
     created_at: DefaultTime
     updated_at: DefaultTime
@@ -304,6 +305,8 @@ export type Database = {
     detail: string | null
     since: MaybeTime
     alarmed_at: MaybeTime
+    refusals: Generated<number>
+    resend_at: MaybeTime
   }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {

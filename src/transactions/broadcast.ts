@@ -1,11 +1,12 @@
 import type { App } from '../app.ts'
-import type { SendRefusal } from '../chain/rpc/errors.ts'
-import { InvalidResponse } from '../chain/rpc/failures.ts'
+import { isBroken, isRateLimited, type SendRefusal } from '../chain/rpc/errors.ts'
+import { InvalidResponse, RpcError } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { gasStrategy } from './gas.ts'
 import { holdBack, takeQueued, type Released } from './queue.ts'
+import { noteRefusal } from './refusals.ts'
 import { sendInTurn } from './send-in-turn.ts'
 
 /**
@@ -41,25 +42,40 @@ export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }
     const outcome = gasStrategy(chain).classify(error)
     if (outcome === 'known') return 'sent'
     txNotTaken(app, { chainId: chain.chainId, id, hash, outcome }, error)
-    // Nobody is sure that a node has it: the keeper sends it again at its next turn, not only after a while.
-    if (outcome === 'unknown' || outcome === 'pool_full' || outcome === 'nonce_too_high')
-      await sendAgainSoon(app, chain, hash)
+    await note(app, chain, { hash, outcome, error })
     return outcome
   }
 }
 
-async function sendAgainSoon({ db, telemetry }: App, { chainId }: Chain, hash: Hex): Promise<void> {
+/** Whether a node would answer so again while these bytes and its pool are what they are. */
+const isAboutBytes = (outcome: SendRefusal, error: RpcError): boolean =>
+  outcome === 'unknown'
+    ? !isRateLimited(error) && !isBroken(error)
+    : outcome === 'underpriced' || outcome === 'held_back' || outcome === 'rejected'
+
+async function note(
+  app: App,
+  chain: Chain,
+  { hash, outcome, error }: { hash: Hex; outcome: SendRefusal; error: unknown },
+): Promise<void> {
   try {
-    await db
-      .updateTable('attempts')
-      .set({ broadcast_at: null })
-      .where('chain_id', '=', chainId)
-      .where('hash', '=', fromHex(hash))
-      .execute()
-  } catch (error) {
+    if (error instanceof RpcError && isAboutBytes(outcome, error)) await noteRefusal(app, chain, hash, outcome, error)
+    // Nobody is sure that a node has it: the keeper sends it again at its next turn, not only after a while.
+    else if (outcome === 'unknown' || outcome === 'pool_full' || outcome === 'nonce_too_high')
+      await sendAgainSoon(app, chain, hash)
+  } catch (failure) {
     // It is only a hint; without it the keeper comes by a little later.
-    telemetry.log.warn('resend_not_noted', { chainId, hash }, error)
+    app.telemetry.log.warn('resend_not_noted', { chainId: chain.chainId, hash }, failure)
   }
+}
+
+async function sendAgainSoon({ db }: App, { chainId }: Chain, hash: Hex): Promise<void> {
+  await db
+    .updateTable('attempts')
+    .set({ broadcast_at: null })
+    .where('chain_id', '=', chainId)
+    .where('hash', '=', fromHex(hash))
+    .execute()
 }
 
 /**

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readBytes } from '../chain/rpc/answers.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
@@ -13,7 +14,7 @@ import { retrying } from '../store/db.ts'
 import { balanceFor } from './balances.ts'
 import { contractsOf } from './delegation.ts'
 import { oncePer } from './group-commit.ts'
-import { secondsAgo } from './stop-lane.ts'
+import { isAgo } from './stop-lane.ts'
 
 /** seconds after which what a sponsor cannot bring about is not waited for any more, where there is another */
 export const STUCK_SECONDS = 30
@@ -69,7 +70,7 @@ async function passable({ db }: App, { chainId }: Chain, carriers: Sponsor[]): P
       .where('w.chain_id', '=', chainId)
       .where((eb) => eb('w.sender', '=', eb.fn.any(byteaArray(carriers.map(({ address }) => address)))))
       .where('w.trouble', '=', 'rejected_by_nodes')
-      .where('w.since', '<', secondsAgo(STUCK_SECONDS))
+      .where(isAgo(sql.ref('w.since'), STUCK_SECONDS))
       .where('t.state', '=', 'SUBMITTED')
       .execute(),
   )

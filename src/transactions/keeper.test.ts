@@ -9,7 +9,8 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { SignRequest } from '../signer/wire.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
-import { pokeKeeper, startKeeper, type Keeper } from './keeper.ts'
+import { startKeeper, type Keeper } from './keeper.ts'
+import { pokeKeeper } from './poke.ts'
 
 /** Which rows the keeper takes up, in which order, and when it does a round. */
 let world: FakeApp

@@ -12,8 +12,9 @@ import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { giveToNode, sendQueued } from './broadcast.ts'
+import { onPoke } from './poke.ts'
 import { toBound, type AttemptRow, type TransactionRow } from './intent.ts'
-import { secondsAgo } from './stop-lane.ts'
+import { isAgo } from './stop-lane.ts'
 import { isolateRowErrors, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
 import { isFar } from './queue.ts'
@@ -23,7 +24,7 @@ import { resumeAsked } from './resume.ts'
 import { markMined } from './states.ts'
 import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
-import { noteRejected, noteUsed } from './trouble.ts'
+import { forgetRefusals, isPaused, noteUsed, wasRefused } from './trouble.ts'
 import { settleOperations } from './settle-operations.ts'
 import { tendTopUps } from './settle-top-ups.ts'
 import { tendOperations } from './tend-operations.ts'
@@ -44,14 +45,6 @@ export type Keeper = {
   suspect: () => void
   /** the node was away, and may have lost what it was given: the next round sends again everything that is in flight */
   nodeIsBack: () => void
-}
-
-/** by chain id */
-const pokes = slot('how keepers are poked', (_app: App) => new Map<number, () => void>())
-
-/** Asks the keeper of a network for a round now; nothing happens in a process without one. */
-export function pokeKeeper(app: App, { chainId }: Chain): void {
-  pokes.of(app).get(chainId)?.()
 }
 
 /**
@@ -114,8 +107,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     void round()
   }
 
-  const byChain = pokes.of(app)
-  byChain.set(chain.chainId, poke)
+  const endPokes = onPoke(app, chain, poke)
   void round()
   return {
     round,
@@ -129,7 +121,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     },
     stop: async () => {
       isStopped = true
-      byChain.delete(chain.chainId)
+      endPokes()
       await Promise.all([rounds.stop(), next, releasing])
     },
   }
@@ -142,6 +134,7 @@ type DueTransaction = {
   sender: Uint8Array
   nonce: number
   is_far: boolean
+  was_refused: boolean
 }
 
 /** attempts per statement */
@@ -176,14 +169,15 @@ async function takeDue(
     last === null
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
-  const before = secondsAgo(afterSeconds)
+  const ofNonce = sql`w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce`
   // Patience is for what a node said that it has, not where something is known to be in the way: that may be gone any
   // moment. A row is touched, too, when a reorganisation gives it back.
   const isPatient =
     afterSeconds === 0
       ? sql`true`
       : sql`(a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', (a.broadcast_at - greatest(a.created_at, t.updated_at)) / 2) < now()
-        or exists (select 1 from waits w where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce and w.trouble is not null))`
+        or a.broadcast_at > now()
+        or exists (select 1 from waits w where ${ofNonce} and w.trouble is not null))`
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
@@ -194,25 +188,34 @@ async function takeDue(
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from attempts a join transactions t on t.id = a.transaction_id
       where a.chain_id = ${chainId}::bigint and a.broadcast_at is null
         and t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAfter}
+        and not exists (select 1 from waits w where ${ofNonce} and ${isPaused})
       union
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
-      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and t.updated_at < ${before} and a.broadcast_at < ${before}
+      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.updated_at'), afterSeconds)} and ${isAgo(sql.ref('a.broadcast_at'), afterSeconds)}
         and a.queued_nonce is null and ${isPatient} and ${isAfter}
       order by sender, nonce, hash limit ${RESEND_CHUNK}::int) as due) as due
     where attempts.chain_id = due.chain_id and attempts.hash = due.hash
-    returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce, due.is_far`.execute(app.db)
+    returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce, due.is_far,
+      exists (select 1 from waits w where w.chain_id = due.chain_id and w.sender = due.sender and w.nonce = due.nonce and ${wasRefused}) as was_refused`.execute(
+    app.db,
+  )
   return rows.toSorted(
     (a, b) => Buffer.compare(a.sender, b.sender) || a.nonce - b.nonce || Buffer.compare(a.hash, b.hash),
   )
 }
+
+/** What is in the way of the account, or of a replacement. */
+const TOUCHED: ReadonlySet<string> = new Set(['nonce_too_low', 'insufficient_funds', 'replacement_underpriced'])
 
 async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<void> {
   const [from, hash] = [toHex(due.sender), toHex(due.hash)]
   if (due.raw === null) return bringBack(app, { id: due.id, chainId: chain.chainId, from, nonce: due.nonce })
   const attempt = { id: due.id, from, raw: toHex(due.raw), hash }
   const sent = await giveToNode(app, chain, attempt)
-  // The first has it; of the others nobody is sure, and they are sent in the next round.
-  if (['sent', 'unknown', 'pool_full', 'nonce_too_high'].includes(sent)) return
+  // The first has it; of the others nobody is sure, or it is noted when they are sent again.
+  if (sent === 'sent' && due.was_refused)
+    await forgetRefusals(app.db, { chainId: chain.chainId, from, nonce: due.nonce })
+  if (!TOUCHED.has(sent)) return
   // Touched: what a node has refused it may take any moment, and is asked again after 15 s.
   const row = await app.db
     .updateTable('transactions')
@@ -223,7 +226,6 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
     .executeTakeFirst()
   if (row === undefined) return
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
-  else if (sent === 'rejected') await noteRejected(app, toBound(row))
   else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))
 }
 

@@ -28,7 +28,12 @@ before(async () => {
     signOuter: (request) =>
       refuseRaises !== false && request.kind === 'replace'
         ? Promise.reject(
-            refuseRaises === true ? new SignerRefused('operation_refused', 'The person is frozen.', 0) : refuseRaises,
+            refuseRaises === true
+              ? new SignerRefused('operation_refused', 'The person is frozen.', {
+                  operation: 0,
+                  because: 'account_frozen',
+                })
+              : refuseRaises,
           )
         : signer.signOuter(request),
   }

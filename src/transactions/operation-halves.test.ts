@@ -1,12 +1,15 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { age, keep } from '../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
 import { interruptSteps } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 
@@ -178,4 +181,54 @@ test('once a day’s limit of the signer is used up each of many is not asked fo
   } finally {
     app.signer = signer
   }
+})
+
+test('of a transaction that no node takes, in words that nobody knows, all are done but the one write that is the cause, which keeps nobody behind it', async () => {
+  const { first, target } = world
+  const mark = 'badbadbadbad'
+  // What was too dear before is forgotten.
+  await world.clock.advance(2_100)
+  const people = await several('beside-refused', 3)
+  const [cause, later] = [await delegated('refused'), await delegated('behind-refused')]
+  let refusals = 0
+  first.misbehave((method, params, next) => {
+    if (method !== 'eth_sendRawTransaction' || !(params[0] as string).includes(mark)) return next()
+    refusals++
+    return Promise.reject(new RpcError(-32_000, 'this house takes no such thing', undefined))
+  })
+  const refused = () => world.submit(cause, { to: target, data: `0x5c36b186${mark}` })
+  const answers = await world.inOne([refused, ...people.map((writer) => () => add(writer, 4))])
+  const ids = answers.map(({ answer }) => answer.id)
+  const together = await Promise.all(ids.map(outerOf))
+  assert.equal(new Set(together).size, 1)
+  const pass = async () => {
+    // As if the pause of its bytes were over, and half a minute.
+    await sql`update waits set resend_at = now(), since = since - interval '40 seconds'`.execute(world.db)
+    await age(first.app, 1)
+    await keep(world)
+    await world.mine()
+  }
+  await until('the others are done', async () => {
+    await pass()
+    return (await Promise.all(people.map((writer) => world.countOf(writer)))).every((count) => count === 5n)
+  })
+  const { answer } = await add(later, 4)
+  await until('what comes behind it is done', async () => {
+    await pass()
+    return (await world.countOf(later)) === 5n
+  })
+  await until('it is not sent any more', async () => {
+    await pass()
+    return (await rowOf(ids[0]!)).pack_limit === 0
+  })
+  const before = refusals
+  for (let round = 0; round < 3; round++) await pass()
+  assert.equal(refusals, before)
+  assert.equal((await rowOf(answer.id)).pack_limit, null)
+  assert.deepEqual((await readTransaction(first.app, cause, ids[0]!)).reason?.code, 'rejected_by_nodes')
+  for (const [index, writer] of people.entries())
+    assert.deepEqual([await world.countOf(writer), (await rowOf(ids[index + 1]!)).pack_limit! > 0], [5n, true])
+  // No more of the sponsor’s nonces than its halves need: four, two, one and one more.
+  const { rows } = await sql`select distinct t.id from transactions t join attempts a on a.transaction_id = t.id where t.sender = ${fromHex(world.house.address)} and a.is_cancel and t.created_at > now() - interval '1 hour' and t.client_id = 'sponsor'`.execute(world.db) // prettier-ignore
+  assert.ok(rows.length <= 5, String(rows.length))
 })

@@ -159,7 +159,7 @@ test('a nonce that was given back below the delegation is not taken without it',
   meets = async () => {
     reached.resolve()
     await gate.promise
-    throw new SignerRefused('operation_refused', 'The person is frozen.', 0)
+    throw new SignerRefused('operation_refused', 'The person is frozen.', { operation: 0, because: 'account_frozen' })
   }
   const refusal = assert.rejects(add(refused))
   await reached.promise

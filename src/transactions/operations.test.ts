@@ -34,7 +34,12 @@ before(async () => {
     ...signer,
     signOuter: (request) =>
       refuseRaises && request.kind === 'replace'
-        ? Promise.reject(new SignerRefused('operation_refused', 'The deadline of the operation is over.', 0))
+        ? Promise.reject(
+            new SignerRefused('operation_refused', 'The deadline of the operation is over.', {
+              operation: 0,
+              because: 'operation_expired',
+            }),
+          )
         : signer.signOuter(request),
   }
 })

@@ -25,11 +25,15 @@ import { networkSeconds } from './network-clock.ts'
 import type { Operation } from './operation.ts'
 import { addedGas, bytesOf, outerGas } from './operation-gas.ts'
 import { explainLeftOut } from './refused-operation.ts'
+import { sponsorStopped } from './refused-top-up.ts'
 import { OuterReverts, outerGasOf, withAuthorizations } from './outer-gas.ts'
 import { outer } from './steps.ts'
 
-/** An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it. */
-export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true }
+/**
+ * An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it.
+ * `packLimit`: how many may travel with it, itself included.
+ */
+export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true; packLimit?: number | null }
 
 /** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
@@ -47,9 +51,10 @@ export const MIN_LIFE_SECONDS = 30
 const SPONSOR_CLIENT = 'sponsor'
 
 /** What part of a transaction an operation takes, of gas or of bytes. */
-const partOf = (chain: Chain, operation: Operation): number => {
+const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number => {
   const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
-  return Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
+  const part = Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
+  return packLimit ? Math.max(part, Math.floor(WHOLE / packLimit)) : part
 }
 
 /**
@@ -73,7 +78,7 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
   together(
     app.clock,
     { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
-    ({ operation }) => partOf(chain, operation),
+    (signed) => partOf(chain, signed),
     (members: SignedOperation[]) => carryGroup(app, chain, members),
   ),
 )
@@ -171,9 +176,10 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
       return results
     } catch (error) {
       const refused = refusedIn(error)
-      if (refused === null || rest[refused.operation ?? -1] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
-      results.set(rest[refused.operation!]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
-      rest = rest.filter((_, index) => index !== refused.operation)
+      const index = refused?.facts.operation ?? -1
+      if (refused === null || rest[index] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
+      results.set(rest[index]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
+      rest = rest.filter((_, at) => at !== index)
     }
   }
   return results
@@ -343,7 +349,8 @@ export function explain(error: unknown): unknown {
     const detail = `The signer signs no more for this sponsor now: ${error.message}`
     return new CannotCarry(new AppError('sponsor_empty', detail, { retryAfter: 60, cause: error }), { isTooDear: true })
   }
-  if (code === 'too_many_pending' || code === 'account_stopped')
+  if (code === 'account_stopped') return new CannotCarry(sponsorStopped(error))
+  if (code === 'too_many_pending')
     return new CannotCarry(
       new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
         retryAfter: 5,

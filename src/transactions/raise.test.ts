@@ -4,12 +4,14 @@ import { sql } from 'kysely'
 import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/kit/until.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import { currentFees } from '../chain/current-fees.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { SignRequest } from '../signer/wire.ts'
 import { toHex, toWord } from '../store/bytes.ts'
 import { startKeeper } from './keeper.ts'
 import { raiseLowest } from './raise.ts'
+import { readTransaction } from './read.ts'
 import { recoverBound } from './recover.ts'
 import { chainLike } from '../../test/opened.ts'
 
@@ -23,9 +25,11 @@ afterEach(async () => {
   for (const says of [world.node, world.signer])
     for (const name of Object.keys(says)) Reflect.deleteProperty(says, name)
   world.calls.length = 0
+  forgetFloor()
 })
 after(() => world.close())
 
+const forgetFloor = () => Object.assign(world.chain.memory, { floor: null, fees: null })
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
 const old = { created_at: ago(25), broadcast_at: ago(0) }
 const raise = () => raiseLowest(world.app, world.chain)
@@ -235,6 +239,182 @@ test('a cancel is estimated anew each time that it is raised', async () => {
   assert.equal(asked[1]!.gas, String((0xf000 * 5) / 4))
 })
 
+/** A write of which no node has the bytes yet, made now. */
+const young = async (name: string) => {
+  const account = await world.account(name)
+  const row = await world.row(account, {}, { created_at: ago(0), broadcast_at: null })
+  return { account, row, reason: async () => (await readTransaction(world.app, account as never, row.id)).reason }
+}
+const round = () => startKeeper(world.app, world.chain).stop()
+const late = (id: string) =>
+  world.db
+    .updateTable('transactions')
+    .set({ created_at: ago(65) })
+    .where('id', '=', id)
+    .execute()
+const broadcastAt = async (id: string) => (await world.attemptsOf(id)).map(({ broadcast_at }) => broadcast_at !== null)
+
+test('what a pool refuses as too cheap is not told as sent; what it names is offered at once for the same nonce, and by what comes after', async () => {
+  const asked = willing()
+  const take = world.node.eth_sendRawTransaction!
+  const tooCheap = () => new RpcError(-32000, 'transaction underpriced: gas tip cap 10, minimum needed 25', undefined)
+  const { row, reason } = await young('named')
+  world.node.eth_sendRawTransaction = (params) => (hashes.has(params[0] as Hex) ? take(params) : tooCheap())
+  const sign = world.signer.sign!
+  let signed: { told: unknown; sent: boolean[] } | null = null
+  world.signer.sign = async (request) => {
+    await late(row.id)
+    signed = { told: await reason(), sent: await broadcastAt(row.id) }
+    return sign(request)
+  }
+  await round()
+  assert.deepEqual(signed, {
+    told: {
+      code: 'fee_too_low_for_market',
+      detail:
+        'Nodes require a tip of at least 25 wei per gas, and it offers 100 wei per gas in all. Its fee is being raised.',
+    },
+    sent: [false],
+  })
+  assert.deepEqual(
+    asked.map(({ kind, nonce, maxPriorityFeePerGas }) => [kind, nonce, maxPriorityFeePerGas]),
+    [['replace', 0, '25']],
+  )
+  assert.deepEqual([(await wait(row.id))!.trouble, (await reason())!.code], [null, 'waiting_for_block'])
+  assert.deepEqual(await currentFees(world.chain), { type: 'eip1559', maxFeePerGas: 45n, maxPriorityFeePerGas: 25n })
+  // What was raised since says nothing any more: it is sent by nobody.
+  world.calls.length = 0
+  await round()
+  assert.equal(asked.length, 1)
+})
+
+test('a base fee that a pool names is offered at once, too; what it refuses without a number grows in its time', async () => {
+  const asked = willing()
+  const take = world.node.eth_sendRawTransaction!
+  let says = 'max fee per gas less than block base fee: address 0xAb, maxFeePerGas: 100, baseFee: 300'
+  world.node.eth_sendRawTransaction = (params) =>
+    hashes.has(params[0] as Hex) ? take(params) : new RpcError(-32000, says, undefined)
+  await young('base-fee')
+  await round()
+  assert.deepEqual(asked.map(({ maxFeePerGas }) => maxFeePerGas), ['601']) // prettier-ignore
+  forgetFloor()
+  for (const table of ['attempts', 'transactions', 'waits'] as const) await world.db.deleteFrom(table).execute()
+  says = 'transaction underpriced'
+  const { row, reason } = await young('no-number')
+  await round()
+  await late(row.id)
+  assert.deepEqual([asked.length, (await reason())!.code, await broadcastAt(row.id)], [1, 'fee_too_low_for_market', [false]]) // prettier-ignore
+  await ageBytes()
+  await raise()
+  assert.deepEqual(asked.map(({ maxFeePerGas }) => maxFeePerGas), ['601', '113']) // prettier-ignore
+})
+
+test('what a pool wants above the cap is not offered, and the reason names both', async () => {
+  const asked = willing()
+  world.node.eth_sendRawTransaction = () =>
+    new RpcError(-32000, 'transaction underpriced: gas tip cap 10, minimum needed 5000', undefined)
+  const { row, reason } = await young('above-cap')
+  await round()
+  await late(row.id)
+  assert.deepEqual(asked, [])
+  assert.deepEqual(await reason(), {
+    code: 'fee_cap_reached',
+    detail: 'Nodes require a tip of at least 5000 wei per gas; the operator allows 1000 in all.',
+  })
+  await assert.rejects(currentFees(world.chain), { code: 'fee_cap_reached' })
+})
+
+test('a pool that names what is offered already is not believed', async () => {
+  const asked = willing()
+  world.node.eth_sendRawTransaction = () =>
+    new RpcError(-32000, 'transaction underpriced: gas tip cap 10, minimum needed 10', undefined)
+  await young('odd')
+  await round()
+  assert.deepEqual([asked, world.chain.memory.floor], [[], null])
+})
+
+test('what a node refuses in words that nobody knows is sent at growing intervals, and counts as rejected after five answers, with its words', async () => {
+  const asked = willing()
+  const take = world.node.eth_sendRawTransaction!
+  const words =
+    'no such thing here: https://rpc.example/v1/abcdef0123456789abcdef0123456789 key abcdef0123456789abcdef0123456789'
+  world.node.eth_sendRawTransaction = () => new RpcError(-32000, words, undefined)
+  const { row, reason } = await young('unlisted')
+  await late(row.id)
+  for (const refusals of [1, 2, 3, 4, 5]) {
+    await round()
+    await round()
+    assert.equal(world.asked('eth_sendRawTransaction').length, refusals, 'once until its pause is over')
+    const { resend_at: resendAt, trouble } = (await wait(row.id))!
+    const left = resendAt!.getTime() - Date.now()
+    assert.ok(left > 2 ** (refusals - 1) * 1_000 - 1_000 && left <= 2 ** (refusals - 1) * 1_000, String(left))
+    assert.equal(trouble, refusals < 5 ? null : 'rejected_by_nodes')
+    await sql`update waits set resend_at = now()`.execute(world.db)
+  }
+  assert.deepEqual(await reason(), {
+    code: 'rejected_by_nodes',
+    detail: 'Nodes of the network reject this transaction: "no such thing here: … key …". Its gas is estimated again.',
+  })
+  await sql`update waits set since = now() - interval '61 seconds'`.execute(world.db)
+  await round()
+  assert.deepEqual(world.told('transaction_rejected').filter(({ fields }) => fields.id === row.id).map(({ level }) => level), ['error']) // prettier-ignore
+  // A node that is away says nothing of the bytes: it is asked in each round.
+  await sql`update waits set resend_at = now(), refusals = 0, trouble = null`.execute(world.db)
+  world.node.eth_sendRawTransaction = () => new RpcUnavailable('away', { timedOut: false })
+  for (const _ of [1, 2, 3, 4, 5, 6]) await round()
+  assert.deepEqual([(await wait(row.id))!.refusals, (await wait(row.id))!.trouble], [0, null])
+  // And one that takes them ends what was noted.
+  world.node.eth_sendRawTransaction = () => new RpcError(-32000, words, undefined)
+  await round()
+  await sql`update waits set resend_at = now(), trouble = 'rejected_by_nodes'`.execute(world.db)
+  const hash = toHex((await world.rowOf(row.id)).hash!)
+  world.node.eth_sendRawTransaction = () => hash
+  await round()
+  assert.deepEqual([(await wait(row.id))!.refusals, (await wait(row.id))!.trouble], [0, null])
+  assert.deepEqual(asked, [])
+  world.node.eth_sendRawTransaction = take
+})
+
+test('what was noted by a clock that was ahead, and is set right, is sent again, looked at and raised at once', async () => {
+  const asked = willing()
+  const account = await world.account('ahead')
+  const ahead = (hours: number) => new Date(Date.now() + hours * 3_600_000)
+  const row = await world.row(account, { created_at: ahead(2), updated_at: ahead(2) }, { created_at: ahead(2), broadcast_at: ahead(2) }) // prettier-ignore
+  const place = { chain_id: 31_337, sender: row.sender, nonce: 0, hash: row.hash }
+  await world.db.insertInto('waits').values({ ...place, due_at: ahead(2), pause_seconds: 300, resend_at: ahead(2), refusals: 3 }).execute() // prettier-ignore
+  const send = world.node.eth_sendRawTransaction!
+  const hash = toHex(row.hash!)
+  world.node.eth_sendRawTransaction = (params) => (hashes.has(params[0] as Hex) ? send(params) : hash)
+  // The first round sends everything. One that comes later is the same as any.
+  const keeper = startKeeper(world.app, world.chain)
+  await keeper.round()
+  await keeper.stop()
+  assert.ok(world.asked('eth_sendRawTransaction').length > 0)
+  assert.equal(asked.length, 1)
+  await world.db
+    .updateTable('attempts')
+    .set({ broadcast_at: ahead(1), created_at: ahead(1), created_block: null })
+    .execute()
+  await world.db
+    .updateTable('transactions')
+    .set({ updated_at: ahead(1) })
+    .execute()
+  await world.db
+    .updateTable('waits')
+    .set({ due_at: ahead(1) })
+    .execute()
+  world.calls.length = 0
+  const second = startKeeper(world.app, world.chain)
+  await until('the first round is over', () => world.asked('eth_sendRawTransaction').length > 1)
+  await second.stop()
+  assert.equal(asked.length, 2)
+  // One that may have been made by a transaction that began after this one is no such.
+  await world.db.updateTable('attempts').set({ created_at: ahead(5 / 3_600) }).execute() // prettier-ignore
+  await sql`update waits set due_at = now(), hash = null`.execute(world.db)
+  await raise()
+  assert.equal(asked.length, 2)
+})
+
 test('what nodes reject is estimated again, the original as well, and sent with more gas', async () => {
   const asked = willing()
   const send = world.node.eth_sendRawTransaction!
@@ -242,6 +422,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   world.node.eth_sendRawTransaction = tooLow
   world.node.eth_estimateGas = () => '0x9c40'
   const account = await world.account('rejected')
+  const told = () => world.told('transaction_rejected').filter(({ fields }) => fields.sender === account.address)
   const row = await world.row(account, { value: toWord(3n), updated_at: ago(25) }, { ...old, broadcast_at: null })
   // The round sends it, hears that it is rejected, and raises it.
   await startKeeper(world.app, world.chain).stop()
@@ -254,7 +435,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   await ageBytes()
   await raise()
   assert.equal(asked.length, 1)
-  assert.deepEqual([(await wait(row.id))!.trouble, world.told('transaction_rejected').length], ['rejected_by_nodes', 0])
+  assert.deepEqual([(await wait(row.id))!.trouble, told().length], ['rejected_by_nodes', 0])
   // After a minute the operator is notified, once.
   await sql`update waits set since = now() - interval '61 seconds', due_at = now()`.execute(world.db)
   world.node.eth_estimateGas = () => new RpcError(3, 'execution reverted', '0x')
@@ -264,7 +445,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   await raise()
   assert.deepEqual(asked.map(({ gas }) => gas), ['60000', '60000', '60000']) // prettier-ignore
   assert.equal((await wait(row.id))!.pause_seconds, 40)
-  assert.deepEqual(world.told('transaction_rejected').map(({ fields }) => fields), [{ chainId: 31_337, id: row.id, sender: account.address, nonce: 0 }]) // prettier-ignore
+  assert.deepEqual(told().map(({ fields }) => fields), [{ chainId: 31_337, id: row.id, sender: account.address, nonce: 0, said: 'intrinsic gas too low' }]) // prettier-ignore
   // Taken at last.
   world.node.eth_sendRawTransaction = send
   await pauseOver()

@@ -8,7 +8,7 @@ import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type Bound, type TransactionRow } from './intent.ts'
-import { secondsAgo } from './stop-lane.ts'
+import { isAgo } from './stop-lane.ts'
 import { isolateRowErrors } from './recover.ts'
 import { readAttemptsOf } from './attempts.ts'
 import { marketOf } from './market.ts'
@@ -16,10 +16,13 @@ import type { ReplaceRequest } from './sign.ts'
 import { nextAttempt, sendCancel, sendReplacement, signedOf, type SignedOffer } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
+  forgetRefusals,
   giveBackLooks,
+  isAskedFor,
+  MAX_PAUSE_SECONDS,
   mayBeCured,
-  noteRejected,
   noteTroubles,
+  readTrouble,
   sweepWaits,
   takeLooks,
   USED,
@@ -95,19 +98,24 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
     .selectAll('t')
     .where('t.chain_id', '=', chain.chainId)
     .where('t.state', '=', 'SUBMITTED')
-    .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))
     .where((eb) =>
       eb.or([
-        eb('a.created_block', 'is', null),
-        eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
-        // Of a chain that has lost blocks since, or of a head that was none.
-        eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
+        isAskedFor,
+        eb.and([
+          isAgo(sql.ref('a.created_at'), app.config.LANE_BUMP_AFTER_SECONDS),
+          eb.or([
+            eb('a.created_block', 'is', null),
+            eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
+            // Of a chain that has lost blocks since, or of a head that was none.
+            eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
+          ]),
+        ]),
       ]),
     )
     .where((eb) =>
       eb.or([
         eb('w.due_at', 'is', null),
-        eb('w.due_at', '<=', secondsAgo(0)),
+        isAgo(sql.ref('w.due_at'), 0, MAX_PAUSE_SECONDS),
         eb.and([eb('w.hash', 'is distinct from', eb.ref('t.hash')), mayBeCured(sql.ref('w.trouble'))]),
       ]),
     )
@@ -246,11 +254,15 @@ async function sendRaised(
 ): Promise<Trouble | null> {
   try {
     const { sent } = await sendReplacement(app, chain, bound, next)
-    if (sent === 'rejected') return await noteRejected(app, bound)
     if (sent === 'nonce_too_low') return USED
-    if (sent !== 'insufficient_funds') return null
-    await lowBalance(app, chain, bound)
-    return SHORT
+    if (sent === 'insufficient_funds') {
+      await lowBalance(app, chain, bound)
+      return SHORT
+    }
+    // Who was refused knows it by now; of the others nothing is in the way.
+    if (sent !== 'sent') return await readTrouble(app.db, bound)
+    await forgetRefusals(app.db, bound)
+    return null
   } catch (error) {
     const denial = denialOf(error)
     if (next.kind === 'replace' && isHopeless(bound, error)) return giveNonceUp(app, chain, bound)

@@ -15,7 +15,7 @@ import { readAttemptsOf } from './attempts.ts'
 import { readFees, type AttemptRow, type TransactionRow } from './intent.ts'
 import { payerOf, wireOperation } from './operation-answer.ts'
 import { toOperation, type OperationRow } from './operation.ts'
-import { readReasons } from './reason.ts'
+import { readReasons, type Reason } from './reason.ts'
 import { readErrors } from './revert.ts'
 import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from './wire.ts'
@@ -103,10 +103,17 @@ export async function showOperations(app: App, chain: Chain, rows: OperationRow[
         current: attempts.get(row.outer_id!) ?? [],
         all: tried.flatMap((id) => attempts.get(id) ?? []),
       })
-      const reason = row.state === 'SUBMITTED' ? (reasons.get(row.outer_id!) ?? null) : null
+      const known = row.pack_limit === 0 ? REFUSED_ALONE : (reasons.get(row.outer_id!) ?? null)
+      const reason = row.state === 'SUBMITTED' ? known : null
       return [row.id, { ...shown, reason }] as const
     }),
   )
+}
+
+const REFUSED_ALONE: Reason = {
+  code: 'rejected_by_nodes',
+  detail:
+    'Nodes of the network reject every transaction with this write. It is not sent any more, and fails at its deadline.',
 }
 
 /** Hash, nonce and prices are of the transaction that carries it; what is called, by whom and with what limit is the operation's own. */

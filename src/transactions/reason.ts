@@ -14,7 +14,6 @@ type ReasonCode =
   | 'network_stopped'
   | 'queued'
   | 'behind_earlier'
-  | 'fee_too_low_for_market'
   | 'waiting_for_block'
 
 /** milliseconds that a write may wait before there has to be a reason */

@@ -10,7 +10,7 @@ import { retrying } from '../store/db.ts'
 import { broadcast } from './broadcast.ts'
 import { countAt } from './nonce-count.ts'
 import { toBound, type Bound, type TransactionRow } from './intent.ts'
-import { laneStopped, secondsAgo, stopLane } from './stop-lane.ts'
+import { laneStopped, isAgo, stopLane } from './stop-lane.ts'
 import { adopt } from './recall.ts'
 import { nobodysWithoutBytes } from './states.ts'
 import { sideBySide } from './concurrency.ts'
@@ -50,13 +50,13 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .selectFrom('transactions')
     .selectAll()
     .select(
-      sql<boolean>`created_at < case when authorizations is null then ${secondsAgo(FILL_AFTER_SECONDS)} else ${secondsAgo(FILL_OUTER_AFTER_SECONDS)} end`.as(
+      sql<boolean>`case when authorizations is null then ${isAgo(sql.ref('created_at'), FILL_AFTER_SECONDS)} else ${isAgo(sql.ref('created_at'), FILL_OUTER_AFTER_SECONDS)} end`.as(
         'is_old',
       ),
     )
     .where('chain_id', '=', chain.chainId)
     .where('state', '=', 'BOUND')
-    .where('updated_at', '<=', secondsAgo(idleSeconds))
+    .where(isAgo(sql.ref('updated_at'), idleSeconds, PUT_OFF_SECONDS))
     .$if(after !== null, (query) =>
       query.where(sql<boolean>`(sender, nonce) > (${after!.sender}::bytea, ${after!.nonce}::bigint)`),
     )
@@ -111,7 +111,7 @@ async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: bo
 async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
   await sql`
     update transactions set state = 'BOUND', claims = claims + 1, is_cancel = true
-    where chain_id = ${chainId}::bigint and state = 'VACANT' and updated_at < ${secondsAgo(FILL_AFTER_SECONDS)}
+    where chain_id = ${chainId}::bigint and state = 'VACANT' and ${isAgo(sql.ref('updated_at'), FILL_AFTER_SECONDS)}
       and exists (select 1 from transactions later where later.chain_id = transactions.chain_id
         and later.sender = transactions.sender and later.nonce > transactions.nonce)`.execute(db)
 }

@@ -1,27 +1,22 @@
 import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { OWN_RULES } from '../signer/wire.ts'
 import { notSigned } from './bind.ts'
 import { secondsUntil } from './refused-top-up.ts'
 import type { Clock } from '../clock.ts'
 
-/**
- * Why the signer leaves an operation out of a transaction, as what its person can do about it. It has only the words of the signer.
- */
+/** Why the signer leaves an operation out of a transaction, as what its person can do about it. */
 export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
-  const { message } = error
-  if (message.includes('The rule sponsored-per-user ')) {
-    const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+  const { message, facts } = error
+  const { because, rule, resetsAt = null } = facts
+  if (because === 'policy_denied' && rule === OWN_RULES.sponsoredPerUser)
     return new AppError('gas_budget_exhausted', message, {
       ...{ resetsAt, cause: error },
       retryAfter: secondsUntil(resetsAt, clock),
     })
-  }
-  if (/fr(?:oze|ozen|eezes) this account/.test(message))
-    return new AppError('account_frozen', message, { cause: error })
-  if (message.includes('suspended this application'))
-    return new AppError('application_suspended', message, { cause: error })
-  if (message.includes('The rule ')) return new AppError('policy_denied', message, { cause: error })
-  if (message.includes('deadline'))
+  if (because === 'policy_denied' || because === 'account_frozen' || because === 'application_suspended')
+    return new AppError(because, message, { cause: error })
+  if (because === 'operation_expired')
     return new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
   return new AppError('conflict', `The signer does not let a sponsor send this now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
 }

@@ -1,5 +1,6 @@
 import { AppError } from '../errors.ts'
-import { SignerRefused } from '../signer/client.ts'
+import { factsOf, SignerRefused } from '../signer/client.ts'
+import { OWN_RULES } from '../signer/wire.ts'
 import type { Clock } from '../clock.ts'
 
 /** This sponsor cannot send it, another may; nothing is bound. */
@@ -19,21 +20,28 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
   if (!(error instanceof AppError)) return error
   const { code, message } = error
   if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
-  if (code === 'too_many_pending' || code === 'account_stopped')
+  if (code === 'account_stopped') return new Unable(sponsorStopped(error))
+  if (code === 'too_many_pending')
     return new Unable(
       new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
     )
   if (code !== 'policy_denied') return error
-  if (message.includes('The rule top-up-off '))
+  const { rule, resetsAt = null } = factsOf(error)
+  if (rule === OWN_RULES.topUpOff)
     return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
-  if (!message.includes('The rule top-up-per-')) return error
-  const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+  if (rule !== OWN_RULES.topUpPerUser && rule !== OWN_RULES.topUpPerSponsor) return error
   const exhausted = new AppError('gas_budget_exhausted', message, {
     ...{ resetsAt, cause: error },
     retryAfter: secondsUntil(resetsAt, clock),
   })
-  return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
+  return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted
 }
+
+/** seconds after which a sponsor is asked again that is stopped: until what another has sent is final, or an operator has looked */
+const STOPPED_SECONDS = 300
+
+export const sponsorStopped = (cause: AppError): AppError =>
+  new AppError('sponsor_stopped', 'A nonce of the sponsor was used by a transaction that this service did not make. Nothing was sent. Retry when that is final, or the operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
 export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>

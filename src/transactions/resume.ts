@@ -63,8 +63,25 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
 /** nonces that others used, held one by one */
 const MAX_HELD = 256
 
-/** Lets accounts of a network continue whose operator asked for it. */
+/**
+ * Asks for sponsors to continue as soon as what used their nonce is final: what they send is what people signed, and those wait. That it
+ * happened stays an alarm.
+ */
+const askForSponsors = ({ db }: App, { chainId }: Chain): Promise<unknown> =>
+  retrying(() =>
+    sql`
+    update stopped_lanes set resume_asked_at = now() where chain_id = ${chainId}::bigint and resume_asked_at is null
+      and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
+        where s.chain_id = stopped_lanes.chain_id and a.address = stopped_lanes.sender)
+      and exists (select 1 from transactions t
+        where t.chain_id = stopped_lanes.chain_id and t.sender = stopped_lanes.sender and t.nonce = stopped_lanes.nonce and t.is_final)`.execute(
+      db,
+    ),
+  )
+
+/** Lets accounts of a network continue whose operator asked for it, and sponsors by themselves. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
+  await askForSponsors(app, chain)
   const lanes = await retrying(() =>
     app.db
       .selectFrom('stopped_lanes as lane')

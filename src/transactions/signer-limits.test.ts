@@ -66,13 +66,17 @@ test('who has used up what the signer lets sponsors pay for them is told so, and
 
 test('what the signer says of a transaction is told as what can be done about it, never as a failure of ours', async () => {
   const said: [Error, number, string][] = [
-    [new SignerRefused('operation_refused', 'The operator froze this account.', 0), 403, 'account_frozen'],
-    [new SignerRefused('operation_refused', 'The policy of the operator freezes this account.', 0), 403, 'account_frozen'], // prettier-ignore
-    [new SignerRefused('operation_refused', 'The operator suspended this application.', 0), 403, 'application_suspended'], // prettier-ignore
-    [new SignerRefused('operation_refused', 'The rule house rejects this transaction: a limit.', 0), 403, 'policy_denied'], // prettier-ignore
-    [new SignerRefused('operation_refused', 'The deadline of the operation is over.', 0), 503, 'overloaded'],
-    [new SignerRefused('operation_refused', 'The ledger holds no such operation.', 0), 409, 'conflict'],
-    [new SignerRefused('operation_refused', 'The ledger holds no such operation.'), 503, 'signer_unavailable'],
+    [
+      new SignerRefused('operation_refused', 'One.', { operation: 0, because: 'account_frozen' }),
+      403,
+      'account_frozen',
+    ],
+    [new SignerRefused('operation_refused', 'Two.', { operation: 0, because: 'application_suspended' }), 403, 'application_suspended'], // prettier-ignore
+    [new SignerRefused('operation_refused', 'Three.', { operation: 0, because: 'policy_denied', rule: 'house' }), 403, 'policy_denied'], // prettier-ignore
+    [new SignerRefused('operation_refused', 'Four.', { operation: 0, because: 'operation_expired' }), 503, 'overloaded'], // prettier-ignore
+    [new SignerRefused('operation_refused', 'Five.', { operation: 0, because: 'operation_unknown' }), 409, 'conflict'], // prettier-ignore
+    [new SignerRefused('operation_refused', 'The operator froze this account: the rule sponsored-per-user, a deadline.', { operation: 0 }), 409, 'conflict'], // prettier-ignore
+    [new SignerRefused('operation_refused', 'Which one?'), 503, 'signer_unavailable'],
     [new SignerRefused('nonce_gap', 'An earlier nonce is not signed.'), 409, 'conflict'],
     [new SignerRefused('bad_request', 'The ledger holds no such authorization.'), 503, 'signer_unavailable'],
     [new SignerRefused('key_damaged', 'The key of this account does not open.'), 503, 'signer_unavailable'],
@@ -92,7 +96,8 @@ test('what the signer says of a transaction is told as what can be done about it
 })
 
 test('a limit that no time makes room in is told without one', () => {
-  const error = new SignerRefused('operation_refused', 'The rule sponsored-per-user rejects this transaction: sponsored.periodAmount is 1 in 86400 seconds, used 0, needed 2.', 0) // prettier-ignore
+  const facts = { operation: 0, because: 'policy_denied', rule: 'sponsored-per-user', resetsAt: null }
+  const error = new SignerRefused('operation_refused', 'Until 2031-01-01T00:00:00.000Z.', facts)
   const told = explainLeftOut(error, systemClock)
   assert.ok(told instanceof AppError)
   assert.deepEqual([told.code, told.resetsAt, told.retryAfter], ['gas_budget_exhausted', null, 3_600])

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -55,3 +55,14 @@ export function laneStopped(
 }
 /** The interval in SQL; the database's clock is the only one that replicas share. */
 export const secondsAgo = (seconds: number) => sql<Date>`now() - ${`${seconds} seconds`}::interval`
+
+/** seconds by which another transaction of the database may have begun after this one */
+const MAX_AHEAD_SECONDS = 10
+
+/**
+ * Whether a moment in the database was so many seconds ago. So was one that lies further ahead than any that is noted: the clock that it is of
+ * has been put back since.
+ * @param ahead  seconds by which what is noted may lie ahead on purpose
+ */
+export const isAgo = (moment: RawBuilder<unknown>, seconds: number, ahead = 0): RawBuilder<boolean> =>
+  sql<boolean>`(${moment} <= ${secondsAgo(seconds)} or ${moment} > ${secondsAgo(-MAX_AHEAD_SECONDS - ahead)})`

@@ -15,6 +15,8 @@ import { nobodys } from './bind-operation.ts'
 import { countOperations } from './count-operations.ts'
 import { reach } from './crash-points.ts'
 import { gasContracts } from './delegation.ts'
+import { toBound, type TransactionRow } from './intent.ts'
+import { sendCancel } from './replace.ts'
 import { toOperation, type Operation, type OperationRow } from './operation.ts'
 import { STUCK_SECONDS } from './carriers.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
@@ -22,21 +24,24 @@ import { prove } from './prove.ts'
 import { isolateRowErrors } from './recover.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { settleOperations } from './settle-operations.ts'
-import { secondsAgo } from './stop-lane.ts'
+import { isAgo } from './stop-lane.ts'
+import { forgetRefusals } from './trouble.ts'
+
+/** `t` is a transaction of a sponsor's: whether another one may send. */
+const hasOtherSponsor = sql<boolean>`exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
+  where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)`
 
 /**
  * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, short of funds at it or before it, or behind one
  * that nodes refuse, while there is another. Which of two is mined first does what they carry. What is refused itself another could not send either.
  */
-const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and t.created_at < ${secondsAgo(STUCK_SECONDS)}
-  and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
-    where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)
+const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.created_at'), STUCK_SECONDS)} and ${hasOtherSponsor}
   and (not exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
       where s.chain_id = t.chain_id and a.frozen_at is null and a.address = t.sender)
     or exists (select 1 from waits w join transactions l on l.chain_id = w.chain_id and l.sender = w.sender and l.nonce = w.nonce
       where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce <= t.nonce and l.state = 'SUBMITTED'
         and (w.trouble in ('insufficient_funds', 'account_frozen')
-          or (w.trouble = 'rejected_by_nodes' and w.nonce < t.nonce and w.since < ${secondsAgo(STUCK_SECONDS)})))))`
+          or (w.trouble = 'rejected_by_nodes' and w.nonce < t.nonce and ${isAgo(sql.ref('w.since'), STUCK_SECONDS)})))))`
 
 /** operations that a round takes up */
 const ROUND = 300
@@ -50,6 +55,7 @@ export async function tendOperations(app: App, chain: Chain): Promise<void> {
   if (!(await hasOperations(app, chain))) return
   await missedByFollower(app, chain)
   await expire(app, chain)
+  await giveUpRefused(app, chain)
   await packAgain(app, chain)
   while (await countOperations(app, chain)) continue
 }
@@ -177,6 +183,42 @@ async function fail(
 }
 
 /**
+ * Transactions that nodes refuse as they are: cancelled, so that what they carry goes into others, half as many in each. One that carries a
+ * single operation is tried again at another estimate, and given up after half a minute where others wait behind it and no other
+ * sponsor can send them; what alone was refused twice is not sent any more.
+ */
+async function giveUpRefused(app: App, chain: Chain): Promise<void> {
+  const { rows } = await retrying(() =>
+    sql<TransactionRow & { carried_count: number }>`
+    select * from (
+      select t.*, (select count(*)::int from operations o where o.outer_id = t.id and o.state = 'SUBMITTED') as carried_count,
+        ${isAgo(sql.ref('w.since'), STUCK_SECONDS)} and ${hasOthersBehind} and not ${hasOtherSponsor} as is_in_the_way
+      from waits w join transactions t on t.chain_id = w.chain_id and t.sender = w.sender and t.nonce = w.nonce
+      where w.chain_id = ${chain.chainId}::bigint and w.trouble = 'rejected_by_nodes'
+        and t.state = 'SUBMITTED' and not t.is_cancel and t.authorizations is not null) as t
+    where carried_count > 1 or is_in_the_way
+    limit ${ROUND}::int`.execute(app.db),
+  )
+  for (const row of rows) await isolateRowErrors(app, row, () => giveUpOne(app, chain, row, row.carried_count))
+}
+
+async function giveUpOne(app: App, chain: Chain, row: TransactionRow, count: number): Promise<void> {
+  const bound = toBound(row)
+  const { sent } = await sendCancel(app, chain, bound)
+  app.telemetry.log.warn('outer_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
+  if (sent === 'sent') await forgetRefusals(app.db, bound)
+  const limit = count > 1 ? sql`${Math.floor(count / 2)}::int` : sql`case when pack_limit = 1 then 0 else 1 end`
+  // What another process has packed again by now is refused again, and halved then.
+  await sql`update operations set pack_limit = ${limit} where outer_id = ${row.id} and state = 'SUBMITTED'`.execute(
+    app.db,
+  )
+}
+
+/** `t` is a transaction of a sponsor's: whether something of the same sponsor comes after it. */
+const hasOthersBehind = sql<boolean>`exists (select 1 from transactions b
+  where b.chain_id = t.chain_id and b.sender = t.sender and b.nonce > t.nonce and b.state in ('BOUND', 'SUBMITTED', 'VACANT'))`
+
+/**
  * Those whose transaction is in no block and never will be, was reverted whole, or waits for a sponsor that cannot send. Not those that their person wants cancelled.
  */
 async function packAgain(app: App, chain: Chain): Promise<void> {
@@ -186,6 +228,7 @@ async function packAgain(app: App, chain: Chain): Promise<void> {
     .innerJoin('transactions as t', 't.id', 'o.outer_id')
     .where('o.state', '=', 'SUBMITTED')
     .where('o.is_cancel', '=', false)
+    .where(sql<boolean>`o.pack_limit is distinct from 0`)
     .where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)
     .where((eb) =>
       eb.or([
@@ -215,7 +258,12 @@ async function packOneAgain(
     return
   }
   await reach(app, 'before-repack')
-  const result = await carry(app, chain, { operation, packed: fromHex(recalled.packed), isRepacked: true })
+  const result = await carry(app, chain, {
+    operation,
+    packed: fromHex(recalled.packed),
+    isRepacked: true,
+    packLimit: row.pack_limit,
+  })
   if (result.kind === 'failed') throw result.error
   app.telemetry.log.info('operation_packed_again', { chainId: chain.chainId, id: row.id, hash: result.hash })
 }

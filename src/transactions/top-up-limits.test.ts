@@ -8,6 +8,7 @@ import { refusedWith } from '../../test/kit/refused.ts'
 import { until } from '../../test/kit/until.ts'
 import type { Writer } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
+import { SignerRefused } from '../signer/client.ts'
 import { fromHex } from '../store/bytes.ts'
 import { speedUpTransaction } from './change.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
@@ -71,12 +72,15 @@ test('a network’s budget is told as the network’s, holds for every applicati
 
 test('a user at a limit of the signer takes no nonce of the sponsor and nothing of a budget', async () => {
   const ann = await world.poor('at-limit')
-  const rule = 'The rule top-up-per-user rejects this transaction: it is used up until 2031-01-01T00:00:00.000Z.'
+  const cause = new SignerRefused('policy_denied', '', {
+    rule: 'top-up-per-user',
+    resetsAt: '2031-01-01T00:00:00.000Z',
+  })
+  const denied = new AppError('policy_denied', 'It is used up.', { cause })
   const before = await sentByHouse()
   await world.withSigner(
     ({ check }) => ({
-      check: (request) =>
-        request.from === world.house.address ? Promise.reject(new AppError('policy_denied', rule)) : check(request),
+      check: (request) => (request.from === world.house.address ? Promise.reject(denied) : check(request)),
     }),
     async () => {
       for (let again = 0; again < 2; again++) await assert.rejects(world.send(ann), refusedWith('gas_budget_exhausted'))

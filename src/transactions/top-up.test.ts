@@ -290,15 +290,17 @@ const refusingFirst =
       return request.from === [...asked][0] ? Promise.reject(error) : sign(request)
     },
   })
-const denied = (rule: string, told: string) => new AppError('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`) // prettier-ignore
-const USED_UP = 'it is used up until 2031-01-01T00:00:00.000Z'
+const denied = (facts: { rule: string; resetsAt?: string }) =>
+  new AppError('policy_denied', 'The rule top-up-per-user, top-up-off.', { cause: new SignerRefused('policy_denied', '', facts) }) // prettier-ignore
 
 test('limits of the signer hold whatever the server says', async () => {
   const writer = await world.poor('signer-limits')
   const send = () => world.send(writer)
   const usedUp = (error: unknown) => refusedWith('gas_budget_exhausted')(error) && error.resetsAt === '2031-01-01T00:00:00.000Z' // prettier-ignore
-  await world.withSigner(refusingFirst(denied('top-up-per-user', USED_UP)), () => assert.rejects(send(), usedUp))
-  await world.withSigner(refusingFirst(denied('top-up-off', 'this signer signs no top-ups')), () => assert.rejects(send(), refusedWith('sponsor_empty'))) // prettier-ignore
+  const perUser = denied({ rule: 'top-up-per-user', resetsAt: '2031-01-01T00:00:00.000Z' })
+  await world.withSigner(refusingFirst(perUser), () => assert.rejects(send(), usedUp))
+  await world.withSigner(refusingFirst(denied({ rule: 'top-up-off' })), () => assert.rejects(send(), refusedWith('sponsor_empty'))) // prettier-ignore
+  await world.withSigner(refusingFirst(denied({ rule: 'of-the-house' })), () => assert.rejects(send(), refusedWith('policy_denied'))) // prettier-ignore
   const before = await spentOn(writer)
   await world.write(writer)
   // Tried again, it was counted once.
@@ -338,10 +340,10 @@ test('a sponsor without coins is passed over; when none has any, that is said', 
 
 test('a sponsor that may not or cannot send is passed over, and what is wrong with it is not told as the user’s', async () => {
   const other = await world.sponsor('OTHER')
-  const { message: rule } = denied('top-up-per-sponsor', USED_UP)
+  const { cause } = denied({ rule: 'top-up-per-sponsor', resetsAt: '2031-01-01T00:00:00.000Z' })
   const codes = ['account_frozen', 'too_many_pending', 'account_stopped', 'policy_denied'] as const
   for (const error of [
-    ...codes.map((code) => new AppError(code, rule)),
+    ...codes.map((code) => new AppError(code, 'Told by the signer.', { cause })),
     new SignerRefused('unknown_account', 'none'),
   ]) {
     const asked = new Set<Hex>()
@@ -359,11 +361,12 @@ test('a sponsor that may not or cannot send is passed over, and what is wrong wi
   for (const [code, told] of [
     ['account_frozen', 'sponsor_empty'],
     ['too_many_pending', 'overloaded'],
+    ['account_stopped', 'sponsor_stopped'],
     ['policy_denied', 'gas_budget_exhausted'],
   ] as const) {
     // prettier-ignore
     const writer = await world.poor(`only-${code}`)
-    await world.withSigner(refusingFirst(new AppError(code, rule)), () => assert.rejects(world.send(writer), refusedWith(told))) // prettier-ignore
+    await world.withSigner(refusingFirst(new AppError(code, 'Told by the signer.', { cause })), () => assert.rejects(world.send(writer), refusedWith(told))) // prettier-ignore
   }
 })
 

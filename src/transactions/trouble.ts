@@ -4,12 +4,13 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { secondsAgo } from './stop-lane.ts'
+import { isAgo } from './stop-lane.ts'
 
 /** What is in the way of a write, as a keeper has met it. */
 export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'
+  | 'fee_too_low_for_market'
   | 'policy_denied'
   | 'account_frozen'
   | 'application_suspended'
@@ -35,7 +36,7 @@ export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
 
 /** seconds until a write is looked at again of which a look changed nothing: doubled each time */
 const FIRST_PAUSE_SECONDS = 10
-const MAX_PAUSE_SECONDS = 300
+export const MAX_PAUSE_SECONDS = 300
 
 /**
  * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
@@ -63,7 +64,7 @@ export async function takeLooks(
     order by sender, nonce
     on conflict (chain_id, sender, nonce) do update
       set hash = excluded.hash, due_at = now() + make_interval(secs => ${pause}), pause_seconds = ${pause}
-      where waits.due_at is null or waits.due_at <= now() or ${isNew}
+      where waits.due_at is null or ${isAgo(sql.ref('waits.due_at'), 0, MAX_PAUSE_SECONDS)} or ${isNew}
     returning sender, nonce, trouble, detail`.execute(db)
   return rows.map(({ sender, nonce, trouble, detail }) => ({
     from: toHex(sender),
@@ -124,15 +125,77 @@ export async function noteTroubles(
   )
 }
 
+/** seconds between two sendings of bytes that nodes refuse, at most: after the first refusal one, then twice as many each time */
+const MAX_RESEND_SECONDS = 60
+
+/** Counts that a node refused the newest bytes of a write, which are not sent again before a pause is over. @returns how often in a row */
+export async function countRefusal(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<number> {
+  const pause = sql`least(1 << least(waits.refusals, 6), ${MAX_RESEND_SECONDS}::int)`
+  const { rows } = await sql<{ refusals: number }>`
+    insert into waits (chain_id, sender, nonce, refusals, resend_at)
+    values (${chainId}::bigint, ${fromHex(from)}::bytea, ${nonce}::bigint, 1, now() + interval '1 second')
+    on conflict (chain_id, sender, nonce) do update set refusals = waits.refusals + 1, resend_at = now() + make_interval(secs => ${pause})
+    returning refusals`.execute(db)
+  return rows[0]!.refusals
+}
+
+/** Whether bytes that a node refused wait for their next sending, `w`. */
+export const isPaused = sql<boolean>`(w.resend_at is not null and not ${isAgo(sql.ref('w.resend_at'), 0, MAX_RESEND_SECONDS)})`
+
+/** Troubles that end as soon as a node takes the bytes. */
+const OF_REFUSALS = sql`('rejected_by_nodes', 'fee_too_low_for_market')`
+
+/** Whether a node refused what it may take now, `w`. */
+export const wasRefused = sql<boolean>`(w.refusals > 0 or coalesce(w.trouble, '') in ${OF_REFUSALS})`
+
+/** A node has taken the newest bytes of a write: what others refused counts no more. */
+export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
+  await sql`
+    update waits w set refusals = 0, resend_at = null,
+      trouble = case when w.trouble in ${OF_REFUSALS} then null else w.trouble end,
+      detail = case when w.trouble in ${OF_REFUSALS} then null else w.detail end
+    where w.chain_id = ${chainId}::bigint and w.sender = ${fromHex(from)}::bytea and w.nonce = ${nonce}::bigint and ${wasRefused}`.execute(
+    db,
+  )
+}
+
+/** The next look at a write is due, and raises its fee however young its bytes are: until then it has seen no attempt. */
+export async function raiseAtOnce(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
+  await sql`
+    update waits set hash = null, due_at = now()
+    where chain_id = ${chainId}::bigint and sender = ${fromHex(from)}::bytea and nonce = ${nonce}::bigint`.execute(db)
+}
+
+/** Whether a raise was asked for so, `w`. */
+export const isAskedFor = sql<boolean>`(w.trouble in ('fee_too_low_for_market', 'rejected_by_nodes') and w.hash is null and w.due_at <= now())`
+
+/** What is in the way of a write, as it is noted. */
+export async function readTrouble(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<Trouble | null> {
+  const known = await retrying(() =>
+    db
+      .selectFrom('waits')
+      .select(['trouble', 'detail'])
+      .where('chain_id', '=', chainId)
+      .where('sender', '=', fromHex(from))
+      .where('nonce', '=', nonce)
+      .executeTakeFirst(),
+  )
+  return known?.trouble ? { code: known.trouble as TroubleCode, detail: known.detail ?? '' } : null
+}
+
 /** seconds that nodes reject a write before an operator is notified */
 const ALARM_AFTER_SECONDS = 60
 
-/** Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is notified, once. */
+/**
+ * Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is notified, once.
+ * @param said  a node's words
+ */
 export async function noteRejected(
   app: App,
   { id, chainId, from, nonce }: NonceOfAccount & { id: string },
-): Promise<Trouble> {
-  await noteTroubles(app.db, chainId, [{ from, nonce, trouble: REJECTED }])
+  said: string,
+): Promise<void> {
+  await noteTroubles(app.db, chainId, [{ from, nonce, trouble: rejectedBy(said) }])
   const told = await app.db
     .updateTable('waits')
     .set({ alarmed_at: sql`now()` })
@@ -140,18 +203,16 @@ export async function noteRejected(
     .where('sender', '=', fromHex(from))
     .where('nonce', '=', nonce)
     .where('alarmed_at', 'is', null)
-    .where('since', '<', secondsAgo(ALARM_AFTER_SECONDS))
+    .where(isAgo(sql.ref('since'), ALARM_AFTER_SECONDS))
     .returning('nonce')
     .executeTakeFirst()
-  if (told !== undefined) rejected(app, { chainId, id, sender: from, nonce })
-  return REJECTED
+  if (told !== undefined) rejected(app, { chainId, id, sender: from, nonce, said })
 }
 
-const REJECTED: Trouble = {
+const rejectedBy = (said: string): Trouble => ({
   code: 'rejected_by_nodes',
-  detail:
-    'Nodes of the network reject this transaction, most often because its gas limit is now too low. It is estimated again.',
-}
+  detail: `Nodes of the network reject this transaction: "${said}". Its gas is estimated again.`,
+})
 
 /** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
 export const noteUsed = (app: App, { chainId, from, nonce }: NonceOfAccount): Promise<void> =>
@@ -163,18 +224,8 @@ export const USED: Trouble = {
 }
 
 /** Whether nodes rejected the newest bytes of a write. */
-export async function isRejected(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<boolean> {
-  const known = await retrying(() =>
-    db
-      .selectFrom('waits')
-      .select('trouble')
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(from))
-      .where('nonce', '=', nonce)
-      .executeTakeFirst(),
-  )
-  return known?.trouble === 'rejected_by_nodes'
-}
+export const isRejected = async (db: Db, of: NonceOfAccount): Promise<boolean> =>
+  (await readTrouble(db, of))?.code === 'rejected_by_nodes'
 
 /** Forgets what is known of nonces that wait no more. */
 export async function sweepWaits(db: Db, chainId: number): Promise<void> {
@@ -185,6 +236,9 @@ export async function sweepWaits(db: Db, chainId: number): Promise<void> {
 }
 
 /** Business event: nodes reject a write. Alarm: its account's later writes wait behind it. */
-function rejected({ telemetry }: App, fields: { chainId: number; id: string; sender: Hex; nonce: number }): void {
+function rejected(
+  { telemetry }: App,
+  fields: { chainId: number; id: string; sender: Hex; nonce: number; said: string },
+): void {
   telemetry.log.error('transaction_rejected', fields)
 }

@@ -29,6 +29,14 @@ export const MAX_DATA_BYTES = 32_000
  */
 export const MAX_CALLDATA_BYTES = 98_304
 
+export const GasLimit = Type.Optional(
+  Type.String({
+    maxLength: 20,
+    description: 'Gas limit, decimal digits, 21000 to 16777216; without it one is estimated',
+    examples: ['60000'],
+  }),
+)
+
 /** A transaction as wallets name it. Nonce and prices are not the client's business. */
 export const TransactionRequest = Type.Object(
   {
@@ -45,13 +53,7 @@ export const TransactionRequest = Type.Object(
       }),
     ),
     value: Value,
-    gas: Type.Optional(
-      Type.String({
-        maxLength: 20,
-        description: 'Gas limit, decimal digits, 21000 to 16777216; without it one is estimated',
-        examples: ['60000'],
-      }),
-    ),
+    gas: GasLimit,
     abi: Type.Optional(
       Type.String({
         maxLength: 8192,

@@ -205,7 +205,7 @@ export const recordMutants: Mutant[] = [
     name: 'the first offer is twice what it should be',
     scenario: 'dear-blocks',
     caughtBy: 'price',
-    patches: [['chain/fees.ts', '  const wanted = 2n * baseFee + tip\n', '  const wanted = 4n * baseFee + tip\n']],
+    patches: [['chain/fees.ts', 'most(2n * baseFee + tip, floor)', 'most(4n * baseFee + tip, floor)']],
   },
   {
     name: 'a raise has more gas than the first bytes',
@@ -388,11 +388,7 @@ export const recordMutants: Mutant[] = [
     test: 'after 3 blocks and 20 s only the lowest nonce of an account gets a higher fee, in both fields, stored before it is sent',
     patches: [
       ['transactions/raise.ts', 'const BUMP_AFTER_BLOCKS = 3', 'const BUMP_AFTER_BLOCKS = 0'],
-      [
-        'transactions/raise.ts',
-        "    .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))\n",
-        '',
-      ],
+      ['transactions/raise.ts', "          isAgo(sql.ref('a.created_at'), app.config.LANE_BUMP_AFTER_SECONDS),\n", ''],
     ],
   },
 ]

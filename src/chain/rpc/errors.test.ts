@@ -11,6 +11,7 @@ import {
   isMissingMethod,
   isRateLimited,
   isUnknownBlock,
+  namedFees,
   revertDataOf,
   type SendRefusal,
 } from './errors.ts'
@@ -109,6 +110,13 @@ const sends: [SendRefusal, string, number, string, unknown?][] = [
   ['rejected', 'nethermind', -32010, 'GasLimitExceeded'],
   ['rejected', 'besu', -32000, 'Wrong chainId'],
   ['rejected', 'anvil', -32003, 'intrinsic gas too low'],
+  ['rejected', 'geth', -32000, 'insufficient gas for floor data gas cost: gas 21000, minimum needed 40000'],
+  ['rejected', 'any', -32000, 'authority nonce too low'],
+  ['rejected', 'any', -32000, 'authorization nonce too low: have 1, want 2'],
+  ['held_back', 'geth', -32000, 'authority already reserved'],
+  ['held_back', 'geth', -32000, 'address already reserved'],
+  ['held_back', 'geth', -32000, 'gapped-nonce tx from delegated accounts'],
+  ['held_back', 'geth', -32000, 'future transaction tries to replace pending'],
   ['unknown', 'any', 3, 'execution reverted: nonce too low'],
   ['unknown', 'any', -32000, 'execution reverted: already known'],
   ['unknown', 'any', -32015, 'VM execution error.', 'Reverted: insufficient funds'],
@@ -122,6 +130,21 @@ for (const [meaning, program, code, text, data] of sends) {
     assert.equal(classifySendError(new RpcError(code, text, data)), meaning)
   })
 }
+
+test('what a pool names as the least that it takes is read, and nothing else is taken for it', () => {
+  const named: [string, object][] = [
+    ['transaction underpriced: gas tip cap 1000000000, minimum needed 25000000000', { tip: 25_000_000_000n }],
+    ['transaction underpriced: address 0xAb have gas fee cap (15000000) < pool minimum fee cap (25000000000)', { price: 25_000_000_000n }], // prettier-ignore
+    ['max fee per gas less than block base fee: address 0xAb, maxFeePerGas: 10, baseFee: 875000000', { baseFee: 875_000_000n }], // prettier-ignore
+    ['max fee per gas less than block base fee: address 0xAb, maxFeePerGas: 1 baseFee: 2', { baseFee: 2n }],
+    ['FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 7, MaxPriorityFeePerGas: 1', { baseFee: 7n }],
+    ['max fee per gas less than block base fee', {}],
+    ['transaction underpriced', {}],
+    ['intrinsic gas too low: gas 20000, minimum needed 21000', {}],
+    ['base fee: 0x0a', {}],
+  ]
+  for (const [text, fees] of named) assert.deepEqual(namedFees(new RpcError(-32000, text, undefined)), fees, text)
+})
 
 test('a broadcast without an answer is unknown, never failed', () => {
   assert.equal(classifySendError(new RpcUnavailable('the node took too long', { timedOut: true })), 'unknown')

@@ -12,6 +12,8 @@ export type SendRefusal =
   | 'underpriced'
   | 'insufficient_funds'
   | 'pool_full'
+  /** the pool keeps the account, or an authority of it, for another transaction */
+  | 'held_back'
   | 'rejected'
   | 'unknown'
 
@@ -23,6 +25,8 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     'known',
     /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache|already in the txpool/i,
   ],
+  // Of an authorization in it (EIP-7702), not of the transaction. Before `nonce_too_low`, whose text it contains.
+  ['rejected', /authori(ty|[sz]ation)( list)?('s)? nonce/i],
   // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
   // nethermind AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". Before `underpriced`, whose text it contains.
   [
@@ -49,6 +53,12 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     'pool_full',
     /pool (is )?full|queue full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete|max amount of txs/i,
   ],
+  // geth core/txpool/errors.go ErrAuthorityReserved, ErrOutOfOrderTxFromDelegated, ErrFutureReplacePending, and reserver.go
+  // ErrAlreadyReserved: it may be taken when the other one is mined
+  [
+    'held_back',
+    /(authority|address) already reserved|gapped-nonce tx from delegated|future transaction tries to replace pending/i,
+  ],
   // geth "transaction underpriced" and "max fee per gas less than block base fee"; erigon "fee too low", "underpriced";
   // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow; Nitro "gas price too low"; EthereumJS
   [
@@ -56,10 +66,10 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     /underpriced|less than block base fee|(gas )?price (below|(is )?too low)|fee ?too ?low|pay (the minimum gas price|basefee)/i,
   ],
   // geth, reth, erigon core/error.go; besu TransactionInvalidReason; nethermind GasLimitExceeded, Invalid;
-  // anvil "Out of gas: gas required exceeds…", "intrinsic gas too low"
+  // anvil "Out of gas: gas required exceeds…", "intrinsic gas too low"; geth core/error.go ErrFloorDataGas
   [
     'rejected',
-    /intrinsic gas|exceeds (the )?(block|transaction) gas limit|gas limit (is )?too (high|low)|gaslimitexceeded|exceeds the configured cap|oversized data|invalid (sender|signature|transaction)|invalid chain ?id|chain ?id mismatch|wrong chain ?id|type not supported|tip higher than|max priority fee per gas higher/i,
+    /intrinsic gas|insufficient gas for floor data|exceeds (the )?(block|transaction) gas limit|gas limit (is )?too (high|low)|gaslimitexceeded|exceeds the configured cap|oversized data|invalid (sender|signature|transaction)|invalid chain ?id|chain ?id mismatch|wrong chain ?id|type not supported|tip higher than|max priority fee per gas higher/i,
   ],
 ]
 
@@ -78,6 +88,28 @@ export function classifySendError(error: unknown): SendRefusal {
   if (isExecution || /\brevert/i.test(error.message)) return 'unknown'
   const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
   return sendPatterns.find(([, pattern]) => pattern.test(text))?.[0] ?? 'unknown'
+}
+
+/** The least that a pool takes, as it named it in a refusal, wei per gas: of the tip, in all, and the base fee of the block that it builds. */
+export type NamedFees = { tip?: bigint; price?: bigint; baseFee?: bigint }
+
+const namedPatterns: readonly [keyof NamedFees, RegExp][] = [
+  // geth core/txpool/validation.go "transaction underpriced: gas tip cap 1, minimum needed 2", bor, bsc and op-geth the same
+  ['tip', /gas tip cap \(?\d+\)?,? (?:minimum needed|< pool minimum tip cap|< pool gas tip cap) \(?(\d{1,30})\b/i],
+  // coreth core/txpool/validation.go "address 0x… have gas fee cap (1) < pool minimum fee cap (2)"; an older geth of gas prices
+  ['price', /gas (?:fee cap|price) \(?\d+\)?,? (?:minimum needed|< pool minimum fee cap) \(?(\d{1,30})\b/i],
+  // geth core/state_transition.go "max fee per gas less than block base fee: address 0x…, maxFeePerGas: 1, baseFee: 2", Nitro without
+  // the second comma; nethermind "MaxFeePerGas: 1, BaseFee: 2"
+  ['baseFee', /\bbase ?fee(?: per gas)?:? (\d{1,30})\b/i],
+]
+
+/** What a node named when it refused a transaction as too cheap; nothing where it named nothing. */
+export function namedFees({ message }: Error): NamedFees {
+  const found = namedPatterns.flatMap(([what, pattern]) => {
+    const [, wei] = pattern.exec(message) ?? []
+    return wei === undefined ? [] : [[what, BigInt(wei)]]
+  })
+  return Object.fromEntries(found) as NamedFees
 }
 
 /** True when `eth_call` or `eth_estimateGas` failed because the account cannot pay for value or gas. */

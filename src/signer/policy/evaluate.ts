@@ -18,8 +18,11 @@ export type MeterCharge = { meter: string; amount: bigint; limit: bigint; period
 export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null; isOwn: boolean } // prettier-ignore
 
 export type PolicyAnswer = PolicyConsent | PolicyRefusal
-/** `told`: the reason for who asked, where the whole of it would say what other people use */
-export type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string }
+/**
+ * `told`: the reason for who asked, where the whole of it would say what other people use; `resetsAt`, milliseconds since 1970: when the limit
+ * of a period has more room, null where nothing in it frees any, absent of what is no such limit
+ */
+export type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string; resetsAt?: number | null }
 /** `rule`: the one that allows it; null where only limits were asked */
 type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
 
@@ -156,7 +159,7 @@ export function holdPeriod(
   const { used, resetsAt, isFull = false } = read(meter, period)
   const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
   const refuse = (reason: string, told = reason): PolicyRefusal => ({
-    ...{ allowed: false, rule, reason: `${name}.periodAmount ${reason}${later()}` },
+    ...{ allowed: false, rule, resetsAt, reason: `${name}.periodAmount ${reason}${later()}` },
     ...(isOwn || told === reason ? {} : { told: `${name}.periodAmount ${told}${later()}` }),
   })
   if (isFull) return refuse('counts as used after a restore that lost nonces of this account')
