@@ -303,7 +303,7 @@ const toWhose = (app: App, reader: Reader): Requester => ({
 })
 
 /** Whether a request says that it has a body. */
-export const hasBody = ({ headers }: Pick<FastifyRequest, 'headers'>): boolean =>
+const hasBody = ({ headers }: Pick<FastifyRequest, 'headers'>): boolean =>
   headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 
 /** Whether the framework reads for a body, there or not: of GET and HEAD never. */
