@@ -6,8 +6,10 @@ import { importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
+import { verifyAccessToken } from './bearer.ts'
 import { problemOf } from './problems.ts'
 import { openListener } from './listener.ts'
+import { openState } from '../state.ts'
 import { withWall } from '../../test/kit/clock.ts'
 
 let here: World
@@ -289,6 +291,13 @@ test('a token that is expired, of another audience, issuer or type is refused al
       else assertProblem(answer, 401, 'invalid_token')
     })
   }
+  await t.test('of the origin of the API, with a separate authorization server', async () => {
+    const separate = { ...app, authOrigin: 'https://sign-in.example', state: openState() }
+    const signed = (iss: string) =>
+      new SignJWT({ ...claims, iss }).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid }).sign(key)
+    await assert.rejects(verifyAccessToken(separate, await signed(`${app.origin}/oauth`)), { code: 'invalid_token' })
+    assert.equal((await verifyAccessToken(separate, await signed(issuerOf(separate)))).clientId, claims.client_id)
+  })
   await t.test('without the permission', async () => {
     const token = await new SignJWT({ ...claims, scope: 'openid email' })
       .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid })
