@@ -1,3 +1,6 @@
+/** The one sentence for it, of the server and of the signer. */
+export const ACCOUNT_FROZEN = 'The operator has frozen this account.'
+
 /**
  * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
  * `docs/reference/errors.md` is generated from it, and a test fails if the two differ.
@@ -21,7 +24,7 @@ const catalogue = {
   insufficient_scope: [403, 'The token lacks a permission', 'The application was not granted the permission that this operation needs.'],
   forbidden_user: [403, 'Token of another user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator has suspended this application.'],
-  account_frozen: [403, 'The account is frozen', 'The operator has frozen this account: it can be read, but sends nothing.'],
+  account_frozen: [403, 'The account is frozen', 'It can be read, but sends nothing until the operator unfreezes it.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this transaction; `detail` names it.'],
   export_disabled: [403, 'Keys cannot be exported here', 'The operator of this installation has not switched on the export of keys.'],
   sign_in_too_old: [403, 'The sign-in is too old', 'This needs a sign-in of the last 5 minutes. Sign in again.'],

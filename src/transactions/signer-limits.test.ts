@@ -66,7 +66,7 @@ test('who has used up what the signer lets sponsors pay for them is told so, and
 
 test('what the signer says of a transaction is told as what can be done about it, never as a failure of ours', async () => {
   const said: [Error, number, string][] = [
-    [new SignerRefused('operation_refused', 'The operator froze this account.', 0), 403, 'account_frozen'],
+    [new SignerRefused('operation_refused', 'The operator has frozen this account.', 0), 403, 'account_frozen'],
     [new SignerRefused('operation_refused', 'The policy of the operator freezes this account.', 0), 403, 'account_frozen'], // prettier-ignore
     [new SignerRefused('operation_refused', 'The operator suspended this application.', 0), 403, 'application_suspended'], // prettier-ignore
     [new SignerRefused('operation_refused', 'The rule house rejects this transaction: a limit.', 0), 403, 'policy_denied'], // prettier-ignore
