@@ -141,9 +141,19 @@ test('two listeners of one installation have two ports', () => {
   assert.deepEqual(problemsOf({ PORT: '4100', CHAIN_PORT: '4100' }), ['CHAIN_PORT must be another port than PORT'])
 })
 
+test('what is missing is said in a clause, with its unit and default, and where the guide is', () => {
+  for (const problem of problemsOf({ NODE_ENV: 'production', DATABASE_POOL: 'x' })) {
+    assert.ok(problem.length < 300, problem)
+    assert.doesNotMatch(problem, /;/, problem)
+  }
+  assert.throws(() => readConfig({ NODE_ENV: 'production' }, 'server'), /\nAll settings: docs\/reference\/configuration\.md\..*docs\/guides\/operating\.md\.$/) // prettier-ignore
+})
+
 test('the life of a session is a time that there is', () => {
   const tooLong = { ...PRODUCTION, SESSION_SECONDS: '999999999999999' }
-  assert.deepEqual(problemsOf(tooLong), ['SESSION_SECONDS must be at most 315360000'])
+  assert.deepEqual(problemsOf(tooLong), [
+    'SESSION_SECONDS must be at most 315360000: lifetime of a signed-in browser session (seconds, default 1209600)',
+  ])
 })
 
 test('two programs: the API needs no secret of the authorization server, that no node, and each is told what it lacks', () => {

@@ -181,7 +181,9 @@ export const configKeys: Readonly<Record<ConfigKey, Setting>> = keys
 export class ConfigError extends Error {
   readonly problems: string[]
   constructor(problems: string[]) {
-    super(`The settings cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}`)
+    super(
+      `The settings cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}\nAll settings: docs/reference/configuration.md. A production installation step by step: docs/guides/operating.md.`,
+    )
     this.name = 'ConfigError'
     this.problems = problems
   }
@@ -244,15 +246,22 @@ function readEach(env: Environment, part: Part): { config: Config; problems: str
     const mine = key.part === 'both' || (key.part === 'signer') === (part === 'signer')
     const isRequired = (key.productionRequired && !less.includes(name)) || more.includes(name)
     if (text === undefined) {
-      if (production && mine && isRequired) problems.push(`${name} is missing: ${key.help}`)
+      if (production && mine && isRequired) problems.push(`${name} is missing: ${briefly(key)}`)
       config[name] = key.kind === 'path' && typeof key.default === 'string' ? resolve(key.default) : key.default
       continue
     }
     const value = readValue(key, text)
-    if (value instanceof Error) problems.push(`${name} ${value.message}`)
+    if (value instanceof Error) problems.push(`${name} ${value.message}: ${briefly(key)}`)
     else config[name] = value
   }
   return { config: config as Config, problems }
+}
+
+/** What a setting is, for a line among others: the first clause of its help, its unit and its default. */
+function briefly({ help, unit, default: standard }: Setting): string {
+  const [clause = ''] = help.split(/[;:.] /, 1)
+  const more = [unit, standard === undefined ? undefined : `default ${standard}`].filter((one) => one !== undefined)
+  return more.length === 0 ? clause : `${clause} (${more.join(', ')})`
 }
 
 function readValue(key: Setting, text: string): string | number | bigint | string[] | number[] | Listen | Error {

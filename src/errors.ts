@@ -1,3 +1,6 @@
+/** The one sentence for it, of the server and of the signer. */
+export const ACCOUNT_FROZEN = 'The operator has frozen this account.'
+
 /**
  * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
  * `docs/reference/errors.md` is generated from it, and a test fails if the two differ.
@@ -21,7 +24,7 @@ const catalogue = {
   insufficient_scope: [403, 'The token lacks a permission', 'The application was not granted the permission that this operation needs.'],
   forbidden_user: [403, 'Token of another user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator has suspended this application.'],
-  account_frozen: [403, 'The account is frozen', 'The operator has frozen this account: it can be read, but sends nothing.'],
+  account_frozen: [403, 'The account is frozen', 'It can be read, but sends nothing until the operator unfreezes it.'],
   gas_not_sponsored: [403, 'Sponsors do not pay for this write', 'The application has no gas budget, its budget is for other contracts, or the write may cost more than a whole day’s budget; `detail` says which. Nothing was sent. Waiting does not help: the operator changes the budget.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this transaction; `detail` names it.'],
   export_disabled: [403, 'Keys cannot be exported here', 'The operator of this installation has not switched on the export of keys.'],

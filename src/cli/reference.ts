@@ -12,7 +12,7 @@ export function errorsReference(): string {
 # Errors
 
 Every refusal is \`application/problem+json\` (RFC 9457) with one of these codes in \`code\`. A code is never renamed
-and never changes its status. "Retry" says whether the same request may be sent again as it is; with an
+and never changes its status. \`help\` of the document is the meaning below. "Retry" says whether the same request may be sent again as it is; with an
 \`Idempotency-Key\` a write may always be retried.
 
 | code | status | meaning | retry |

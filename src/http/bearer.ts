@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
-import { AppError } from '../errors.ts'
+import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
@@ -197,7 +197,7 @@ export const scopesOf = (app: App, reader: Reader): string[] =>
  * @throws account_frozen
  */
 export function assertNotFrozen(app: App, { userId }: Caller): void {
-  if (states.of(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator has frozen this account.')
+  if (states.of(app).frozen.has(userId)) throw new AppError('account_frozen', ACCOUNT_FROZEN)
 }
 
 /**

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
-import { AppError, describeError, errorCodes } from '../errors.ts'
+import { AppError, describeError, errorCodes, type ErrorCode } from '../errors.ts'
 import { verifyAccessToken } from './bearer.ts'
 import { problemOf } from './problems.ts'
 import { openListener } from './listener.ts'
@@ -21,9 +21,10 @@ after(() => here.close())
 function assertProblem(answer: Answer, status: number, code: string, origin = here.facts.origin): void {
   assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(answer.body))
   assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/)
-  const { type, title, status: inBody, detail, requestId, retryable, error } = answer.body
+  const { type, title, status: inBody, detail, requestId, retryable, help, error } = answer.body
   assert.equal(type, `${origin}/docs/errors#${code}`)
   assert.equal(inBody, status)
+  assert.equal(help, describeError(code as ErrorCode).help)
   assert.equal(error, detail)
   assert.equal(requestId, answer.headers.get('x-request-id'))
   assert.deepEqual([typeof title, typeof retryable], ['string', 'boolean'])

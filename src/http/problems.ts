@@ -73,7 +73,7 @@ export function problemOf(
   error: AppError,
   { origin, instance, requestId }: { origin: string; instance: string; requestId: string },
 ): Problem {
-  const { status, title, retryable } = describeError(error.code)
+  const { status, title, help, retryable } = describeError(error.code)
   return {
     type: `${origin}/docs/errors#${error.code}`,
     title,
@@ -83,6 +83,7 @@ export function problemOf(
     code: error.code,
     requestId,
     retryable,
+    help,
     error: error.message,
     ...(error.errors === undefined ? {} : { errors: error.errors }),
     ...(error.funds === undefined ? {} : { funds: error.funds }),

@@ -108,6 +108,9 @@ export const Problem = Type.Object(
     code: Type.Unsafe<ErrorCode>(Type.String({ description: 'Stable; see the list of errors' })),
     requestId: Type.String(),
     retryable: Type.Boolean({ description: 'The same request may be retried' }),
+    help: Type.String({
+      description: 'What the code means and what to do, for developers; the same for each refusal of this code',
+    }),
     error: Type.String({ description: 'Same text as detail' }),
     errors: Type.Optional(
       Type.Array(

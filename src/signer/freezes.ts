@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../log.ts'
 import type { RunGrouped } from './group.ts'
+import { ACCOUNT_FROZEN } from '../errors.ts'
 import { Refusal } from './refusal.ts'
 import { readFrozenEntry, revoked, type FrozenEntry } from './wire.ts'
 
@@ -87,13 +88,13 @@ export function openFreezes({
   return {
     assertMoves({ chainId, userId }) {
       if (frozen.size === 0) return
-      if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', 'The operator froze this account.')
+      if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
       if (frozen.has(networkOf(chainId)) || frozen.has(EVERYTHING))
         throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.', { rule: 'frozen' })
     },
     assertKeyStays(userId) {
       if (frozen.size === 0) return
-      if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', 'The operator froze this account.')
+      if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
       if (frozen.has(EVERYTHING) || [...frozen.keys()].some((subject) => subject.startsWith('network ')))
         throw new Refusal('policy_denied', 'No key leaves while a network or everything is frozen.')
     },

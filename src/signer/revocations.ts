@@ -4,6 +4,7 @@ import type { Logger } from '../log.ts'
 import type { TokenCaller } from './caller.ts'
 import type { Freezes } from './freezes.ts'
 import type { KeyFile } from './key-file.ts'
+import { ACCOUNT_FROZEN } from '../errors.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
 import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
@@ -136,7 +137,7 @@ export function openRevocations({
         'The operator has suspended this application, or removed `contracts:write` from it.',
       )
     }
-    if (newest.entries.has(user)) throw new Refusal('account_frozen', 'The operator has frozen this account.')
+    if (newest.entries.has(user)) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
     return caller
   }
 }

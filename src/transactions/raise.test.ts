@@ -523,7 +523,7 @@ test('a nonce that the signer may not fill, as a frozen account’s, is asked fo
   let denials = 0
   world.signer.sign = () => {
     denials++
-    return Promise.reject(new AppError('account_frozen', 'The operator froze this account.'))
+    return Promise.reject(new AppError('account_frozen', 'The operator has frozen this account.'))
   }
   const rounds = async () => {
     for (let round = 0; round < 3; round++) await recoverBound(world.app, world.chain, { idleSeconds: 8 })

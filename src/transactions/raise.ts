@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { readQuantity } from '../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { AppError } from '../errors.ts'
+import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
@@ -313,7 +313,7 @@ const AT_CAP: Trouble = {
 const denied = (code: Denial, detail: string): Trouble => ({ code, detail })
 const DENIED: Readonly<Record<Denial, Trouble>> = {
   policy_denied: denied('policy_denied', 'A higher fee is more than the signer allows.'),
-  account_frozen: denied('account_frozen', 'The operator froze this account: its fees are not raised.'),
+  account_frozen: denied('account_frozen', `${ACCOUNT_FROZEN} Fees of its transactions are not raised.`),
   application_suspended: denied(
     'application_suspended',
     'The operator suspended the application: its fees are not raised.',

@@ -1,5 +1,5 @@
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
+import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
@@ -64,7 +64,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   const row = await retrying(() =>
     db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirst(),
   )
-  if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator has frozen this account.')
+  if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', ACCOUNT_FROZEN)
 }
 
 /** Each time after the one before (later-than.ts). */
