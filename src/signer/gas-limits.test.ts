@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { command } from '../../test/kit/command.ts'
 import { countingNode } from '../../test/nodes/counting-node.ts'
 import { openGoverned } from '../../test/policy-world.ts'
 import { productionSigner } from '../../test/production-signer.ts'
@@ -163,13 +162,8 @@ test('of many transactions at once with room for three, three are signed; a rest
   }
 })
 
-/** Runs the program that takes an older store, and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'accept-restore.ts'), ...args], {
-    env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...place.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  const { out, err } = await command(place.env, ['signer', 'accept-restore', ...args])
   return out + err
 }
 

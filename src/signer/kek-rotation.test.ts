@@ -75,30 +75,6 @@ test(
   },
 )
 
-for (const point of ['rotation.wrapping', 'signer.before-commit', 'signer.after-commit', 'rotation.wrapped'])
-  test(
-    `killed at ${point} while a token takes over, and while a file takes over from it, the signer starts with both`,
-    { skip },
-    async (t) => {
-      const { place, file, token, tokenNext, start, signer, assertSigns } = await world(t)
-      await signer.end('SIGTERM')
-      for (const [settings, provider] of [
-        [{ ...file, ...tokenNext }, 'pkcs11'],
-        [{ ...token, SIGNER_KEK_NEXT: `file:${file.SIGNER_KEK_FILE}-2` }, 'file'],
-      ] as const) {
-        const doomed = await start(settings, { CRASH_AT: point })
-        await rotateKek(place).catch(() => {})
-        assert.equal(await doomed.ended, 'SIGKILL')
-        const revived = await start(settings)
-        await assertSigns(revived)
-        await rotateKek(place)
-        assert.equal((await revived.health()).masterKey?.provider, provider)
-        await revived.end('SIGTERM')
-      }
-      await assertSigns(await start({ SIGNER_KEK: `file:${file.SIGNER_KEK_FILE}-2` }))
-    },
-  )
-
 test(
   'with its token taken out the signer signs on; what needs the master key says why, and health does',
   { skip },

@@ -243,30 +243,6 @@ test('an account stands in the ledger as given away, and signs for nothing', (t)
   }
 })
 
-test('attempts of a nonce are told oldest first, those of an intent newest first', (t) => {
-  const { ledger, sign } = world(t)
-  sign(0)
-  sign(0, { kind: 'replace', max: 10n })
-  sign(0, { kind: 'replace', max: 11n })
-  assert.deepEqual(
-    ledger.attempts(slot()).map(({ max }) => max),
-    [9n, 10n, 11n],
-  )
-  assert.deepEqual(
-    [...ledger.ofIntent('tx_0')].map(({ max }) => max),
-    [11n, 10n, 9n],
-  )
-})
-
-test('one nonce is a range, and a range that ends before it begins holds nothing', (t) => {
-  const { ledger, sign } = world(t)
-  sign(3)
-  assert.deepEqual(
-    [ledger.unsignedBetween(slot(), 3, 3), ledger.unsignedBetween(slot(), 4, 4), ledger.unsignedBetween(slot(), 4, 1)],
-    [0, 1, 0],
-  )
-})
-
 test('records after one are told oldest first, so many at most, each with its hash', (t) => {
   const { ledger } = world(t, 5)
   const seqs = (after: number, most: number) => ledger.since(after, most).map(({ seq }) => seq)

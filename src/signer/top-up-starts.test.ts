@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { command } from '../../test/kit/command.ts'
 import { countingNode } from '../../test/nodes/counting-node.ts'
 import { productionSigner } from '../../test/production-signer.ts'
 import { ALICE, ask, BOB, CHAIN_ID, refusal, world, type Place } from '../../test/kit/signer.ts'
@@ -63,13 +62,8 @@ test('in development a person may get one of the native currency a day, and a sp
     assert.throws(() => limitsOf(true, { SIGNER_TOPUP_PER_USER_WEI: wrong }), /SIGNER_TOPUP_PER_USER_WEI must be decimal digits/) // prettier-ignore
 })
 
-/** Runs the program that takes an older store, and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'accept-restore.ts'), ...args], {
-    env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...place.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  const { out, err } = await command(place.env, ['signer', 'accept-restore', ...args])
   return out + err
 }
 

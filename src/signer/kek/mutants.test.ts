@@ -1,12 +1,6 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, suite, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { noCertificates } from '../../../test/certificate.ts'
+import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** Mistakes that a client of a key service, or the shares of a key, could have: each in one place, and the tests that have to notice. */
 const MUTANTS: [what: string, file: string, from: string, to: string, by: string, test?: string][] = [
@@ -35,35 +29,9 @@ const MUTANTS: [what: string, file: string, from: string, to: string, by: string
   ['a mistake in typing passes', 'shares', '!sumOf(head).equals(bytes.subarray(-SUM_BYTES))', 'false', 'shares', 'mistake in typing'],
 ] // prettier-ignore
 
-suite('mutants of the key services and of shares', { concurrency: false }, () => {
-  const root = fileURLToPath(new URL('../../..', import.meta.url))
-  let folder: string
-  before(() => {
-    folder = mkdtempSync(join(tmpdir(), 'kek-mutants-'))
-    for (const name of ['src', 'test', 'package.json'])
-      cpSync(join(root, name), join(folder, name), { recursive: true })
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  })
-  after(() => rmSync(folder, { recursive: true }))
-
-  for (const [what, file, from, to, by, only = '.'] of MUTANTS)
-    test(`${what}: noticed by ${by}.test.ts`, { skip: only === 'over TLS' && noCertificates }, () => {
-      const path = join(folder, 'src/signer/kek', `${file}.ts`)
-      const text = readFileSync(path, 'utf8')
-      assert.equal(text.split(from).length, 2, `${from} is in ${file}.ts once`)
-      writeFileSync(
-        path,
-        text.replace(from, () => to),
-      )
-      try {
-        const { NODE_TEST_CONTEXT: _, ...env } = process.env
-        const run = spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, join(folder, `src/signer/kek/${by}.test.ts`)], { env, encoding: 'utf8' }) // prettier-ignore
-        assert.equal(run.status, 1, 'no test failed')
-        // A program that does not load is no mutant.
-        assert.doesNotMatch(run.stdout, /SyntaxError|ERR_MODULE_NOT_FOUND|ReferenceError/)
-        assert.match(run.stdout, /Error/, run.stdout.slice(-2_000))
-      } finally {
-        writeFileSync(path, text)
-      }
-    })
-})
+mutantsOf(
+  'mutants of the key services and of shares',
+  MUTANTS.filter(([, , , , , test]) => test !== 'over TLS' || noCertificates === false).map(
+    ([what, file, from, to, by, test]): SourceMutant => [what, `kek/${file}.ts`, from, to, `kek/${by}`, test],
+  ),
+)
