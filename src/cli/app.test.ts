@@ -20,28 +20,6 @@ const SHOP = [
   ...['--origin', 'https://shop.example', '--logo', 'https://shop.example/logo.png'],
 ]
 
-test('an application goes through its whole life; its secrets are in no other answer', async () => {
-  const { application, secret } = await here.json('app', 'create', ...SHOP)
-  assert.match(secret, /^chs_/)
-  assert.deepEqual(
-    [application.kind, application.redirectUris.length, application.logoUri, application.needsDpop],
-    ['confidential', 2, 'https://shop.example/logo.png', false],
-  )
-  const id: string = application.clientId
-  const changed = await here.json('app', 'update', id, '--name', 'Shop 2', '--no-origin', '--no-logo')
-  assert.deepEqual([changed.name, changed.allowedOrigins, changed.logoUri], ['Shop 2', [], null])
-  assert.equal((await here.json('app', 'rotate-secret', id)).application.liveSecrets, 2)
-  assert.equal((await here.json('app', 'rotate-secret', id, '--end-old')).application.liveSecrets, 1)
-  assert.match((await here.run('app', 'suspend', id)).out, /within a minute/)
-  const list = await here.run('app', 'list')
-  assert.match(list.out, new RegExp(`${id} +Shop 2 +sepolia +confidential +suspended 2`))
-  assert.equal((await here.json('app', 'resume', id)).suspendedAt, null)
-  const shown = await here.json('app', 'show', id)
-  assert.deepEqual([shown.redirectUris.length, shown.permissions], [2, ['wallet:read', 'users:read']])
-  const every = JSON.stringify(await here.json('app', 'list')) + list.out + JSON.stringify(shown)
-  assert.doesNotMatch(every, /chs_|[0-9a-f]{64}/)
-})
-
 test('a secret is shown once, to a person as well', async () => {
   const { out } = await here.run('app', 'create', ...SHOP, '--client-id', 'seen')
   assert.equal(out.match(/chs_[\w-]{43} +\(shown only once\)/g)?.length, 1)
