@@ -12,14 +12,14 @@ import { installationAndBrowser, lookAround, lookAtWidths, skip } from './chromi
 
 const opened = installationAndBrowser()
 
-type View = { name: string; javaScriptEnabled: boolean; colorScheme: 'light' | 'dark'; width: number }
+type View = { name: string; colorScheme: 'light' | 'dark'; width: number }
 const views: View[] = [
-  { name: 'desktop-light', javaScriptEnabled: true, colorScheme: 'light', width: 1280 },
-  { name: 'phone-dark', javaScriptEnabled: true, colorScheme: 'dark', width: 390 },
+  { name: 'desktop-light', colorScheme: 'light', width: 1280 },
+  { name: 'phone-dark', colorScheme: 'dark', width: 390 },
 ]
 
-async function open({ javaScriptEnabled, colorScheme, width }: View): Promise<Page> {
-  const context = await opened.browser.newContext({ javaScriptEnabled, colorScheme, viewport: { width, height: 844 } })
+async function open({ colorScheme, width }: View): Promise<Page> {
+  const context = await opened.browser.newContext({ colorScheme, viewport: { width, height: 844 } })
   return context.newPage()
 }
 
@@ -204,27 +204,6 @@ test(
     await context.close()
   },
 )
-
-test('the whole sign-in works without JavaScript', { skip }, async () => {
-  const page = await open({ name: 'plain', javaScriptEnabled: false, colorScheme: 'light', width: 390 })
-  const { url, back, verifier, config, close } = await client()
-  await page.goto(url)
-  await page.getByRole('button', { name: /Continue with/ }).click()
-  await page.getByRole('textbox').fill('plain')
-  await page.getByRole('button').first().click()
-  await page.waitForURL(/\/consent\//)
-  await page.getByRole('button', { name: 'Allow', exact: true }).click()
-  const tokens = await openid.authorizationCodeGrant(config, await back, {
-    pkceCodeVerifier: verifier,
-    idTokenExpected: true,
-  })
-  assert.equal(tokens.claims()!.sub, 'DEV-plain')
-  close()
-  await page.goto(`${opened.program.facts.origin}/account`)
-  await page.getByRole('textbox', { name: 'Your address' }).waitFor()
-  assert.equal(await page.getByRole('button', { name: 'Copy the address' }).count(), 0, 'a button that does nothing')
-  await page.context().close()
-})
 
 test(
   'the API reference draws itself under its own policy, readable for everybody, and asks nobody else',

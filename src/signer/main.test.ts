@@ -206,23 +206,6 @@ describe('one running signer', () => {
     assert.equal(attempts[0]!.maxFeePerGas, `${fee}`)
   })
 
-  test('a malformed frame ends its connection and no other', async () => {
-    const frames = [
-      Buffer.from([0xff, 0xff, 0xff, 0xff]),
-      Buffer.from([0, 0, 0, 2, 0x7b, 0x7b]),
-      Buffer.from([0, 0, 0, 2, 0xff, 0xff]),
-      Buffer.from([0, 0, 0, 4, ...Buffer.from('null')]),
-      Buffer.from([0, 0, 0, 2, ...Buffer.from('{}')]),
-    ]
-    for (const frame of frames) {
-      const socket = connect(place.env.SIGNER_SOCKET!)
-      socket.write(frame)
-      socket.resume()
-      await once(socket, 'close')
-    }
-    assert.equal((await signer.health()).ok, true)
-  })
-
   test('a second signer on the same store does not start', async () => {
     const other = { env: { ...place.env, SIGNER_SOCKET: join(place.folder, 'other.sock') } }
     await assert.rejects(startSigner(other), /Another signer is using this store/)

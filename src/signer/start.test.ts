@@ -35,15 +35,6 @@ describe('starting and ending', () => {
     await restored.end('SIGTERM')
   })
 
-  test('without --development no master key is made, whatever NODE_ENV says', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    const more = { SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '1' }
-    for (const NODE_ENV of ['development', 'production'])
-      await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags: [] }), /cannot be opened/)
-    assert.ok(!existsSync(place.env.SIGNER_KEK_FILE!))
-  })
-
   test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
     const { place, signer, address, accessToken, again } = await world(t)
     const nonces = Array.from({ length: 400 }, (_, nonce) => nonce)

@@ -6,6 +6,7 @@ import { listNetworks } from '../applications/networks.ts'
 import { nextByNeed } from '../history/backfill-need.ts'
 import { readFirstBlock, sweepWishes } from '../history/backfill-wishes.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
+import type { RootDb } from './db.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {
@@ -23,28 +24,29 @@ test('every table belongs to one of the two programs, or to both: one that nobod
   assert.deepEqual(both, ['networks', 'signing_log_head'])
 })
 
+const as = (db: RootDb, role: string, work: (one: RootDb) => Promise<unknown>): Promise<void> =>
+  db.connection().execute(async (one) => {
+    await sql.raw(`set role ${role}`).execute(one)
+    try {
+      await work(one as RootDb)
+    } finally {
+      await sql`reset role`.execute(one)
+    }
+  })
+
 test('the API may read what puts pasts into order, and the authorization server how far they are', async () => {
   const { db, close } = await testDatabase()
   const [auth, api] = ['auth', 'api'].map((name) => `${name}_${process.pid}_${Date.now()}`) as [string, string]
-  const as = (role: string, work: (one: typeof db) => Promise<unknown>) =>
-    db.connection().execute(async (one) => {
-      await sql.raw(`set role ${role}`).execute(one)
-      try {
-        await work(one as typeof db)
-      } finally {
-        await sql`reset role`.execute(one)
-      }
-    })
   try {
     for (const role of [auth, api]) await sql.raw(`create role ${role}`).execute(db)
     await grantRoles(db, { auth, api })
     const { chain } = scriptedChain()
-    await as(api, async (one) => {
+    await as(db, api, async (one) => {
       const fromBlock = await readFirstBlock(one, chain, 3)
       await sweepWishes(one, { chainId: chain.chainId, fromBlock })
       assert.deepEqual((await nextByNeed(one, chain, { fromBlock, atMost: 1 })).accountIds, [])
     })
-    await as(auth, async (one) => void (await listNetworks(one)))
+    await as(db, auth, async (one) => void (await listNetworks(one)))
   } finally {
     for (const role of [auth, api]) {
       await sql.raw(`drop owned by ${role}`).execute(db)
@@ -57,15 +59,7 @@ test('the API may read what puts pasts into order, and the authorization server 
 test('a role that may lift freezes is too wide for the API, and so is the owner of the tables', async () => {
   const { db, close } = await testDatabase()
   const narrow = `narrow_${process.pid}_${Date.now()}`
-  const asNarrow = () =>
-    db.connection().execute(async (one) => {
-      await sql.raw(`set role ${narrow}`).execute(one)
-      try {
-        await assertNarrow(one as typeof db)
-      } finally {
-        await sql`reset role`.execute(one)
-      }
-    })
+  const asNarrow = () => as(db, narrow, assertNarrow)
   try {
     await assert.rejects(assertNarrow(db), /can .*lift a freeze, lift what was revoked/)
     await sql.raw(`create role ${narrow}`).execute(db)
