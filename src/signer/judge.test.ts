@@ -129,19 +129,13 @@ describe('a nonce that was signed', () => {
     const more = { ...RAISED, kind: 'replace', gas: '60000' } as const
     assert.equal(ledger.try({ ...more, maxPriorityFeePerGas: '100' }, false), 'replacement_underpriced')
     assert.equal(ledger.try({ ...more, data: '0x00' }, false), 'nonce_conflict')
+    assert.equal(ledger.try({ kind: 'replace', gas: '60000' }, false), 'replacement_underpriced')
     assert.equal(ledger.try(more, false), 'replace')
     const cancel = { ...CANCEL, maxFeePerGas: '10000', maxPriorityFeePerGas: '1000' }
     assert.equal(ledger.try(cancel), 'cancel')
     const dearer = { ...cancel, maxFeePerGas: '11000', maxPriorityFeePerGas: '1100', gas: '90000' }
     assert.equal(ledger.try(dearer, false), 'cancel')
     assert.equal(ledger.held.at(-1)!.gas, 90_000n)
-  })
-
-  test('the same fees with other gas are no identical request and no replacement', () => {
-    const ledger = memory()
-    const free = { maxFeePerGas: '0', maxPriorityFeePerGas: '0' }
-    ledger.try(free)
-    assert.equal(ledger.try({ ...free, kind: 'replace', gas: '22000' }), 'replacement_underpriced')
   })
 
   test('a first signature is no raise: who asks again at other terms is told that there is one', () => {
