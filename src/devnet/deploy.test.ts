@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Abi, decodeFunctionResult, encodeFunctionData, getAddress } from 'viem'
 import { readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
+import { openLog } from '../log.ts'
 import { type AnvilChain, startChain } from './chain.ts'
 import { deploySamples } from './deploy.ts'
 import { giveCoins } from './faucet.ts'
@@ -16,14 +17,8 @@ import { rpc } from './rpc.ts'
 
 let chain: AnvilChain
 const dir = mkdtempSync(join(tmpdir(), 'deploy-'))
-const silent = () => {}
 before(async () => {
-  chain = await startChain({
-    dir,
-    port: 0,
-    blockSeconds: 1,
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-  })
+  chain = await startChain({ dir, port: 0, blockSeconds: 1, log: openLog('test', 'silent') })
 })
 after(async () => {
   await chain.stop()
