@@ -46,20 +46,12 @@ test('in production no top-up is signed until the operator sets both limits, and
 test('in development a person may get one of the native currency a day, and a sponsor give a thousand', () => {
   const env = { SIGNER_SOCKET: '/a', SIGNER_DIR: '/b', SIGNER_KEK_FILE: '/c', SIGNER_JWKS_FILE: '/d' }
   const origin = { SIGNER_ISSUER: 'https://a.example/oauth', SIGNER_AUDIENCE: 'https://a.example/v1', SIGNER_CHAINS: '1' } // prettier-ignore
-  const limitsOf = (isDevelopment: boolean, more: Record<string, string> = {}) => {
-    const { topUpPerUserWei, topUpPerSponsorWei } = readSettings({ ...env, ...origin, ...more }, { isDevelopment }).limits // prettier-ignore
+  const limitsOf = (isDevelopment: boolean) => {
+    const { topUpPerUserWei, topUpPerSponsorWei } = readSettings({ ...env, ...origin }, { isDevelopment }).limits
     return [topUpPerUserWei, topUpPerSponsorWei]
   }
   assert.deepEqual(limitsOf(true), [10n ** 18n, 10n ** 21n])
   assert.deepEqual(limitsOf(false), [0n, 0n])
-  const large = String(2n ** 200n)
-  for (const isDevelopment of [true, false])
-    assert.deepEqual(limitsOf(isDevelopment, { SIGNER_TOPUP_PER_USER_WEI: '7', SIGNER_TOPUP_PER_SPONSOR_WEI: large }), [
-      7n,
-      2n ** 200n,
-    ])
-  for (const wrong of ['-1', '1e18', '1.5', '0x1', 'one'])
-    assert.throws(() => limitsOf(true, { SIGNER_TOPUP_PER_USER_WEI: wrong }), /SIGNER_TOPUP_PER_USER_WEI must be decimal digits/) // prettier-ignore
 })
 
 async function accept(place: Place, ...args: string[]): Promise<string> {

@@ -209,16 +209,6 @@ test('one error object for a whole batch is the answer to each of its calls', as
 
 const useless: [string, Parameters<typeof badNode>[1]][] = [
   ['garbage', { interfere: (_calls, response) => (reply(response, 'no JSON {'), true) }],
-  [
-    'half an answer',
-    {
-      interfere: (_calls, response) => (
-        response.writeHead(200, { 'content-length': 100 }).write('{"jsonrpc"'),
-        response.destroy(),
-        true
-      ),
-    },
-  ],
   ['a 502 page', { interfere: (_calls, response) => (reply(response, '<html>Bad gateway</html>', 502), true) }],
   [
     'a 500 with an error that is none of JSON-RPC',
