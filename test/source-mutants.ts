@@ -10,10 +10,16 @@ import { fileURLToPath } from 'node:url'
 export type SourceMutant = [what: string, file: string, from: string, to: string, by: string, test?: string]
 
 /**
- * Each in a copy of the sources: the test fails by an assertion, or nobody would have noticed.
+ * Each in a copy of the sources: the test fails as a test does, or nobody would have noticed.
  * @param slice  the folder of `src` by whose paths they are named
+ * @param failure  how a test says that it noticed
  */
-export function mutantsOf(name: string, mutants: readonly SourceMutant[], slice = 'signer'): void {
+export function mutantsOf(
+  name: string,
+  mutants: readonly SourceMutant[],
+  slice = 'signer',
+  failure = /AssertionError/,
+): void {
   suite(name, { concurrency: false }, () => {
     const root = fileURLToPath(new URL('..', import.meta.url))
     let folder: string
@@ -39,7 +45,7 @@ export function mutantsOf(name: string, mutants: readonly SourceMutant[], slice 
           const run = spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, join(folder, `src/${slice}/${by}.test.ts`)], { env, encoding: 'utf8' }) // prettier-ignore
           assert.equal(run.status, 1, 'no test failed')
           // A program that does not load is no mutant.
-          assert.match(run.stdout, /AssertionError/, run.stdout.slice(-2_000))
+          assert.match(run.stdout, failure, run.stdout.slice(-2_000))
         } finally {
           writeFileSync(path, text)
         }

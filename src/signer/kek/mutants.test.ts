@@ -34,4 +34,6 @@ mutantsOf(
   MUTANTS.filter(([, , , , , test]) => test !== 'over TLS' || noCertificates === false).map(
     ([what, file, from, to, by, test]): SourceMutant => [what, `kek/${file}.ts`, from, to, `kek/${by}`, test],
   ),
+  'signer',
+  /AssertionError|^ *Error( \[StartError\]|$)/m,
 )
