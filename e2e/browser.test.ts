@@ -4,45 +4,29 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import * as openid from 'openid-client'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { until } from '../test/kit/until.ts'
-import { lookAround, lookAtWidths, openChromium, shots, skip } from './chromium.ts'
-import { place, start, type Place, type Program } from './start.ts'
+import { installationAndBrowser, lookAround, lookAtWidths, skip } from './chromium.ts'
 
-let here: Place
-let program: Program
-let browser: Browser
-let folder: string
-before(async () => {
-  if (skip !== false) return
-  here = await place()
-  program = await start(here)
-  folder = await shots()
-  browser = await openChromium()
-})
-after(async () => {
-  await browser?.close()
-  await program?.interrupt()
-  await here?.drop()
-})
+const opened = installationAndBrowser()
 
-type View = { name: string; javaScriptEnabled: boolean; colorScheme: 'light' | 'dark'; width: number }
+type View = { name: string; colorScheme: 'light' | 'dark'; width: number }
 const views: View[] = [
-  { name: 'desktop-light', javaScriptEnabled: true, colorScheme: 'light', width: 1280 },
-  { name: 'phone-dark', javaScriptEnabled: true, colorScheme: 'dark', width: 390 },
+  { name: 'desktop-light', colorScheme: 'light', width: 1280 },
+  { name: 'phone-dark', colorScheme: 'dark', width: 390 },
 ]
 
-async function open({ javaScriptEnabled, colorScheme, width }: View): Promise<Page> {
-  const context = await browser.newContext({ javaScriptEnabled, colorScheme, viewport: { width, height: 844 } })
+async function open({ colorScheme, width }: View): Promise<Page> {
+  const context = await opened.browser.newContext({ colorScheme, viewport: { width, height: 844 } })
   return context.newPage()
 }
 
 const pathOf =
   (name: string) =>
   (view: string): string =>
-    join(folder, `${name}-${view}.png`)
+    join(opened.folder, `${name}-${view}.png`)
 
 /** From the chooser to wherever the sign-in leads. */
 async function signInAs(page: Page, username: string): Promise<void> {
@@ -60,7 +44,7 @@ async function client(): Promise<{
   config: openid.Configuration
   close(): void
 }> {
-  const { facts } = program
+  const { facts } = opened.program
   const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
     execute: [openid.allowInsecureRequests],
   })
@@ -83,7 +67,7 @@ async function client(): Promise<{
 
 for (const view of views) {
   test(`a person signs in and every page on the way is sound: ${view.name}`, { skip }, async () => {
-    const { facts } = program
+    const { facts } = opened.program
     const page = await open(view)
     const errors: string[] = []
     page.on('pageerror', (error) => errors.push(error.message))
@@ -169,8 +153,8 @@ test(
   'a person sends some to another by name and finds it in the list, in their language and their zone',
   { skip },
   async () => {
-    const { origin } = program.facts
-    const context = await browser.newContext({
+    const { origin } = opened.program.facts
+    const context = await opened.browser.newContext({
       locale: 'fr-FR',
       timezoneId: 'Asia/Tokyo',
       viewport: { width: 390, height: 844 },
@@ -221,32 +205,11 @@ test(
   },
 )
 
-test('the whole sign-in works without JavaScript', { skip }, async () => {
-  const page = await open({ name: 'plain', javaScriptEnabled: false, colorScheme: 'light', width: 390 })
-  const { url, back, verifier, config, close } = await client()
-  await page.goto(url)
-  await page.getByRole('button', { name: /Continue with/ }).click()
-  await page.getByRole('textbox').fill('plain')
-  await page.getByRole('button').first().click()
-  await page.waitForURL(/\/consent\//)
-  await page.getByRole('button', { name: 'Allow', exact: true }).click()
-  const tokens = await openid.authorizationCodeGrant(config, await back, {
-    pkceCodeVerifier: verifier,
-    idTokenExpected: true,
-  })
-  assert.equal(tokens.claims()!.sub, 'DEV-plain')
-  close()
-  await page.goto(`${program.facts.origin}/account`)
-  await page.getByRole('textbox', { name: 'Your address' }).waitFor()
-  assert.equal(await page.getByRole('button', { name: 'Copy the address' }).count(), 0, 'a button that does nothing')
-  await page.context().close()
-})
-
 test(
   'the API reference draws itself under its own policy, readable for everybody, and asks nobody else',
   { skip },
   async () => {
-    const { facts } = program
+    const { facts } = opened.program
     const page = await open(views[0]!)
     const problems: string[] = []
     page.on('request', (request) => {

@@ -3,8 +3,10 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import { AxeBuilder } from '@axe-core/playwright'
 import { chromium, type Browser, type Page } from 'playwright-core'
+import { place, start, type Place, type Program } from './start.ts'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const isThere = existsSync(executablePath)
@@ -30,6 +32,26 @@ export const openChromium = (): Promise<Browser> =>
 /** Where pictures for people go: SCREENSHOTS, or a folder of its own. */
 export const shots = async (): Promise<string> =>
   process.env.SCREENSHOTS ?? (await mkdtemp(join(tmpdir(), 'chatelaine-shots-')))
+
+/** An installation, a browser and a folder for pictures, for all tests of a file. */
+export function installationAndBrowser(settings: Record<string, string> = {}) {
+  let here: Place | undefined
+  const opened = {} as { program: Program; browser: Browser; folder: string }
+  before(async () => {
+    if (skip !== false) return
+    here = await place()
+    Object.assign(here.env, settings)
+    opened.program = await start(here)
+    opened.folder = await shots()
+    opened.browser = await openChromium()
+  })
+  after(async () => {
+    await opened.browser?.close()
+    await opened.program?.interrupt()
+    await here?.drop()
+  })
+  return opened
+}
 
 /** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
 export async function look(page: Page, path: string): Promise<void> {

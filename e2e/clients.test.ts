@@ -265,14 +265,3 @@ test('passport-oauth2 completes the flow', async () => {
   const info = await call(profileOf!, `${facts.issuer}/me`)
   assert.equal(info.body.sub, 'DEV-pia')
 })
-
-test('a person who says no goes back with access_denied', async () => {
-  const { facts } = installed.program
-  const verifier = openid.randomPKCECodeVerifier()
-  const url = `${facts.issuer}/auth?${new URLSearchParams({ client_id: facts.clientId, response_type: 'code', redirect_uri: await redirectUri(), scope: 'openid', state: 's', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }).toString()}`
-  const { url: back } = await walk(url, { origin: facts.origin, username: 'nora', consent: 'deny' })
-  assert.deepEqual(
-    [back.searchParams.get('error'), back.searchParams.get('state'), back.searchParams.get('iss')],
-    ['access_denied', 's', facts.issuer],
-  )
-})

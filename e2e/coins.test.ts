@@ -1,13 +1,12 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
+import { test } from 'node:test'
+import type { Page } from 'playwright-core'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
 import { until } from '../test/kit/until.ts'
-import { lookAround, openChromium, shots, skip } from './chromium.ts'
-import { place, start, type Place, type Program } from './start.ts'
+import { installationAndBrowser, lookAround, skip } from './chromium.ts'
 
 const OUTSIDE: Hex = '0x1c7d4b196cb0c7b01d743fbc6116a902379c7238'
 const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
@@ -15,25 +14,10 @@ const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
 const FORWARDS: Hex = '0x6000600060006000346000355af1'
 const HALF: Hex = '0x6f05b59d3b20000'
 
-let here: Place
-let program: Program
-let browser: Browser
-let folder: string
-before(async () => {
-  if (skip !== false) return
-  here = await place()
-  program = await start(here)
-  folder = await shots()
-  browser = await openChromium()
-})
-after(async () => {
-  await browser?.close()
-  await program?.interrupt()
-  await here?.drop()
-})
+const opened = installationAndBrowser()
 
 async function signIn(page: Page, username: string): Promise<void> {
-  await page.goto(`${program.facts.origin}/account`)
+  await page.goto(`${opened.program.facts.origin}/account`)
   await page.getByRole('button', { name: /Continue with/ }).click()
   await page.getByRole('textbox').fill(username)
   await page.keyboard.press('Enter')
@@ -44,8 +28,8 @@ test(
   'a person sees native currency that came from elsewhere, what a contract paid out, and fees with what they were paid for',
   { skip },
   async () => {
-    const { origin, rpcUrl } = program.facts
-    const context = await browser.newContext({ locale: 'en', viewport: { width: 390, height: 844 } })
+    const { origin, rpcUrl } = opened.program.facts
+    const context = await opened.browser.newContext({ locale: 'en', viewport: { width: 390, height: 844 } })
     const page = await context.newPage()
     await signIn(page, 'Odile')
     const address = await page.locator('#address').inputValue()
@@ -73,9 +57,9 @@ test(
     assert.match(items[0]!, /−0\.25 ETH[^]*to 0x1c7D4B[^]*Fee paid: 0\.0000/i)
     assert.match(items.slice(1).join('\n'), /\+0\.5 ETH[^]*from 0x2B7d4B[^]*by a contract/i)
     assert.match(items.slice(1).join('\n'), /\+0\.5 ETH[^]*from 0x1c7D4B/i)
-    await lookAround(page, (view) => join(folder, `coins-${view}.png`))
+    await lookAround(page, (view) => join(opened.folder, `coins-${view}.png`))
     await page.goto(`${origin}/account`)
-    await lookAround(page, (view) => join(folder, `coins-account-${view}.png`))
+    await lookAround(page, (view) => join(opened.folder, `coins-account-${view}.png`))
     await context.close()
   },
 )

@@ -2,47 +2,34 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { Wallet } from 'ethers'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { languages } from '../src/texts/choose.ts'
 import { en } from '../src/texts/en.ts'
 import { until } from '../test/kit/until.ts'
-import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
-import { place, start, type Place, type Program } from './start.ts'
+import { installationAndBrowser, look, lookAround, skip } from './chromium.ts'
 
-let here: Place
-let program: Program
-let browser: Browser
-let folder: string
-before(async () => {
-  if (skip !== false) return
-  here = await place()
-  Object.assign(here.env, { KEY_EXPORT: 'on', SIGNER_EXPORT_DELAY_SECONDS: '4' })
-  program = await start(here)
-  folder = await shots()
-  browser = await openChromium()
-})
-after(async () => {
-  await browser?.close()
-  await program?.interrupt()
-  await here?.drop()
-})
+const opened = installationAndBrowser({ KEY_EXPORT: 'on', SIGNER_EXPORT_DELAY_SECONDS: '4' })
 
 const pathOf =
   (name: string) =>
   (view: string): string =>
-    join(folder, `${name}-${view}.png`)
+    join(opened.folder, `${name}-${view}.png`)
 
 async function arrive(username: string, locale = 'en'): Promise<Page> {
-  const context = await browser.newContext({ locale, viewport: { width: 390, height: 844 }, acceptDownloads: true })
+  const context = await opened.browser.newContext({
+    locale,
+    viewport: { width: 390, height: 844 },
+    acceptDownloads: true,
+  })
   const page = await context.newPage()
-  await page.goto(`${program.facts.origin}/account/export`)
+  await page.goto(`${opened.program.facts.origin}/account/export`)
   await page.locator('form[action$="/DEV"] button').click()
   await page.getByRole('textbox').fill(username)
   await page.keyboard.press('Enter')
   await page.waitForURL(/\/account/)
-  await page.goto(`${program.facts.origin}/account/export`)
+  await page.goto(`${opened.program.facts.origin}/account/export`)
   return page
 }
 
@@ -68,10 +55,10 @@ test(
     await page.getByRole('button', { name: en.exporting.ask }).click()
     await page.getByRole('button', { name: en.exporting.cancel }).waitFor()
     await lookAround(page, pathOf('export-waiting'))
-    await page.goto(`${program.facts.origin}/account`)
+    await page.goto(`${opened.program.facts.origin}/account`)
     await lookAround(page, pathOf('export-notice'))
     const address = await page.locator('#address').inputValue()
-    await page.goto(`${program.facts.origin}/account/export`)
+    await page.goto(`${opened.program.facts.origin}/account/export`)
     await untilReady(page)
     await lookAround(page, pathOf('export-ready'))
 
@@ -102,24 +89,27 @@ test(
       key,
       Buffer.from(key, 'hex').toString('base64').replace(/=+$/, ''),
     ])
-      assert.ok(![...asked, program.printed()].some((one) => one.includes(secret)), 'a secret left the page')
+      assert.ok(![...asked, opened.program.printed()].some((one) => one.includes(secret)), 'a secret left the page')
 
     // The account goes on, and says that its key is elsewhere too.
-    await page.goto(`${program.facts.origin}/account`)
+    await page.goto(`${opened.program.facts.origin}/account`)
     await page.getByText('The key of this account was exported on').waitFor()
     await page.context().close()
   },
 )
 
 test('without JavaScript the key is asked for and cancelled, and the page says what it needs', { skip }, async () => {
-  const context = await browser.newContext({ javaScriptEnabled: false, viewport: { width: 390, height: 844 } })
+  const context = await opened.browser.newContext({ javaScriptEnabled: false, viewport: { width: 390, height: 844 } })
   const page = await context.newPage()
-  await page.goto(`${program.facts.origin}/account/export`)
+  await page.goto(`${opened.program.facts.origin}/account/export`)
   await page.locator('form[action$="/DEV"] button').click()
   await page.getByRole('textbox').fill('yuri')
   await page.keyboard.press('Enter')
   await page.waitForURL(/\/account/)
-  await page.goto(`${program.facts.origin}/account/export`)
+  await page.goto(`${opened.program.facts.origin}/account`)
+  await page.getByRole('textbox', { name: 'Your address' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Copy the address' }).count(), 0, 'a button that does nothing')
+  await page.goto(`${opened.program.facts.origin}/account/export`)
   await page.getByRole('button', { name: en.exporting.ask }).click()
   await untilReady(page)
   await page.getByText(en.exporting.needsScript).waitFor()

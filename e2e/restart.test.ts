@@ -2,6 +2,7 @@
 // embedded, because one process at a time may open it
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
 import { until } from '../test/kit/until.ts'
@@ -188,26 +189,17 @@ async function wholeHistory(call: Call, userId: string): Promise<{ hash: string;
   return entries
 }
 
-test('a port that is taken is told, with the way out', async (t) => {
-  const here = await place()
-  t.after(here.drop)
-  const squatter = createServer().listen(here.port, '127.0.0.1')
-  await once(squatter, 'listening')
-  t.after(() => squatter.close())
-  const { ended, printed } = launch(here)
-  assert.equal(await ended, 1)
-  assert.match(printed(), new RegExp(`PORT ${here.port} is in use`))
-})
-
 test('a start that fails names the setting, the reason, and no secret', async (t) => {
   const here = await place()
   t.after(here.drop)
   const squatter = createServer().listen(Number(here.env.CHAIN_PORT), '127.0.0.1')
   await once(squatter, 'listening')
   t.after(() => squatter.close())
+  const { port } = squatter.address() as AddressInfo
   const nowhere = 'http://127.0.0.1:1'
   const starts: [Record<string, string>, RegExp][] = [
     [{}, /^Cannot start: CHAIN_PORT \d+ is in use/m],
+    [{ PORT: String(port), CHAIN_PORT: String(here.port) }, new RegExp(`(?<!CHAIN_)PORT ${port} is in use`)],
     [{ RPC_URL: nowhere }, /^Cannot start: no EVM node responds at RPC_URL/m],
     [
       { RPC_URL: nowhere, DATABASE_URL: 'postgres://someone:hunter2secret@127.0.0.1:1/none' },

@@ -41,38 +41,19 @@ test('the topics are the hashes of the events', () => {
   assert.equal(WITHDRAWAL_TOPIC, id('Withdrawal(address,uint256)'))
 })
 
-test('three topics and a word are an ERC-20 transfer', () => {
-  const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(most) }
-  const transfer = { form: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0, omitted: 0 }
-  assert.deepEqual(decodeTransferLog(log), [transfer])
-  const upper = { ...log, topics: log.topics.map((text): Hex => `0x${text.slice(2).toUpperCase()}`) }
-  assert.deepEqual(decodeTransferLog(upper), [transfer])
-})
-
-test('four topics and no data are an ERC-721 transfer of one', () => {
-  const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob), topic(most)], data: '0x' as Hex }
-  assert.deepEqual(decodeTransferLog(log), [
-    { form: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0, omitted: 0 },
-  ])
-})
-
-test('one topic and three words are the old form without indexed parameters', () => {
-  const log = { address: token, topics: [TRANSFER_TOPIC], data: data(alice, bob, 5) }
-  assert.deepEqual(decodeTransferLog(log), [
-    { form: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0, omitted: 0 },
-  ])
-})
-
-test('an ERC-1155 single transfer has its id and value', () => {
-  const log = {
-    address: token,
-    topics: [TRANSFER_SINGLE_TOPIC, topic(token), topic(alice), topic(bob)],
-    data: data(7, 9),
-  }
-  assert.deepEqual(decodeTransferLog(log), [
-    { form: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0, omitted: 0 },
-  ])
-})
+const sent = { from: alice, to: bob, batchIndex: 0, omitted: 0 }
+const parties = [topic(alice), topic(bob)]
+const shapes: [what: string, topics: Hex[], data: Hex, transfer: object][] = [
+  ['three topics and a word are an ERC-20 transfer', [TRANSFER_TOPIC, ...parties], data(most), { form: 'ERC20', tokenId: null, value: most }], // prettier-ignore
+  ['topics in upper case are the same', [TRANSFER_TOPIC, ...parties].map((text): Hex => `0x${text.slice(2).toUpperCase()}`), data(5), { form: 'ERC20', tokenId: null, value: 5n }], // prettier-ignore
+  ['four topics and no data are an ERC-721 transfer of one', [TRANSFER_TOPIC, ...parties, topic(most)], '0x', { form: 'ERC721', tokenId: most, value: 1n }], // prettier-ignore
+  ['one topic and three words are the old form without indexed parameters', [TRANSFER_TOPIC], data(alice, bob, 5), { form: 'ERC20', tokenId: null, value: 5n }], // prettier-ignore
+  ['an ERC-1155 single transfer has its id and value', [TRANSFER_SINGLE_TOPIC, topic(token), ...parties], data(7, 9), { form: 'ERC1155', tokenId: 7n, value: 9n }], // prettier-ignore
+]
+for (const [what, topics, words, transfer] of shapes)
+  test(what, () =>
+    assert.deepEqual(decodeTransferLog({ address: token, topics, data: words }), [{ ...sent, ...transfer }]),
+  )
 
 test('an ERC-1155 batch is one transfer per element, as ethers encodes it', () => {
   const contract = new Interface([

@@ -132,25 +132,18 @@ test(
 
     // What is refused leaves no trace, says what it is, and says no secret.
     const whole = readFileSync(file)
-    const damaged = Buffer.from(whole)
-    damaged[damaged.length - 30]! ^= 1
-    writeFileSync(at('backup/damaged.age'), damaged)
     const again = (path: string, ...words: string[]) => run(['restore', path, ...words], {}, { DATA_DIR: at('third') })
     for (const [refused, pattern] of [
       [await again(file, '--identity', at('none'), '--without-files'), /identity file cannot be opened: --identity\. Nothing was restored\./], // prettier-ignore
       [await again(file, '--identity', at('open'), '--without-files'), /identity file is readable by every user/],
       [await again(file, '--identity', at('secrets/providers.json'), '--without-files'), /must hold AGE-SECRET-KEY-1/],
-      [await again(at('secrets/providers.json'), '--identity', at('identity'), '--without-files'), /not encrypted in the format of age v1\. Nothing was restored\./], // prettier-ignore
-      [await again(at('backup/damaged.age'), '--identity', at('identity'), '--without-files'), /altered, or a part of it is missing\. Nothing was restored\./], // prettier-ignore
       [await again(file, '--identity', at('identity')), /--files FOLDER, or --without-files/],
-      [await again(file, '--identity', at('identity'), '--files', at('restored')), /folder of --files exists already/],
-      [await run(['restore', file, '--identity', at('identity'), '--without-files'], {}, clean), /(database is not empty|embedded database already)/], // prettier-ignore
     ] as const) {
       assert.equal(refused.code, 1)
       assert.match(refused.err, pattern)
       assert.equal(refused.err.trim().split('\n').length, 1, refused.err)
     }
-    assert.deepEqual(readdirSync(at('third')).filter((name) => name.startsWith('db')), []) // prettier-ignore
+    assert.ok(!existsSync(at('third')))
     assertNoCanary('the backup', whole)
     assertNoCanary('the file beside it', readFileSync(`${file}.json`))
     assert.equal((await backup(file)).code, 1)

@@ -18,18 +18,3 @@ test('the help says of each command what the command says of itself, although no
   assert.equal(commandUsage(short), commandUsage(whole))
   assert.ok(listed.length > 10)
 })
-
-test('of the commands the one that is asked for is whole, with `help` in front too, and the others are their names', async () => {
-  for (const words of [
-    ['app', 'list', '--json'],
-    ['--json', 'app'],
-    ['help', 'app'],
-  ]) {
-    const { commands } = await openProgram(words, idleShell())
-    const whole = commands.filter((command) => command.commands.length > 0)
-    assert.deepEqual(
-      whole.map((command) => command.name()),
-      ['app'],
-    )
-  }
-})

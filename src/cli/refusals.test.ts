@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { command } from '../../test/kit/command.ts'
@@ -8,13 +8,6 @@ import { idleInstallation, type IdleInstallation } from '../../test/installation
 let here: IdleInstallation
 before(async () => void (here = await idleInstallation()))
 after(() => here.close())
-
-test('the version is that of the package', async () => {
-  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    version: string
-  }
-  assert.deepEqual(await here.run('--version'), { code: 0, out: `${version}\n`, err: '' })
-})
 
 test('every refusal is a sentence on standard error and exit code 1; for programs, JSON', async () => {
   const bad = ['app', 'create', '--name', 'Shop', '--network', 'mars', '--redirect-uri', 'http://shop.example/', '--permission', 'fly', '--origin', 'shop'] // prettier-ignore

@@ -27,6 +27,21 @@ const mine = async (blocks: number) => {
   for (let block = 0; block < blocks; block++) await world.mine()
 }
 
+/** The chain loses so many blocks, more than are final, and the network is rewound. */
+async function rewoundBelow(blocks: number): Promise<void> {
+  await world.rpc('anvil_reorg', blocks, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+}
+
+async function kept(rounds: number): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    await keep(world)
+    await world.mine()
+  }
+}
+
 /** A told write whose nonce someone else used for good in a block that was passed while the database lacked the account. */
 async function failed(name: string) {
   const writer = await world.writer(name)
@@ -52,16 +67,10 @@ test('after a rewind below a FAILED write the later writes of its account are mi
   assert.equal(next.tx.nonce, 1)
   await mine(4)
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
-  await world.rpc('anvil_reorg', 9, [])
-  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
-  await rewind(world.first, actor, null)
-  await world.followed()
+  await rewoundBelow(9)
   assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x0', 'the foreign one is gone')
   await age(world, 60)
-  for (let round = 0; round < 4; round++) {
-    await keep(world)
-    await world.mine()
-  }
+  await kept(4)
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
 })
 
@@ -88,25 +97,16 @@ test('a nonce that was held for a proven count is given back by a rewind: the la
   const { answer: next } = await world.add(world.first, writer, 10)
   assert.equal(next.tx.nonce, 3)
   await mine(4)
-  await world.rpc('anvil_reorg', 11, [])
-  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
-  await rewind(world.first, actor, null)
-  await world.followed()
+  await rewoundBelow(11)
   assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x1')
   await age(world, 60)
-  for (let round = 0; round < 4; round++) {
-    await keep(world)
-    await world.mine()
-  }
+  await kept(4)
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
 })
 
 test('what was FAILED and is replaced by a new block is not final before that block is', async () => {
   const { writer, failedId } = await failed('early-final')
-  await world.rpc('anvil_reorg', 6, [])
-  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
-  await rewind(world.first, actor, null)
-  await world.followed()
+  await rewoundBelow(6)
   await useElsewhere(world, writer)
   await world.mine()
   const { state, isFinal } = await readTransaction(world.first.app, writer, failedId)
@@ -130,17 +130,11 @@ const bytesOf = async (id: string) =>
 
 test('a rewind below a write whose bytes were dropped: the ledger has them, and it is mined again under its hash', async () => {
   const { writer, answer } = await longFinal('dropped')
-  await world.rpc('anvil_reorg', 5, [])
-  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
-  await rewind(world.first, actor, null)
-  await world.followed()
+  await rewoundBelow(5)
   await world.rpc('anvil_dropAllTransactions')
   const back = await readTransaction(world.first.app, writer, answer.id)
   assert.deepEqual([back.state, back.hash, back.hashes], ['SUBMITTED', answer.hash, [answer.hash]])
-  for (let round = 0; round < 4; round++) {
-    await keep(world)
-    await world.mine()
-  }
+  await kept(4)
   const again = await readTransaction(world.first.app, writer, answer.id)
   assert.deepEqual([again.state, again.hash], ['FINALIZED', answer.hash])
   assert.notDeepEqual(await bytesOf(answer.id), [null])
@@ -152,21 +146,12 @@ test('of many writes of one account all bytes come back, also of those that are 
   await mine(1)
   const ids = []
   for (let nonce = 0; nonce < 18; nonce++) ids.push((await world.add(world.first, writer, 1)).answer.id)
-  for (let round = 0; round < 6; round++) {
-    await keep(world)
-    await world.mine()
-  }
+  await kept(6)
   await age(world, 8 * 86_400)
   while (await dropBytes(world.first.app, 31_337));
-  await world.rpc('anvil_reorg', 7, [])
-  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
-  await rewind(world.first, actor, null)
-  await world.followed()
+  await rewoundBelow(7)
   await world.rpc('anvil_dropAllTransactions')
-  for (let round = 0; round < 8; round++) {
-    await keep(world)
-    await world.mine()
-  }
+  await kept(8)
   for (const id of ids) {
     assert.equal((await readTransaction(world.first.app, writer, id)).state, 'FINALIZED')
     assert.notDeepEqual(await bytesOf(id), [null])

@@ -34,7 +34,7 @@ function asEthers5(value: unknown): unknown {
 
 const ORDER = '(address maker, uint256 amount, bool open, string note, (int32 x, int32 y)[] path, bytes32[2] marks)'
 
-test('every kind of return value is what ethers 5 gives for the same call', async (t) => {
+test('what a contract returns is what ethers 5 gives for the same call', async (t) => {
   const cases: [name: string, abi: string][] = [
     ['oneInt', 'oneInt() public pure returns (int256)'],
     [
@@ -42,13 +42,7 @@ test('every kind of return value is what ethers 5 gives for the same call', asyn
       'integers() public pure returns (uint8 small, uint64 middle, uint256 large, int8 negative, int24 odd, int256 lowest, uint256 zero)',
     ],
     ['several', 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'],
-    ['unnamed', 'unnamed() public pure returns (uint256, string, bool)'],
-    ['emptyValues', 'emptyValues() public pure returns (string, bytes, uint256[])'],
-    ['list', 'list() public pure returns (uint256[] numbers)'],
-    ['matrix', 'matrix() public pure returns (uint16[2][] rows)'],
-    ['order', `order() public view returns (tuple${ORDER} memory)`],
     ['orders', `orders() public view returns (uint256 total, ${ORDER}[] all)`],
-    ['count', 'count() public view returns (uint256)'],
   ]
   for (const [name, abi] of cases) {
     await t.test(name, async () => {
@@ -84,7 +78,7 @@ test('outputs carry names and types beside the positions', async () => {
   assert.equal(body.outputs[2].value, 'Zoë, 日本, 🔑')
 })
 
-test('arguments of every type come back as they were given', async (t) => {
+test('arguments reach the contract as they were given', async (t) => {
   const order = [
     probe,
     '1000000000000000000000000000000',
@@ -94,32 +88,14 @@ test('arguments of every type come back as they were given', async (t) => {
     [`0x${'11'.repeat(32)}`, `0x${'00'.repeat(32)}`],
   ]
   const cases: [abi: string, args: string[], ethers: unknown[]][] = [
-    ['echoUint8(uint8) public pure returns (uint8)', ['255'], [255]],
     ['echoUint256(uint256) public pure returns (uint256)', [(2n ** 256n - 1n).toString()], [2n ** 256n - 1n]],
-    ['echoUint256(uint256) public pure returns (uint256)', ['0xff'], [255]],
-    ['echoInt24(int24) public pure returns (int24)', ['-8388608'], [-8388608]],
     ['echoInt256(int256) public pure returns (int256)', [(-(2n ** 255n)).toString()], [-(2n ** 255n)]],
-    ['echoBool(bool) public pure returns (bool)', ['false'], [false]],
     ['echoString(string) public pure returns (string)', ['[1,2] "quoted" 🔑'], ['[1,2] "quoted" 🔑']],
-    ['echoBytes(bytes) public pure returns (bytes)', ['0x'], ['0x']],
-    ['echoBytes4(bytes4) public pure returns (bytes4)', ['0xdeadbeef'], ['0xdeadbeef']],
     [
       'echoList(uint256[]) public pure returns (uint256[])',
       ['[1, "2", 115792089237316195423570985008687907853269984665640564039457584007913129639935]'],
       [[1n, 2n, 2n ** 256n - 1n]],
     ],
-    ['echoThree(int64[3]) public pure returns (int64[3])', ['[-1,0,1]'], [[-1, 0, 1]]],
-    [
-      'echoNested(uint16[2][]) public pure returns (uint16[2][])',
-      ['[[1,2],[3,4]]'],
-      [
-        [
-          [1, 2],
-          [3, 4],
-        ],
-      ],
-    ],
-    ['echoStrings(string[]) public pure returns (string[])', ['["a","","c\\"d"]'], [['a', '', 'c"d']]],
     [`echoOrder(${ORDER}) public pure returns (${ORDER})`, [JSON.stringify(order)], [order]],
     [
       `echoOrder(tuple${ORDER} order) public pure returns (tuple${ORDER})`,
@@ -145,7 +121,7 @@ test('arguments of every type come back as they were given', async (t) => {
   }
 })
 
-test('every bad input of a read has its refusal, and the chain is not asked', async (t) => {
+test('a bad input of a read is refused with its place', async (t) => {
   const { facts } = here
   const count = 'count() public view returns (uint256)'
   const echo = (type: string) => `echo(${type}) public view returns (${type})`
@@ -154,23 +130,11 @@ test('every bad input of a read has its refusal, and the chain is not asked', as
     ['no address', { abi: count }, 400, 'invalid_request', '/address'],
     ['a short address', { address: '0x12', abi: count }, 400, 'invalid_address', '/address'],
     ['a wrong checksum', { address: wrong, abi: count }, 400, 'invalid_address', '/address'],
-    ['a name for an address', { address: 'vitalik.eth', abi: count }, 400, 'invalid_address', '/address'],
     ['no ABI', { address: probe }, 400, 'invalid_request', '/abi'],
-    ['an empty ABI', { address: probe, abi: '' }, 422, 'invalid_abi', '/abi'],
     ['two functions', { address: probe, abi: `${count}; other() public view` }, 422, 'invalid_abi', '/abi'],
     ['no view', { address: probe, abi: 'count() public returns (uint256)' }, 400, 'abi_not_view', '/abi'],
-    ['an unknown type', { address: probe, abi: 'f(uint257) public view' }, 422, 'invalid_abi', '/abi'],
-    ['a JSON list of nothing', { address: probe, abi: '[]' }, 422, 'invalid_abi', '/abi'],
     ['too few arguments', { address: probe, abi: echo('uint8'), args: [] }, 422, 'invalid_argument', '/args'],
-    ['too many arguments', { address: probe, abi: count, args: ['1'] }, 422, 'invalid_argument', '/args'],
     ['out of range', { address: probe, abi: echo('uint8'), args: ['256'] }, 422, 'invalid_argument', '/args/0'],
-    ['negative unsigned', { address: probe, abi: echo('uint256'), args: ['-1'] }, 422, 'invalid_argument', '/args/0'],
-    ['a fraction', { address: probe, abi: echo('uint256'), args: ['1.5'] }, 422, 'invalid_argument', '/args/0'],
-    ['an exponent', { address: probe, abi: echo('uint256'), args: ['1e18'] }, 422, 'invalid_argument', '/args/0'],
-    ['yes for a bool', { address: probe, abi: echo('bool'), args: ['yes'] }, 422, 'invalid_argument', '/args/0'],
-    ['1 for a bool', { address: probe, abi: echo('bool'), args: ['1'] }, 422, 'invalid_argument', '/args/0'],
-    ['odd hex', { address: probe, abi: echo('bytes'), args: ['0x123'] }, 422, 'invalid_argument', '/args/0'],
-    ['bytes4 of 3', { address: probe, abi: echo('bytes4'), args: ['0x010203'] }, 422, 'invalid_argument', '/args/0'],
     [
       'a deep place',
       {
@@ -211,18 +175,13 @@ test('every bad input of a read has its refusal, and the chain is not asked', as
 test('reverts are decoded: Error, Panic in words, built-in and given errors, raw and empty', async (t) => {
   const cases: [abi: string, args: string[], name: string | null, reason: RegExp][] = [
     ['failError(string) public view', ['out of tea'], 'Error', /out of tea/],
-    ['failDeep(string) public view', ['far away'], 'Error', /far away/],
-    ['failRequire() public view', [], null, /./],
-    ['failAssert() public view', [], 'Panic', /assert/i],
     ['failOverflow(uint256) public view returns (uint256)', ['1'], 'Panic', /overflow/i],
-    ['failDivision(uint256) public view returns (uint256)', ['0'], 'Panic', /zero/i],
     [
       'failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)',
       ['5', '3'],
       'TooMuch',
       /TooMuch/,
     ],
-    [`failRefused() public view; error Refused(${ORDER} order, bytes[] extras)`, [], 'Refused', /Refused/],
     ['failPlain() public view', [], null, /./],
     ['failRaw(bytes) public view', ['0x01'], null, /./],
     ['failInvalid() public view', [], null, /./],
@@ -255,22 +214,10 @@ test('an endless loop and a megabyte of revert data are refusals, not failures',
 })
 
 test('an answer of another shape is a 422, never a wrong value', async () => {
-  for (const abi of [
-    'oneInt() public view returns (string)',
-    'oneInt() public view returns (uint8)',
-    'oneInt() public view returns (bool)',
-    'list() public view returns (uint256, uint256, uint256, uint256, uint256, uint256)',
-    'nothing() public view returns (uint256)',
-  ]) {
+  for (const abi of ['oneInt() public view returns (string)', 'nothing() public view returns (uint256)']) {
     const { status, body } = await read(abi)
     assert.deepEqual([status, body.code], [422, 'invalid_return_data'], `${abi}: ${JSON.stringify(body)}`)
   }
-})
-
-test('msg.sender is nobody, or the user when asked for', async () => {
-  const whoami = 'whoami() public view returns (address)'
-  assert.equal((await read(whoami)).body.response, `0x${'0'.repeat(40)}`)
-  assert.equal((await read(whoami, [], { sender: true })).body.response, here.alice.address)
 })
 
 test('a user who has written and been mined reads the result at once', async () => {

@@ -82,15 +82,6 @@ test('a read that nobody repeats is not kept', async () => {
   assert.ok(twice !== undefined)
 })
 
-test('a write that was mined is seen by the same read', async () => {
-  const before = await read(COUNT)
-  await here.alice.write({ address: probe, abi: 'increment() public returns (uint256)' })
-  await until(
-    'it is mined and read',
-    async () => BigInt((await read(COUNT)).body.response.hex) === BigInt(before.body.response.hex) + 1n,
-  )
-})
-
 test('reads that differ in anything are answered each on its own', async () => {
   const who = 'whoami() public view returns (address)'
   for (const [abi, args] of [

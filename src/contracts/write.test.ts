@@ -5,7 +5,6 @@ import { after, before, test } from 'node:test'
 import { BigNumber } from 'ethers5'
 import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
-import { checksumAddress } from '../abi/address.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { startSigner, type Running } from '../../test/kit/signer.ts'
@@ -128,66 +127,21 @@ test('coins go along when the function may take them', async () => {
 
 const refusals: [string, () => unknown, number, string, string?][] = [
   ['no body', () => undefined, 400, 'invalid_request'],
-  ['a body of 1 MB', () => add('1', { abi: 'x'.repeat(1_000_000) }), 413, 'body_too_large'],
-  ['broken JSON', () => '{"address":', 400, 'invalid_json'],
   ['an address that is none', () => ({ ...add(), address: '0x12' }), 400, 'invalid_address', '/address'],
-  [
-    'an address with a wrong checksum',
-    () => ({ ...add(), address: '0x70997970c51812dc3A010C7d01b50e0d17dc79C8' }),
-    400,
-    'invalid_address',
-    '/address',
-  ],
   ['an address without code', () => ({ ...add(), address: `0x${'12'.repeat(20)}` }), 422, 'no_contract', '/address'],
-  ['an empty ABI', () => ({ ...add(), abi: '' }), 422, 'invalid_abi', '/abi'],
-  ['two functions', () => ({ ...add(), abi: 'add(uint256) public\nadd(uint8) public' }), 422, 'invalid_abi', '/abi'],
   ['a view function', () => ({ ...add(), abi: 'add(uint256) public view' }), 400, 'abi_is_view', '/abi'],
-  ['a pure function', () => ({ ...add(), abi: 'add(uint256) public pure' }), 400, 'abi_is_view', '/abi'],
-  ['an unknown type', () => ({ ...add(), abi: 'add(uint257) public' }), 422, 'invalid_abi', '/abi'],
   ['too few arguments', () => ({ ...add(), args: [] }), 422, 'invalid_argument', '/args'],
   ['an argument out of range', () => ({ ...add(), args: [String(2n ** 256n)] }), 422, 'invalid_argument', '/args/0'],
-  [
-    '"yes" for a bool',
-    () => ({ ...add(), abi: 'add(bool) public', args: ['yes'] }),
-    422,
-    'invalid_argument',
-    '/args/0',
-  ],
-  ['odd hex', () => ({ ...add(), abi: 'add(bytes) public', args: ['0x123'] }), 422, 'invalid_argument', '/args/0'],
   ['an argument that is no string', () => ({ ...add(), args: [1] }), 400, 'invalid_request', '/args/0'],
-  ['a negative value', () => add('1', { value: '-1' }), 422, 'invalid_value', '/value'],
   ['a fractional value', () => add('1', { value: '1.5' }), 422, 'invalid_value', '/value'],
-  ['a value in hex', () => add('1', { value: '0x10' }), 422, 'invalid_value', '/value'],
   ['a value with an exponent', () => add('1', { value: '1e18' }), 422, 'invalid_value', '/value'],
   ['an empty value', () => add('1', { value: '' }), 422, 'invalid_value', '/value'],
-  ['a value of 2^256', () => add('1', { value: String(2n ** 256n) }), 422, 'invalid_value', '/value'],
-  ['a value that is no string', () => add('1', { value: 1 }), 400, 'invalid_request', '/value'],
-  [
-    'a value for a function marked nonpayable',
-    () => ({ ...add(), abi: 'add(uint256) public nonpayable', value: '1' }),
-    422,
-    'invalid_value',
-    '/value',
-  ],
   ['an unknown field', () => add('1', { from: alice.address }), 400, 'unknown_parameter', '/from'],
   [
     'a function that reverts',
     () => ({ address: world.probe, abi: 'failError(string) public', args: ['no'] }),
     422,
     'execution_reverted',
-  ],
-  [
-    'a function that burns all gas',
-    () => ({ address: world.probe, abi: 'failInvalid() public' }),
-    422,
-    'execution_reverted',
-  ],
-  ['coins for a function that takes none', () => add('1', { value: '1' }), 422, 'execution_reverted'],
-  [
-    'more coins than the account has',
-    () => ({ address: world.probe, abi: 'pay() public', value: String(10n ** 30n) }),
-    422,
-    'insufficient_funds',
   ],
 ]
 
@@ -202,15 +156,6 @@ for (const [what, body, status, code, pointer] of refusals) {
     assert.equal(world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').length, sent)
   })
 }
-
-test('who cannot pay is told which account lacks how much', async () => {
-  const value = 10n ** 30n
-  const { body } = await post(WRITE, { address: world.probe, abi: 'pay() public', value: String(value) })
-  assert.equal(body.code, 'insufficient_funds')
-  assert.equal(body.funds.address, checksumAddress(alice.address))
-  assert.ok(BigInt(body.funds.needed) > value)
-  assert.equal(body.funds.available, String(BigInt(await world.rpc<Hex>('eth_getBalance', alice.address, 'latest'))))
-})
 
 test('a function that the contract has not is named by its selector', async () => {
   const { body } = await post(WRITE, { address: world.probe, abi: 'transfer(address,uint256) public', args: [world.probe, '1'] }) // prettier-ignore
@@ -283,13 +228,6 @@ test('a repeat with its key gets the stored answer and says so; in either header
   assert.equal(again.headers['idempotent-replayed'], 'true')
   assert.deepEqual(again.body, first.body)
   assert.equal((await post(WRITE, add('4'), { headers })).body.code, 'idempotency_key_reused')
-  for (const bad of ['', 'x'.repeat(256), 'schlüssel', 'tab\tbed']) {
-    assert.equal(
-      (await post(WRITE, add('3'), { headers: { 'idempotency-key': bad } })).body.code,
-      'idempotency_key_invalid',
-      JSON.stringify(bad),
-    )
-  }
   assert.equal(
     (await post(WRITE, add('3'), { headers: { 'idempotency-key': 'a', 'x-idempotency-key': 'b' } })).body.code,
     'idempotency_key_invalid',
@@ -315,19 +253,6 @@ test('a dry run says what would happen and changes nothing', async () => {
     'execution_reverted',
   )
   await world.mine()
-})
-
-test('wait=mined answers when the transaction is in a block', async () => {
-  const waiting = post(`${WRITE}?wait=mined`, add('1'))
-  await until(
-    'the write is in the pool',
-    async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0',
-  )
-  await world.mine()
-  const { status, body } = await waiting
-  assert.deepEqual([status, body.state], [200, 'MINED'])
-  const seen = await get(`/v1/transactions/${body.hash}?wait=mined`)
-  assert.deepEqual([seen.status, seen.body.state, seen.body.id], [200, 'MINED', body.id])
 })
 
 /** Code that reverts with `Error("no")`, whatever is called. */
@@ -383,30 +308,10 @@ test('a key is of one application, user and route: on another route it is anothe
   await world.mine()
 })
 
-test('transactions are listed newest first, in pages, by state, each only to its owner', async () => {
-  const writer = await world.writer('lister')
-  const hashes: string[] = []
-  for (let count = 0; count < 5; count++) hashes.push((await post(WRITE, add('1'), { as: writer })).body.hash)
-  const seen: string[] = []
-  let path = '/v1/transactions?limit=2'
-  for (;;) {
-    const page = await get(path, writer)
-    assert.equal(page.status, 200)
-    seen.push(...page.body.map(({ hash }: { hash: string }) => hash))
-    const cursor = page.headers['x-next-cursor'] as string | undefined
-    if (cursor === undefined) break
-    assert.match(page.headers.link as string, /rel="next"/)
-    path = `/v1/transactions?limit=2&cursor=${cursor}`
-  }
-  assert.deepEqual(seen, hashes.toReversed())
-  assert.equal((await get('/v1/transactions?state=MINED', writer)).body.length, 0)
-  assert.equal((await get('/v1/transactions?state=SUBMITTED', writer)).body.length, 5)
-  await world.mine()
-  assert.equal((await get('/v1/transactions?state=MINED', writer)).body.length, 5)
-  assert.equal((await get(`/v1/transactions/${hashes[0]}`)).status, 404)
+test('a list of transactions is asked for as it may be', async () => {
   for (const query of ['limit=0', 'limit=201', 'limit=x', 'state=BOUND', 'page=2'])
-    assert.equal((await get(`/v1/transactions?${query}`, writer)).status, 400, query)
-  assert.equal((await get('/v1/transactions?cursor=abc', writer)).body.code, 'invalid_cursor')
+    assert.equal((await get(`/v1/transactions?${query}`)).status, 400, query)
+  assert.equal((await get('/v1/transactions?cursor=abc')).body.code, 'invalid_cursor')
 })
 
 test('a pending transaction is sped up and cancelled over HTTP; a mined one is neither', async () => {
@@ -421,25 +326,6 @@ test('a pending transaction is sped up and cancelled over HTTP; a mined one is n
   for (const act of ['cancel', 'speed-up'])
     assert.deepEqual((await post(`/v1/transactions/${body.id}/${act}`, undefined)).body.code, 'not_cancellable')
   assert.equal((await post('/v1/transactions/tx_00000000-0000-4000-8000-000000000000/cancel', undefined)).status, 404)
-})
-
-test('policy refuses a dry run in the words in which it refuses the write', async () => {
-  const writer = await world.writer('refused')
-  const restart = async (more: Record<string, string>, running = world.signer) => {
-    process.kill(running.pid, 'SIGKILL')
-    await running.ended
-    signers.push(await startSigner(world.place, { more: { LOG_LEVEL: 'silent', ...more } }))
-    return signers.at(-1)!
-  }
-  const strict = await restart({ SIGNER_MAX_FEE_WEI: '1' })
-  const dry = await post(WRITE, add('1', { dryRun: true }), { as: writer })
-  assert.deepEqual([dry.status, dry.body.code], [403, 'policy_denied'])
-  assert.match(dry.body.detail, /max-total-fee/)
-  const real = await post(WRITE, add('1'), { as: writer })
-  assert.deepEqual([real.status, real.body.code, real.body.detail], [403, 'policy_denied', dry.body.detail])
-  await restart({}, strict)
-  const { body } = await post(WRITE, add('1', { dryRun: true }), { as: writer })
-  assert.deepEqual([body.rule, body.tx.nonce], ['default-allow', 0])
 })
 
 test('a dry run passes by a nonce that the ledger knows and the database has lost, as a write does', async () => {
@@ -468,9 +354,9 @@ test('a dry run says what is left of a limit, and what is above it is refused wi
   assert.deepEqual([status, body.rule], [200, 'rest'])
   assert.deepEqual(body.limits, [{ rule: 'once', limit: 'count.periodAmount', amount: '1', used: '0', left: '1', resetsAt: null }]) // prettier-ignore
   assert.equal((await post(WRITE, add('1'), { as: writer })).status, 200)
-  for (const refused of [await dry(), await post(WRITE, add('1'), { as: writer })]) {
-    assert.deepEqual([refused.status, refused.body.code], [403, 'policy_denied'])
-    assert.match(refused.body.detail, /The rule once rejects .* used 1, needed 1, more room from 20\d\d-/)
-  }
+  const [dryRefused, refused] = [await dry(), await post(WRITE, add('1'), { as: writer })]
+  assert.deepEqual([refused.status, refused.body.code], [403, 'policy_denied'])
+  assert.match(refused.body.detail, /The rule once rejects .* used 1, needed 1, more room from 20\d\d-/)
+  assert.deepEqual([dryRefused.status, dryRefused.body.code, dryRefused.body.detail], [403, 'policy_denied', refused.body.detail]) // prettier-ignore
   await world.mine()
 })

@@ -9,21 +9,16 @@ import { fileURLToPath } from 'node:url'
 import { type Abi, decodeFunctionResult, encodeFunctionData, getAddress } from 'viem'
 import { readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
+import { openLog } from '../log.ts'
 import { type AnvilChain, startChain } from './chain.ts'
-import { deploy, deploySamples } from './deploy.ts'
+import { deploySamples } from './deploy.ts'
 import { giveCoins } from './faucet.ts'
 import { rpc } from './rpc.ts'
 
 let chain: AnvilChain
 const dir = mkdtempSync(join(tmpdir(), 'deploy-'))
-const silent = () => {}
 before(async () => {
-  chain = await startChain({
-    dir,
-    port: 0,
-    blockSeconds: 1,
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-  })
+  chain = await startChain({ dir, port: 0, blockSeconds: 1, log: openLog('test', 'silent') })
 })
 after(async () => {
   await chain.stop()
@@ -92,39 +87,6 @@ test('anyone can mint every sample', async () => {
       [1n, 2n],
     ]),
     [10n, 20n],
-  )
-})
-
-test('in a multicall a contract that burns all gas or answers megabytes fails alone', async () => {
-  const { multicall3, erc20 } = await deploySamples(chain.rpcUrl)
-  const [endless, huge, probe] = (await deploy(chain.rpcUrl, ['EndlessBalance', 'HugeToken', 'Probe'])) as [
-    Hex,
-    Hex,
-    Hex,
-  ]
-  const symbol = encode('SampleToken', 'symbol')
-  const bomb = { target: endless, allowFailure: true, callData: encode('EndlessBalance', 'balanceOf', [endless]) }
-  // Each would leave a 64th of the gas to those behind it.
-  const bombs = [bomb, bomb, bomb, bomb]
-  const calls = [
-    { target: huge, allowFailure: true, callData: encode('HugeToken', 'name') },
-    { target: erc20, allowFailure: true, callData: symbol },
-    { target: probe, allowFailure: true, callData: encode('Probe', 'failError', ['why']) },
-    { target: erc20, allowFailure: false, callData: symbol },
-  ]
-  const results = (await call(multicall3, 'Multicall3', 'aggregate3', [[...bombs, ...calls]])) as {
-    success: boolean
-    returnData: Hex
-  }[]
-  const [tooLarge, answered, reverted, required] = results.slice(bombs.length)
-  assert.ok(results.slice(0, bombs.length).every(({ success }) => !success))
-  assert.deepEqual(tooLarge, { success: false, returnData: '0x' })
-  assert.deepEqual(answered, required)
-  assert.equal(answered!.success, true)
-  assert.match(reverted!.returnData, /^0x08c379a0/, 'what a failed call said is passed on')
-  await assert.rejects(
-    call(multicall3, 'Multicall3', 'aggregate3', [[{ ...calls[2], allowFailure: false }]]),
-    /Multicall3: call failed/,
   )
 })
 

@@ -12,6 +12,7 @@ import { readConfig } from '../config.ts'
 import { openBrand } from '../http/brand.ts'
 import { PAGE_CSP, pageAssets } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
+import { openLog } from '../log.ts'
 import { type AnvilChain, startChain } from './chain.ts'
 import { deploy } from './deploy.ts'
 import { explorer } from './explorer.ts'
@@ -22,15 +23,10 @@ let server: FastifyInstance
 let sender: Hex
 let someone: Hex
 const dir = mkdtempSync(join(tmpdir(), 'explorer-'))
-const silent = () => {}
+const log = openLog('test', 'silent')
 
 before(async () => {
-  chain = await startChain({
-    dir,
-    port: 0,
-    blockSeconds: 60,
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-  })
+  chain = await startChain({ dir, port: 0, blockSeconds: 60, log })
   server = await serve(chain.rpcUrl)
   ;[sender, someone] = (await rpc<Hex[]>(chain.rpcUrl, 'eth_accounts')) as [Hex, Hex]
 })
@@ -151,12 +147,7 @@ test('pages run no script and may be framed by nobody', async () => {
 })
 
 test('a time that no calendar has is still a page', async () => {
-  const own = await startChain({
-    dir: join(dir, 'far'),
-    port: 0,
-    blockSeconds: 60,
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-  })
+  const own = await startChain({ dir: join(dir, 'far'), port: 0, blockSeconds: 60, log })
   try {
     await rpc(own.rpcUrl, 'evm_setNextBlockTimestamp', '0x7fffffffffff')
     await rpc(own.rpcUrl, 'evm_mine')

@@ -47,13 +47,6 @@ test('several calls are done all or none, over HTTP', async () => {
     assert.equal((await bob.post('/v1/contracts/method/write/batch', { calls })).status, 400)
 })
 
-test('a write of another kind, a transfer, is sent by the sponsor too', async () => {
-  const { alice, bob, facts } = here
-  const body = { tokenType: 'ERC20', tokenAddress: facts.contracts.erc20!, amount: '0.000000000000000001', toAddress: bob.address } // prettier-ignore
-  const { status, body: answer } = await alice.post('/v1/tokens/transfers?wait=mined', body)
-  assert.deepEqual([status, answer.status], [200, 'SUCCESS'], JSON.stringify(answer))
-})
-
 test('it starts again with what it had', async () => {
   here = await here.startAgain()
   const { body } = await here.alice.write({

@@ -74,16 +74,6 @@ test('what cannot be trusted or dropped is said, and nothing is changed', async 
   assert.equal(readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8'), before)
 })
 
-test('a key whose fingerprint begins with a dash, one in 64, is accepted and dropped as any other', async (t) => {
-  const { newKey, offer, trust } = await productionSigner(t)
-  const other = await newKey('other')
-  let own = await newKey('own')
-  while (!own.fingerprint.startsWith('-')) own = await newKey('own')
-  offer(own.jwk, other.jwk)
-  assert.equal((await trust('--accept', own.fingerprint, '--accept', other.fingerprint)).err, '')
-  assert.equal((await trust('--remove', own.fingerprint)).out, `trusted      ${other.fingerprint}\n`)
-})
-
 test('a key can be dropped whatever is offered', async (t) => {
   const { env, newKey, offer, trust } = await productionSigner(t)
   const [own, next] = [await newKey('own'), await newKey('next')]

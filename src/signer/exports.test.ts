@@ -624,11 +624,6 @@ test('the program: off unless it is switched on, a delay below half a day is ref
   )
   assert.equal(computeAddress(`0x${key.toString('hex')}`).toLowerCase(), address)
   assert.equal(signer.stderr().includes(key.toString('hex')), false)
-  // What was used elsewhere is no gap any more.
-  const accessToken = await place.token(ALICE)
-  await signer.sign(ask(address, { accessToken, nonce: 0 }))
-  assert.equal((await signer.sign(ask(address, { accessToken, nonce: 100, intentId: 'far' }))).nonce, 100)
-  await assert.rejects(signer.sign(ask(address, { kind: 'cancel', to: address, value: '0', nonce: 300, intentId: 'x' })), refusal('nonce_gap')) // prettier-ignore
   const production = {
     ...more,
     SIGNER_CHAINS: '1',

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { command } from '../../test/kit/command.ts'
 import { countingNode } from '../../test/nodes/counting-node.ts'
 import { openGoverned } from '../../test/policy-world.ts'
 import { productionSigner } from '../../test/production-signer.ts'
@@ -166,13 +165,8 @@ test('of many transactions at once with room for three, three are signed; a rest
   }
 })
 
-/** Runs the program that takes an older store, and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'accept-restore.ts'), ...args], {
-    env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...place.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  const { out, err } = await command(place.env, ['signer', 'accept-restore', ...args])
   return out + err
 }
 
@@ -241,28 +235,7 @@ test('after a restore what a sponsor carries waits for the first list, as all th
   await next.signOuter(outer([first]))
 })
 
-test('an hour after a restore operations are signed again, above the floor', async () => {
-  let clock = 1_700_000_000_000
-  const policy = JSON.stringify({ version: 1, rules: [{ name: 'all', effect: 'allow' }] })
-  const signer = await openGoverned({ policy, now: () => clock, gas: { perUser: 10n ** 18n, perSponsor: 10n ** 18n } })
-  try {
-    const [alice, by] = [await signer.account(ALICE), { userId: ALICE, clientId: 'shop' }]
-    signer.acceptRestore()
-    const floor = BigInt(clock) << 12n
-    const request = (sequence: bigint) =>
-      askOperation(alice, '', { sequence: String(sequence), deadline: Math.floor(clock / 1_000) + 600 })
-    clock += 3_600_000 - 1
-    await assert.rejects(signer.signOperation(request(floor), by), /under way/)
-    clock += 1
-    await assert.rejects(signer.signOperation(request(floor - 1n), by), /may have been used/)
-    await signer.signOperation(request(floor), by)
-    assert.deepEqual(verifyStore(signer.folder).problems, [])
-  } finally {
-    signer.close()
-  }
-})
-
-test('of several restores the last one says from when on, and above which ids, operations are signed', async () => {
+test('an hour after the last of several restores operations are signed again, above its floor', async () => {
   let clock = 1_700_000_000_000
   const policy = JSON.stringify({ version: 1, rules: [{ name: 'all', effect: 'allow' }] })
   const signer = await openGoverned({ policy, now: () => clock, gas: { perUser: 10n ** 18n, perSponsor: 10n ** 18n } })
@@ -275,8 +248,9 @@ test('of several restores the last one says from when on, and above which ids, o
     clock += 2 * 3_600_000
     signer.acceptRestore()
     const floor = BigInt(clock) << 12n
+    clock += 3_600_000 - 1
     await assert.rejects(signer.signOperation(request(floor), by), /under way/)
-    clock += 3_600_000
+    clock += 1
     for (const lost of [first, floor - 1n])
       await assert.rejects(signer.signOperation(request(lost), by), /may have been used/)
     await signer.signOperation(request(floor), by)

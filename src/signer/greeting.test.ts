@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { command } from '../../test/kit/command.ts'
 import { isContinued, isIncluded } from '../../test/merkle.ts'
 import { ALICE, ask, refusal, world, type Place } from '../../test/kit/signer.ts'
 import { askAt } from './ask-operator.ts'
 import { connectSigner } from './client.ts'
 import { readSignedHead } from './wire.ts'
 
-function accept(place: Place, ...args: string[]): string {
-  const file = join(import.meta.dirname, 'accept-restore.ts')
-  const { stdout, stderr } = spawnSync(process.execPath, [file, ...args], { env: place.env, encoding: 'utf8' })
-  return stdout + stderr
+async function accept({ env }: Place, ...args: string[]): Promise<string> {
+  const { out, err } = await command(env, ['signer', 'accept-restore', ...args])
+  return out + err
 }
 
 const size = (head: string | null) => readSignedHead(head!)!.size
@@ -57,10 +56,10 @@ test('a folder restored as a whole is found at the first request of who kept a h
     await assert.rejects(askAt(place.env.SIGNER_SOCKET!, { verb, request: {} }), /older than what it has answered for/, verb) // prettier-ignore
   await restarted.end('SIGTERM')
 
-  const shown = accept(place)
+  const shown = await accept(place)
   assert.match(shown, /A server has kept a signed head of 4 records, which this store does not continue/)
   assert.match(
-    accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!),
+    await accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!),
     /Accepted, as record 3/,
   )
   const accepted = await again()

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { createPublicKey, hash, verify } from 'node:crypto'
 import { test } from 'node:test'
-import { isContinued } from '../../test/merkle.ts'
 import { sign, signingLogStore } from '../../test/signing-log-store.ts'
 import { signNote, verifierKeyOf } from './heads.ts'
 import { readSignedHead } from './wire.ts'
@@ -136,18 +135,6 @@ test('what an operator overruled stops it no more, and nothing but that', async 
   const { heads } = await open()
   heads.show(later)
   assert.match(heads.behind()!, /older than/)
-})
-
-test('two heads of one size that were shown to two readers cannot both be continued', async (t) => {
-  const { open, db } = signingLogStore(t)
-  const log = await open()
-  sign(log, db, 6)
-  const seen = readSignedHead(log.heads.newest())!
-  const split = readSignedHead(signNote({ size: 6, root: Buffer.alloc(32, 9), at: 0 }, log.identity))!
-  sign(log, db, 5)
-  const now = readSignedHead(log.heads.newest())!
-  const proof = log.ledger.tree.consistency(6, 11)
-  assert.deepEqual([isContinued(seen, now, proof), isContinued(split, now, proof)], [true, false])
 })
 
 test('of several heads that the ledger does not continue the longest is kept: accepting it answers every server', async (t) => {

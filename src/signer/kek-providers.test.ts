@@ -155,39 +155,38 @@ test('rotate-dek wraps the data keys that stay by the newest version of the key,
   await assertUnchanged(signer)
 })
 
-for (const [name, open] of Object.entries(keyServices))
-  test(`${name}: away while the signer runs, it signs on, what needs the master key says why, health does, and nothing secret is in the log`, async (t) => {
-    const { start, inFile, assertUnchanged, place, operator } = await world(t)
-    const service = await open(t)
-    const first = await start({ ...settingsOf(inFile('kek'), 'SIGNER_KEK'), ...settingsOf(service, 'SIGNER_KEK_NEXT') })
-    await operator('rotateKek')
-    await first.end('SIGTERM')
-    const alone = settingsOf(service, 'SIGNER_KEK')
-    const signer = await start(alone)
-    await service.leave()
-    await assertUnchanged(signer)
-    await signer.createAccount({ userId: 'X-later' })
-    const refused = await command(place.env, ['signer', 'rotate-dek'])
-    assert.deepEqual([refused.code, /cannot be reached/.test(refused.err)], [1, true])
-    assert.match((await signer.health()).masterKey?.fault ?? '', /cannot be reached/)
-    await assertUnchanged(signer)
-    await signer.end('SIGTERM')
-    const error = await start(alone).then(
-      () => assert.fail('it started'),
-      (cause: Error) => cause.message,
+test('a key service is away while the signer runs: it signs on, what needs the master key says why, health does, and nothing secret is in the log', async (t) => {
+  const { start, inFile, assertUnchanged, place, operator } = await world(t)
+  const service = await keyServices.vault(t)
+  const first = await start({ ...settingsOf(inFile('kek'), 'SIGNER_KEK'), ...settingsOf(service, 'SIGNER_KEK_NEXT') })
+  await operator('rotateKek')
+  await first.end('SIGTERM')
+  const alone = settingsOf(service, 'SIGNER_KEK')
+  const signer = await start(alone)
+  await service.leave()
+  await assertUnchanged(signer)
+  await signer.createAccount({ userId: 'X-later' })
+  const refused = await command(place.env, ['signer', 'rotate-dek'])
+  assert.deepEqual([refused.code, /cannot be reached/.test(refused.err)], [1, true])
+  assert.match((await signer.health()).masterKey?.fault ?? '', /cannot be reached/)
+  await assertUnchanged(signer)
+  await signer.end('SIGTERM')
+  const error = await start(alone).then(
+    () => assert.fail('it started'),
+    (cause: Error) => cause.message,
+  )
+  assert.match(error, /cannot be reached/)
+  await service.comeBack()
+  const back = await start(alone)
+  assert.equal((await command(place.env, ['signer', 'rotate-dek'])).code, 0)
+  assert.deepEqual((await back.health()).masterKey, { provider: 'vault', fault: null })
+  await assertUnchanged(back)
+  for (const secret of service.secrets)
+    assert.ok(
+      ![signer.stderr(), back.stderr(), first.stderr(), refused.err, error].some((text) => text.includes(secret)),
     )
-    assert.match(error, /cannot be reached/)
-    await service.comeBack()
-    const back = await start(alone)
-    assert.equal((await command(place.env, ['signer', 'rotate-dek'])).code, 0)
-    assert.deepEqual((await back.health()).masterKey, { provider: name, fault: null })
-    await assertUnchanged(back)
-    for (const secret of service.secrets)
-      assert.ok(
-        ![signer.stderr(), back.stderr(), first.stderr(), refused.err, error].some((text) => text.includes(secret)),
-      )
-    assert.deepEqual(service.faults, [])
-  })
+  assert.deepEqual(service.faults, [])
+})
 
 test('of two key services of one kind the one that is away stops no start where the other opens the store', async (t) => {
   const { start, inFile, assertUnchanged, operator } = await world(t)

@@ -1,12 +1,9 @@
-// tier: all, because it starts a signer again and again, with master keys of three kinds
+// tier: all, because it starts a signer again and again, with master keys of two kinds
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { command } from '../../test/kit/command.ts'
 import { skip, softHsm } from '../../test/softhsm.ts'
-import { ask, makePlace, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
-import { askAt } from './ask-operator.ts'
-import type { RotationState } from './rotation.ts'
-import { adminSocketIn } from './socket.ts'
+import { ask, makePlace, startSigner, type Running } from '../../test/kit/signer.ts'
 
 const USERS = ['X-0', 'X-1', 'X-2']
 
@@ -23,15 +20,11 @@ async function world(t: { after: (end: () => Promise<void>) => void }) {
     for (const end of undo) end()
   })
   const { SIGNER_KEK_FILE: file, ...plain } = place.env
-  const token = { SIGNER_KEK: hsm.uri('custody'), SIGNER_KEK_PIN_FILE: hsm.pinFile }
   const tokenNext = { SIGNER_KEK_NEXT: hsm.uri('custody'), SIGNER_KEK_NEXT_PIN_FILE: hsm.pinFile }
-  const set = (settings: Record<string, string>) => {
+  const start = async (settings: Record<string, string>) => {
     for (const name of Object.keys(place.env)) delete place.env[name]
     Object.assign(place.env, plain, hsm.env, settings)
-  }
-  const start = async (settings: Record<string, string>, more: Record<string, string> = {}) => {
-    set(settings)
-    const signer = await startSigner(place, { more })
+    const signer = await startSigner(place)
     running.push(signer)
     return signer
   }
@@ -43,14 +36,11 @@ async function world(t: { after: (end: () => Promise<void>) => void }) {
     await now.sign(ask(addresses[0]!, { accessToken: await place.token('X-0'), nonce, intentId: `signs_${nonce}` }))
     nonce += 1
   }
-  return { hsm, place, file: { SIGNER_KEK_FILE: file! }, token, tokenNext, start, set, signer, assertSigns }
+  return { place, file: { SIGNER_KEK_FILE: file! }, tokenNext, start, signer, assertSigns }
 }
 
 const addressesOf = (signer: Running) =>
   Promise.all(USERS.map(async (userId) => (await signer.createAccount({ userId })).address))
-
-const rotateKek = ({ env }: Place) =>
-  askAt<RotationState>(adminSocketIn(env.SIGNER_DIR!), { verb: 'rotateKek', request: {} })
 
 test(
   'the master key moves from a file into a token; no address changes, and every tool opens the store',
@@ -72,56 +62,5 @@ test(
     await assertSigns(await start({ ...file, ...tokenNext }))
     const shown = await command(place.env, ['signer', 'accept-restore'])
     assert.deepEqual([shown.code, /The witness agrees/.test(shown.out)], [0, true])
-  },
-)
-
-for (const point of ['rotation.wrapping', 'signer.before-commit', 'signer.after-commit', 'rotation.wrapped'])
-  test(
-    `killed at ${point} while a token takes over, and while a file takes over from it, the signer starts with both`,
-    { skip },
-    async (t) => {
-      const { place, file, token, tokenNext, start, signer, assertSigns } = await world(t)
-      await signer.end('SIGTERM')
-      for (const [settings, provider] of [
-        [{ ...file, ...tokenNext }, 'pkcs11'],
-        [{ ...token, SIGNER_KEK_NEXT: `file:${file.SIGNER_KEK_FILE}-2` }, 'file'],
-      ] as const) {
-        const doomed = await start(settings, { CRASH_AT: point })
-        await rotateKek(place).catch(() => {})
-        assert.equal(await doomed.ended, 'SIGKILL')
-        const revived = await start(settings)
-        await assertSigns(revived)
-        await rotateKek(place)
-        assert.equal((await revived.health()).masterKey?.provider, provider)
-        await revived.end('SIGTERM')
-      }
-      await assertSigns(await start({ SIGNER_KEK: `file:${file.SIGNER_KEK_FILE}-2` }))
-    },
-  )
-
-test(
-  'with its token taken out the signer signs on; what needs the master key says why, and health does',
-  { skip },
-  async (t) => {
-    const { hsm, place, file, token, tokenNext, start, signer, assertSigns } = await world(t)
-    await signer.end('SIGTERM')
-    const first = await start({ ...file, ...tokenNext })
-    await rotateKek(place)
-    await first.end('SIGTERM')
-    const inToken = await start(token)
-    await assertSigns(inToken)
-    hsm.takeOut()
-    await assertSigns(inToken)
-    await inToken.createAccount({ userId: 'X-later' })
-    const refused = await command(place.env, ['signer', 'rotate-dek'])
-    assert.deepEqual([refused.code, /\(PKCS#11\)/.test(refused.err)], [1, true])
-    assert.match((await inToken.health()).masterKey?.fault ?? '', /\(PKCS#11\)/)
-    await assertSigns(inToken)
-    await inToken.end('SIGTERM')
-    await assert.rejects(start(token), /PKCS#11/)
-    hsm.putIn()
-    const back = await start(token)
-    assert.equal((await command(place.env, ['signer', 'rotate-dek'])).code, 0)
-    await assertSigns(back)
   },
 )

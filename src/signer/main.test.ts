@@ -4,9 +4,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { Transaction } from 'ethers'
 import { connectSigner, type SignerRefused } from './client.ts'
-import { ALICE, ask, BOB, makePlace, refusal, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
+import { ALICE, ask, makePlace, refusal, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
 import { verifyStore } from './verify.ts'
 import { encodeFrame, frameReader } from './frames.ts'
 import { type Hex } from './wire.ts'
@@ -28,12 +27,6 @@ describe('one running signer', () => {
     place.clear()
   })
 
-  test('a user has one account, however often and however concurrently it is asked for', async () => {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => signer.createAccount({ userId: 'X-race' })))
-    assert.equal(new Set(answers.map(({ address }) => address)).size, 1)
-    assert.notEqual(answers[0]!.address, alice)
-  })
-
   test('two connections racing for one new user get one account', async () => {
     const other = connectSigner({ path: place.env.SIGNER_SOCKET! })
     const both = await Promise.all([signer, other].map((each) => each.createAccount({ userId: 'X-two' })))
@@ -51,36 +44,6 @@ describe('one running signer', () => {
     assert.deepEqual(found.map((one) => ({ ...one, isNew: true })), made) // prettier-ignore
     assert.ok(found.every((one) => !('isNew' in one)))
     await assert.rejects(signer.createAccount({ userId: `X-${'%'.repeat(300)}` }), refusal('bad_request'))
-  })
-
-  test('signed bytes are the account’s, for both forms of fees', async () => {
-    const { address } = await signer.createAccount({ userId: 'X-forms' })
-    const accessToken = await place.token('X-forms')
-    const modern = await signer.sign(ask(address, { accessToken, intentId: 'forms_0', data: '0xa9059cbb00' }))
-    const { maxFeePerGas: _, maxPriorityFeePerGas: __, ...rest } = ask(address, { nonce: 1, intentId: 'forms_1' })
-    const legacy = await signer.sign({ ...rest, gasPrice: '7', accessToken })
-    for (const [{ raw, hash }, type] of [
-      [modern, 2],
-      [legacy, 0],
-    ] as const) {
-      const read = Transaction.from(raw)
-      assert.equal(read.from?.toLowerCase(), address)
-      assert.equal(read.hash, hash)
-      assert.equal(read.type, type)
-    }
-  })
-
-  test('two hundred requests at once on one connection are all signed', async () => {
-    const { address } = await signer.createAccount({ userId: 'X-crowd' })
-    const accessToken = await place.token('X-crowd')
-    const nonces = Array.from({ length: 200 }, (_, index) => index)
-    const signed = await Promise.all(
-      nonces.map((nonce) => signer.sign(ask(address, { nonce, intentId: `crowd_${nonce}`, accessToken }))),
-    )
-    assert.deepEqual(
-      signed.map(({ raw }) => Transaction.from(raw).nonce),
-      nonces,
-    )
   })
 
   test('twenty identical requests at once make one record', async () => {
@@ -138,24 +101,6 @@ describe('one running signer', () => {
     assert.deepEqual(await signer.recall(slot), { attempts, hasMore }, 'by its nonce too, whosever it is')
     assert.deepEqual(await signer.recall({ ...slot, nonce: first.nonce + 1 }), { attempts: [], hasMore: false })
     await assert.rejects(signer.recall({ ...slot, intentId: 'recall' }), refusal('bad_request'))
-  })
-
-  test('a token acts for its own user, on its own chain, with the scope to write', async () => {
-    const { address: bob } = await signer.createAccount({ userId: BOB })
-    const refused = async (from: Hex, accessToken: string, code: string) =>
-      assert.rejects(signer.sign(ask(from, { nonce: 9, intentId: 'refused', accessToken })), refusal(code))
-    await refused(bob, token, 'forbidden_user')
-    await refused(bob, await place.token(BOB, { chain_id: 1 }), 'insufficient_scope')
-    await refused(bob, await place.token(BOB, { chain_id: '31337' }), 'insufficient_scope')
-    await refused(bob, await place.token(BOB, { scope: 'openid wallet:read' }), 'insufficient_scope')
-    await refused(bob, 'e30.e30.e30', 'invalid_token')
-    await assert.rejects(signer.sign(ask(bob)), refusal('invalid_token'))
-    assert.deepEqual(await signer.recall({ intentId: 'refused' }), { attempts: [], hasMore: false })
-  })
-
-  test('an account that was never made here is unknown', async () => {
-    const from: Hex = `0x${'ab'.repeat(20)}`
-    await assert.rejects(signer.sign(ask(from, { accessToken: token })), refusal('unknown_account'))
   })
 
   test('policy stands before every kind: no contract creation, no fee above the limit', async () => {
@@ -261,23 +206,6 @@ describe('one running signer', () => {
     assert.equal(attempts[0]!.maxFeePerGas, `${fee}`)
   })
 
-  test('a malformed frame ends its connection and no other', async () => {
-    const frames = [
-      Buffer.from([0xff, 0xff, 0xff, 0xff]),
-      Buffer.from([0, 0, 0, 2, 0x7b, 0x7b]),
-      Buffer.from([0, 0, 0, 2, 0xff, 0xff]),
-      Buffer.from([0, 0, 0, 4, ...Buffer.from('null')]),
-      Buffer.from([0, 0, 0, 2, ...Buffer.from('{}')]),
-    ]
-    for (const frame of frames) {
-      const socket = connect(place.env.SIGNER_SOCKET!)
-      socket.write(frame)
-      socket.resume()
-      await once(socket, 'close')
-    }
-    assert.equal((await signer.health()).ok, true)
-  })
-
   test('a second signer on the same store does not start', async () => {
     const other = { env: { ...place.env, SIGNER_SOCKET: join(place.folder, 'other.sock') } }
     await assert.rejects(startSigner(other), /Another signer is using this store/)
@@ -295,7 +223,7 @@ describe('one running signer', () => {
   test('everything signed above verifies, beside the running signer', () => {
     const { problems, signatures, accounts } = verifyStore(place.env.SIGNER_DIR!)
     assert.deepEqual(problems, [])
-    assert.ok(signatures > 200 && accounts >= 6)
+    assert.ok(signatures > 10 && accounts > 10)
   })
 
   test('neither tokens nor keys nor signed bytes are in the log', async () => {

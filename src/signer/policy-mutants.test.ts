@@ -50,7 +50,7 @@ const MUTANTS: SourceMutant[] = [
   ['a policy is asked about top-ups', 'sign.ts', 'toppedUp !== null\n          ?', 'toppedUp === ""\n          ?', 'top-up', 'has a sponsor send'], // prettier-ignore
   ['fees of a top-up do not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.value', 'top-up', 'to the wei'], // prettier-ignore
   ['what a top-up sends does not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.gas * feePair(tx.fees).max', 'top-up', 'to the wei'], // prettier-ignore
-  ['a top-up is charged to nobody', 'top-up.ts', 'meters.dated(held.map(({ charge }) => charge))', '[]', 'top-up', 'at once with room'], // prettier-ignore
+  ['a top-up is charged to nobody', 'top-up.ts', 'meters.dated(held.map(({ charge }) => charge))', '[]', 'top-up', 'to the wei'], // prettier-ignore
   ['people share what one may get', 'top-up.ts', 'userId: person, chainId', 'userId: sponsor, chainId', 'top-up', 'shared by all people'], // prettier-ignore
   ['each person has a limit of the sponsor’s', 'top-up.ts', 'userId: sponsor, chainId', 'userId: person, chainId', 'top-up', 'shared by all people'], // prettier-ignore
   ['networks share a limit of top-ups', 'top-up.ts', '`chain ${chainId}`', '`chain`', 'top-up', 'shared by all people'], // prettier-ignore

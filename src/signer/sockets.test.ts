@@ -38,12 +38,3 @@ test('beside a socket for the authorization server the other one makes no accoun
   assert.equal((await api.recall({ intentId: 'tx_0' })).attempts[0]!.raw, raw)
   for (const socket of [api, auth]) assert.equal((await socket.health()).accounts, 1)
 })
-
-test('one socket for both is refused', async (t) => {
-  const place = await makePlace()
-  t.after(() => place.clear())
-  await assert.rejects(
-    startSigner(place, { more: { SIGNER_AUTH_SOCKET: place.env.SIGNER_SOCKET! } }),
-    /SIGNER_AUTH_SOCKET must be another socket than SIGNER_SOCKET/,
-  )
-})

@@ -79,7 +79,7 @@ const MUTANTS: SourceMutant[] = [
   ['a restore leaves people’s room for what operations spent', 'meters.ts', 'later(lostAt.get(account), lostOfAll)', 'lostAt.get(account)', 'gas-limits', 'after a restore'], // prettier-ignore
   ['after a restore lost ids are signed again', 'sign-operation.ts', 'ask.operation.sequence < operations.sequenceFloor', 'ask.operation.sequence < 0n', 'gas-limits', 'restore'], // prettier-ignore
   ['after a restore nothing waits for what is under way', 'sign-operation.ts', 'if (at < pausedUntil)', 'if (at < 0)', 'gas-limits', 'restore'], // prettier-ignore
-  ['what waits after a restore waits half as long', 'operation-ledger.ts', 'at + MAX_DEADLINE_SECONDS * 1_000', 'at + MAX_DEADLINE_SECONDS * 500', 'gas-limits', 'an hour after a restore'], // prettier-ignore
+  ['what waits after a restore waits half as long', 'operation-ledger.ts', 'at + MAX_DEADLINE_SECONDS * 1_000', 'at + MAX_DEADLINE_SECONDS * 500', 'gas-limits', 'an hour after the last'], // prettier-ignore
   ['a loss in schedules is one transaction more', 'policy/evaluate.ts', 'used + charged > amount', 'used > amount', 'sponsored-schedules'], // prettier-ignore
 ]
 

@@ -1,24 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { ask, makePlace, startSigner, world } from '../../test/kit/signer.ts'
 import { verifyStore } from './verify.ts'
 
 describe('starting and ending', () => {
-  test('settings that are missing are named all at once', async () => {
-    await assert.rejects(startSigner({ env: { SIGNER_ISSUER: 'nonsense', LOG_LEVEL: 'loud' } }), (error: Error) => {
-      for (const key of ['SOCKET', 'DIR', 'KEK_FILE', 'JWKS_FILE', 'AUDIENCE']) {
-        assert.match(error.message, new RegExp(`SIGNER_${key} is missing`))
-      }
-      assert.match(error.message, /SIGNER_ISSUER must be/)
-      assert.match(error.message, /LOG_LEVEL must be/)
-      return true
-    })
-  })
-
   test('another master key, none, a short one or one open to all: the signer does not start', async (t) => {
     const { place, signer } = await world(t)
     await signer.end('SIGTERM')
@@ -46,15 +35,6 @@ describe('starting and ending', () => {
     await restored.end('SIGTERM')
   })
 
-  test('without --development no master key is made, whatever NODE_ENV says', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    const more = { SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '1' }
-    for (const NODE_ENV of ['development', 'production'])
-      await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags: [] }), /cannot be opened/)
-    assert.ok(!existsSync(place.env.SIGNER_KEK_FILE!))
-  })
-
   test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
     const { place, signer, address, accessToken, again } = await world(t)
     const nonces = Array.from({ length: 400 }, (_, nonce) => nonce)
@@ -66,16 +46,6 @@ describe('starting and ending', () => {
     assert.equal(await signer.ended, 0)
     assert.equal((await (await again()).health()).ledgerEntries, 1 + answered)
     assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
-  })
-
-  test('SIGUSR1 opens no debugger, however the program was started', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    const signer = await startSigner(place)
-    process.kill(signer.pid, 'SIGUSR1')
-    assert.equal((await signer.health()).ok, true)
-    await signer.end('SIGTERM')
-    assert.doesNotMatch(signer.stderr(), /Debugger/)
   })
 
   test('with --with-parent it ends when its standard input does', async (t) => {
@@ -118,18 +88,5 @@ describe('starting and ending', () => {
     writeFileSync(place.env.SIGNER_SOCKET!, 'mine')
     await assert.rejects(startSigner(place), /is not a socket/)
     assert.equal(readFileSync(place.env.SIGNER_SOCKET!, 'utf8'), 'mine')
-  })
-
-  test('the socket is opened to the group only when asked to, and to nobody else', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    await assert.rejects(
-      startSigner(place, { more: { SIGNER_SOCKET_MODE: '666' } }),
-      /SIGNER_SOCKET_MODE must be one of/,
-    )
-    const signer = await startSigner(place, { more: { SIGNER_SOCKET_MODE: '660' } })
-    assert.equal((statSync(place.env.SIGNER_SOCKET!).mode & 0o777).toString(8), '660')
-    assert.equal((await signer.health()).ok, true)
-    await signer.end('SIGTERM')
   })
 })

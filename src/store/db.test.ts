@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { emptyPostgres, testCluster, testDatabase } from '../../test/kit/database.ts'
 import { fromWord, toHex, toWord } from './bytes.ts'
-import { openEmbedded, openPostgres } from './db.ts'
+import { openPostgres } from './db.ts'
 import { createLedger, migrate } from './migrate.ts'
 import { prepared } from './prepared.ts'
 
@@ -88,13 +88,6 @@ test(
     await Promise.all(replicas.map((db) => db.destroy()))
   },
 )
-
-test('an embedded database in memory can be opened without a folder', async () => {
-  const db = await openEmbedded({ dir: 'memory://' })
-  await migrate(db)
-  assert.deepEqual(await db.selectFrom('accounts').selectAll().execute(), [])
-  await db.destroy()
-})
 
 test('an embedded database that was never asked anything lets its process end', async () => {
   const child = spawn(

@@ -52,23 +52,8 @@ const happened = (events: Event[], wanted: string, position?: number) =>
     events.some(([at, event]) => event === wanted && (position === undefined || at === position)),
   )
 
-test('reads go on at another node while one answers 503, hangs up, talks garbage or answers with another id', async (t) => {
-  const faults: BadNode['interfere'][] = [
-    refuse,
-    (_calls, response) => (response.destroy(), true),
-    (_calls, response) => (reply(response, 'garbage {'), true),
-    (calls, response) => (
-      reply(
-        response,
-        calls.map(() => ({ jsonrpc: '2.0', id: 'else', result: '0x0' })),
-      ),
-      true
-    ),
-    (_calls, response) => (
-      reply(response, { jsonrpc: '2.0', id: null, error: { code: -32005, message: 'rate limit' } }, 429),
-      true
-    ),
-  ]
+test('reads go on at another node while one answers 503 or hangs up', async (t) => {
+  const faults: BadNode['interfere'][] = [refuse, (_calls, response) => (response.destroy(), true)]
   const [good, bad] = [await badNode(t), await badNode(t)]
   const { rpc } = await pool(t, [bad, good])
   for (const fault of faults) {
@@ -319,13 +304,6 @@ test('a revert is an answer: nobody else is asked', async (t) => {
         : undefined
   await assert.rejects(rpc.call('eth_call', [{}, pinned(1)]), (error: RpcError) => error.rpcCode === 3)
   assert.equal(nodes.flatMap(({ asked }) => asked).filter(({ method }) => method === 'eth_call').length, 1)
-})
-
-test('a fast node gets most of the reads', async (t) => {
-  const [fast, slow] = [await badNode(t), await badNode(t, { delayMs: 30 })]
-  const { rpc } = await pool(t, [slow, fast])
-  for (let round = 0; round < 100; round++) await balance(rpc)
-  assert.ok(reads(fast) > 3 * reads(slow), `${reads(fast)} and ${reads(slow)}`)
 })
 
 test('a read that is later than usual is asked a second time, at most one in twenty', async () => {

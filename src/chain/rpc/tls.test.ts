@@ -99,15 +99,4 @@ suite('a node at an https address', { skip: noCertificates }, () => {
       await assert.rejects(ask(trusted), isUnreachable)
     }
   })
-
-  test('that closed the kept connection is asked on another', async () => {
-    respond = (response, id) => {
-      response.setHeader('keep-alive', 'timeout=0')
-      plainAnswer(response, id)
-      const { socket } = response
-      response.once('finish', () => setImmediate(() => socket!.end()))
-    }
-    assert.deepEqual(await ask(trusted, 4), Array(4).fill('0x7'))
-    assert.ok(connections > 1)
-  })
 })
