@@ -266,7 +266,7 @@ export async function findExhausted(db: Db, spending: Spending, limits: Limits):
 /** Who asks for how much of which budgets, wei. */
 export type Spending = { chainId: number; clientId: string; accountId: string; charged: bigint }
 export type Amounts = Omit<SponsorBudget, 'contracts'>
-export type Limits = Amounts & { perNetwork: bigint | null }
+type Limits = Amounts & { perNetwork: bigint | null }
 
 /** A part of an hour that open writes have reserved, and the last second in which they can still be done. */
 type HeldSpending = { clientId: string; accountId: string; hour: Date; wei: bigint; until: Date }
