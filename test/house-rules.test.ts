@@ -343,7 +343,10 @@ test('no files import each other in a circle, by their types neither', async () 
 
 test('the generated reference pages are in step with the code', async () => {
   for (const [path, write] of Object.entries(referencePages)) {
-    assert.ok((await readFile(join(root, path), 'utf8')) === (await write()), `${path} is out of step: run npm run docs`)
+    assert.ok(
+      (await readFile(join(root, path), 'utf8')) === (await write()),
+      `${path} is out of step: run npm run docs`,
+    )
   }
 })
 
