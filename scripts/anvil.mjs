@@ -34,10 +34,9 @@ export function isAnvil(command, version = '') {
 
 /** npm compares what it fetched with what the registry says; this compares both with what we know. @returns what is wrong */
 export function checkPin({ folder, name, integrity }) {
-  if (integrity === null) return undefined
   const { packages } = JSON.parse(readFileSync(join(folder, 'node_modules', '.package-lock.json'), 'utf8'))
   const found = packages[`node_modules/${name}`]?.integrity
-  return found === integrity ? undefined : `${name} is not the one that this version was tried with`
+  return integrity !== undefined && found === integrity ? undefined : `${name} is not the one that this version was tried with`
 }
 
 /** One sentence for a person, with the line in which npm says why. */
