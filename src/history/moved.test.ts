@@ -15,6 +15,7 @@ import type { Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
 import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
+import { countedOf } from '../tokens/moved.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { attestingSigner } from '../../test/attesting.ts'
 import { atHead } from '../../test/follower-stage.ts'
@@ -80,6 +81,17 @@ const LOGS: [name: Contract, ...Parameters<typeof logOf> extends [unknown, ...in
   ['pool', [DEPOSIT_TOPIC, topic(ALICE)], [7n]],
   ['range', [CONSECUTIVE_TRANSFER_TOPIC, topic(10n), topic(NOBODY), topic(ALICE)], [14n]],
 ] // prettier-ignore
+
+test('a balance of a contract that is both counts amounts, and not the pieces beside them', () => {
+  const piece = { form: 'ERC721', tokenId: 7n, value: 1n } as const
+  const amount = { form: 'ERC20', tokenId: null, value: 5n } as const
+  const is = (isFungible: boolean, isCollection: boolean) => ({ isFungible, isCollection, isWrapper: false })
+  assert.equal(countedOf(piece, is(true, true)), null)
+  assert.equal(countedOf(piece, is(false, true))!.value, 1n)
+  assert.equal(countedOf(piece, is(true, false))!.value, 7n)
+  for (const standards of [is(true, true), is(true, false)]) assert.equal(countedOf(amount, standards)!.value, 5n)
+  assert.equal(countedOf({ ...amount, form: 'WRAPPED' }, is(true, false)), null)
+})
 
 suite('what moved, by contracts whose logs are not what they look like', () => {
   let database: TestDatabase

@@ -108,7 +108,7 @@ export async function rowsOf(
 }
 
 /** Without deposits and withdrawals that their transaction logs as transfers too: some wrappers, and vaults, log both. */
-function onceEach(found: FoundTransfer[]): FoundTransfer[] {
+export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   if (!found.some(({ form }) => form === 'WRAPPED')) return found
   const keyOf = ({ hash, token, from, to }: FoundTransfer) => `${hash} ${token} ${from} ${to}`
   const minted = new Set(found.filter(({ form, from, to }) => form !== 'WRAPPED' && (from === NOBODY || to === NOBODY)).map(keyOf)) // prettier-ignore

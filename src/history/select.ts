@@ -150,18 +150,21 @@ function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection
 
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
-/** What a row says that moved; null where it is a deposit into a contract that wraps nothing. */
+/** What a row says that moved, or what of it a balance counts (`countedOf`); null where it is nothing. */
 export function movedIn(
   row: Pick<SelectedTransfer, 'token_type' | 'token_id' | 'value' | 'is_fungible' | 'is_collection' | 'is_wrapper'>,
+  read: typeof movedOf = movedOf,
 ): StoredTransfer['moved'] | null {
   const form = formOf(row.token_type)
   const value = fromWord(row.value)
   if (form === null) return { tokenType: 'NATIVE', tokenId: null, value }
   const tokenId = row.token_id === null ? null : fromWord(row.token_id)
-  return movedOf({ form, tokenId, value }, standardsOf(row))
+  return read({ form, tokenId, value }, standardsOf(row))
 }
 
-const standardsOf = (row: Record<'is_fungible' | 'is_collection' | 'is_wrapper', boolean | null>): TokenStandards => ({
+export const standardsOf = (
+  row: Record<'is_fungible' | 'is_collection' | 'is_wrapper', boolean | null>,
+): TokenStandards => ({
   isFungible: row.is_fungible === true,
   isCollection: row.is_collection === true,
   isWrapper: row.is_wrapper === true,

@@ -2,9 +2,13 @@ import type { Chain } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import type { Db } from '../store/db.ts'
 import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import type { TokenStandards } from '../tokens/ask.ts'
+import { countedOf } from '../tokens/moved.ts'
 import { nativeCoverage } from './native-coverage.ts'
 import { fetchPast, TooMuch } from './past-logs.ts'
-import { DIRECTION } from './rows.ts'
+import { DIRECTION, onceEach } from './rows.ts'
+import { standardsOf } from './select.ts'
 import { balanceCall, readBalance, readRows, type Sum } from './sums.ts'
 
 /** Why entries do not sum up to a balance, as far as it can be told. */
@@ -96,7 +100,7 @@ async function causeAt({
     return internalFrom === null || internalFrom > block ? 'internal_unknown' : 'balance_without_transfer'
   }
   const moved = expected - before
-  const logged = await loggedAt(rpc, sum, block)
+  const logged = await loggedAt(rpc, sum, block, await readStandards(db, chainId, sum.token))
   if (logged !== null && logged !== moved) return 'history_differs'
   if (sum.omitted > 0) return 'omitted'
   const call = (data: string, at: number) => ({
@@ -121,16 +125,33 @@ async function causeAt({
 }
 
 /** What the chain's logs move of a holding in a block; null where the node does not say, or only whole blocks tell (the old form). */
-async function loggedAt(rpc: Rpc, { address, token, tokenId }: Sum, block: number): Promise<bigint | null> {
+async function loggedAt(
+  rpc: Rpc,
+  { address, token, tokenId }: Sum,
+  block: number,
+  standards: TokenStandards,
+): Promise<bigint | null> {
   try {
     const found = await fetchPast(rpc, { from: block, to: block, addresses: [address] })
-    return found
-      .filter((one) => one.token === token && (tokenId === null || one.tokenId === tokenId) && one.from !== one.to)
-      .reduce((all, { from, value }) => (from === address ? all - value : all + value), 0n)
+    return onceEach(found)
+      .filter((one) => one.token === token && one.from !== one.to)
+      .map(({ from, ...one }) => ({ from, counted: countedOf(one, standards) }))
+      .filter(({ counted }) => counted !== null && (tokenId === null || counted.tokenId === tokenId))
+      .reduce((all, { from, counted }) => (from === address ? all - counted!.value : all + counted!.value), 0n)
   } catch (error) {
     if (error instanceof RpcError || error instanceof TooMuch) return null
     throw error
   }
+}
+
+async function readStandards(db: Db, chainId: number, token: Hex): Promise<TokenStandards> {
+  const row = await db
+    .selectFrom('tokens')
+    .select(['is_fungible', 'is_collection', 'is_wrapper'])
+    .where('chain_id', '=', chainId)
+    .where('address', '=', fromHex(token))
+    .executeTakeFirst()
+  return standardsOf(row ?? { is_fungible: null, is_collection: null, is_wrapper: null })
 }
 
 /** By what the supply did in the same block, up to what is lost by rounding. */

@@ -10,6 +10,7 @@ import type { Db } from '../store/db.ts'
 import { coveredFrom } from './coverage.ts'
 import { nativeCoverage } from './native-coverage.ts'
 import { DIRECTION } from './rows.ts'
+import { countedOf } from '../tokens/moved.ts'
 import { movedIn } from './select.ts'
 import type { EntryType } from './query.ts'
 
@@ -155,10 +156,9 @@ export async function* readRows(
       .limit(MAX_PAGE)
       .execute()
     for (const row of rows) {
-      const moved = movedIn(row)
-      // A deposit into a contract that wraps nothing.
-      if (moved === null) continue
-      const { tokenType: type, tokenId, value } = moved
+      const counted = movedIn(row, countedOf)
+      if (counted === null) continue
+      const { tokenType: type, tokenId, value } = counted
       yield {
         ...{ type, token: type === 'NATIVE' ? null : toHex(row.token), value },
         // Pieces of an ERC-721 are counted, those of an ERC-1155 by their id.

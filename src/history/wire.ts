@@ -65,7 +65,7 @@ const Entry = Type.Object(
     type: Type.Literal('TRANSFER'),
     id: Type.String({
       description:
-        '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch; of native currency 0 is the fee, 1 the value, 2 what a deposit minted, and from 3 on count internal transfers',
+        '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch and a range of ids (ERC-2309); of native currency 0 is the fee, 1 the value, 2 what a deposit minted, and from 3 on count internal transfers',
     }),
     direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
     status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
@@ -89,7 +89,10 @@ const Entry = Type.Object(
     }),
     tokenType: Type.Union(
       [Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155'), Type.Literal('NATIVE')],
-      { description: '`NATIVE` only where it was asked for: `type=NATIVE` or `include=native`' },
+      {
+        description:
+          'What moved, as the contract says by ERC-165 and its decimals; of a contract that is several the form of the log decides. `NATIVE` only where it was asked for: `type=NATIVE` or `include=native`',
+      },
     ),
     tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
     timestamp: Type.String({ description: 'Time of the block, UTC', examples: ['2026-01-31T12:00:00.000Z'] }),
@@ -121,7 +124,7 @@ const Entry = Type.Object(
       Type.Integer({
         minimum: 1,
         description:
-          'Present only if a token moved more than 1,000 times for this user in one block and direction: the number of further transfers that are not listed. Of native currency `amount` is then the sum of this one and those',
+          'Present only if a token moved more than 1,000 times for this user in one block and direction, or in one range of ids (ERC-2309): the number of further transfers that are not listed. Of native currency `amount` is then the sum of this one and those',
       }),
     ),
     spam: Type.Optional(SpamVerdict),

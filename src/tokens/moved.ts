@@ -25,6 +25,14 @@ export function typeOfForm(form: LogForm, { isFungible, isCollection, isWrapper 
 }
 
 /**
+ * What a transfer adds to what `balanceOf` counts: the same, but of a contract that is fungible its pieces are amounts already.
+ */
+export function countedOf(transfer: Parameters<typeof movedOf>[0], standards: TokenStandards): Moved | null {
+  const moved = movedOf(transfer, standards)
+  return moved?.tokenType === 'ERC721' && standards.isFungible ? null : moved
+}
+
+/**
  * What moved by the log of a form with these numbers.
  * @param value  of the form ERC-721 the count of ids from `tokenId` on
  */
