@@ -54,7 +54,7 @@ export function laneStopped(
   else telemetry.log.error('account_stopped', fields)
 }
 /** The interval in SQL; the database's clock is the only one that replicas share. */
-export const secondsAgo = (seconds: number) => sql<Date>`now() - ${`${seconds} seconds`}::interval`
+const secondsAgo = (seconds: number) => sql<Date>`now() - ${`${seconds} seconds`}::interval`
 
 /** seconds by which another transaction of the database may have begun after this one */
 const MAX_AHEAD_SECONDS = 10
