@@ -1,7 +1,7 @@
 import type { Chain } from './network.ts'
 import type { NamedFees } from './rpc/errors.ts'
 
-/** milliseconds for which what a pool named is believed: it may take less by then, and one node's word is not to cost for ever */
+/** milliseconds for which what a pool named is believed: it may take less by then, and one node's word is not to cost permanently */
 const BELIEVED_MS = 600_000
 
 /** The least that pools of a network take, wei per gas; 0 where none has named any. `baseFee` only counts in the block in which it was named. */

@@ -1,4 +1,5 @@
 // tier: default, because it moves money
+import { encodeFunctionData, parseAbi, parseEventLogs, type Log } from 'viem'
 import { refusedWith } from '../../test/kit/refused.ts'
 import { operationsOf } from '../../test/operation-reads.ts'
 import { strict as assert } from 'node:assert'
@@ -17,7 +18,7 @@ import { SignerRefused } from '../signer/client.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
 import { toBound } from './intent.ts'
-import { listTransactions } from './read.ts'
+import { listTransactions, readTransaction } from './read.ts'
 import { raiseFee } from './replace.ts'
 import { rehearseTransaction } from './submit.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -643,4 +644,25 @@ test('what the follower passed is not settled by a block that it has no more', a
   await storeAs(hash)
   await tendOperations(world.first.app, world.first.chain)
   assert.equal((await rowOf(answer.id)).state, 'MINED')
+})
+
+test('a call within a call has the gas that it takes, though the outer one succeeds without it', async () => {
+  const inner = encodeFunctionData({ abi: parseAbi(['function burnGas(uint256)']), args: [10_000n] })
+  const data = encodeFunctionData({ abi: parseAbi(['function forward(address, bytes)']), args: [world.probe, inner] })
+  const event = parseAbi(['event Forwarded(bool succeeded, bytes answer)'])
+  const { chain } = world.first
+  for (const gas of ['sponsor', 'self'] as const) {
+    const writer = gas === 'self' ? await world.writer('inner-self') : await world.poor('inner-sponsor')
+    chain.gas = gas
+    try {
+      const { answer } = await world.submit(writer, { to: world.target, data })
+      await world.mine()
+      assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'MINED', gas)
+      const { logs } = await world.rpc<{ logs: Log[] }>('eth_getTransactionReceipt', answer.hash)
+      const forwarded = parseEventLogs({ abi: event, logs })
+      assert.deepEqual(forwarded.map(({ args }) => args.succeeded), [true], gas) // prettier-ignore
+    } finally {
+      chain.gas = 'sponsor'
+    }
+  }
 })

@@ -17,6 +17,7 @@ import { mostPackedGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { insufficientFunds } from './funds.ts'
 import type { Intent } from './intent.ts'
+import { unstarved, type SimulatedCall } from './inner-gas.ts'
 import { invalidGas, readGas } from './limits.ts'
 import { operationGas } from './operation-gas.ts'
 import { budgetNow, callOf } from './prepare.ts'
@@ -106,10 +107,16 @@ export async function callOperation(
   }
 }
 
+/** gas units that an operation has above its estimate */
+const ADDED_GAS = 8_000n
+
 type Rehearsing = { chain: Chain; account: Hex; sponsor: Hex; calls: OperationCall[] }
 
-const rehearsal = ({ account, sponsor, calls }: Omit<Rehearsing, 'chain'>, at: 'latest' | 'pending') => [
-  { from: sponsor, to: account, data: '0x' },
+const rehearsal = (
+  { account, sponsor, calls }: Omit<Rehearsing, 'chain'>,
+  at: 'latest' | 'pending',
+): [SimulatedCall, string, object] => [
+  { from: sponsor, to: account, data: '0x' as Hex },
   at,
   { [account]: { code: toHex(rehearsalCode(calls)) } },
 ]
@@ -118,7 +125,12 @@ const rehearsal = ({ account, sponsor, calls }: Omit<Rehearsing, 'chain'>, at: '
 async function estimate({ chain, ...place }: Rehearsing, intents: readonly Intent[]): Promise<bigint> {
   const ask = async (at: 'latest' | 'pending') => readGas(await chain.rpc.call('eth_estimateGas', rehearsal(place, at)))
   try {
-    return await ask('latest')
+    const estimate = await ask('latest')
+    const functions = intents.map(({ to, data }) => `${to}${data.slice(2, 10)}`).join()
+    const isOwn = intents.length === 1 && intents[0]!.gas !== undefined
+    if (isOwn || intents.every(({ data }) => data === '0x')) return estimate
+    const [call, , overrides] = rehearsal(place, 'latest')
+    return await unstarved(chain, call, { estimate, limit: estimate + ADDED_GAS, functions, overrides })
   } catch (error) {
     if (revertDataOf(error) === undefined) throw error
     try {
@@ -139,7 +151,7 @@ function gasOf(
   const own = intents.length === 1 ? intents[0]!.gas : undefined
   if (own !== undefined && own < estimated)
     throw invalidGas('too_low', `The gas limit is too low: at least ${estimated} is needed.`)
-  const gas = operationGas(own ?? estimated + 8_000n, operation)
+  const gas = operationGas(own ?? estimated + ADDED_GAS, operation)
   const most = (mostPackedGas(chain) * SHARE_OF_PACKED.of) / SHARE_OF_PACKED.in
   if (gas > most)
     throw invalidGas('out_of_range', `It needs ${gas} gas; a sponsor pays for at most ${most} in one write.`)

@@ -57,6 +57,39 @@ test('the limit is a quarter and 10,000 above the estimate, at most what a netwo
   }
 })
 
+test('a function that uses more gas when it has more is given what it uses then: an inner call ran out of gas unseen; it is looked at once', async () => {
+  const used = (gas: bigint) => [{ calls: [{ status: '0x1', gasUsed: hex(gas) }] }]
+  type Simulated = { blockStateCalls: [{ calls: [{ gas: string; data: Hex }] }] }
+  const callIn = (asked: unknown) => (asked as Simulated).blockStateCalls[0].calls[0]
+  const simulated = ([asked]: unknown[]) => {
+    const { gas, data } = callIn(asked)
+    // It goes on where its inner call fails: with less than 240,000 that has too little.
+    return used(data === '0xc0ffee' && BigInt(gas) >= 240_000n ? 200_000n : 40_000n)
+  }
+  const { chain, asked } = network({ eth_simulateV1: simulated })
+  assert.equal((await prepareFromAccount(chain, FROM, call)).terms.gas, (266_666n * 5n) / 4n + 10_000n)
+  assert.deepEqual(asked('eth_simulateV1').map(([one]) => BigInt(callIn(one).gas)), [60_000n, 16_777_216n]) // prettier-ignore
+  const even: Intent = { ...call, data: '0xdeadbeef' }
+  for (const _ of [1, 2]) assert.equal((await prepareFromAccount(chain, FROM, even)).terms.gas, 60_000n)
+  assert.equal(asked('eth_simulateV1').length, 4)
+  // A limit of the caller's own, and a transfer, are what they are.
+  await prepareFromAccount(chain, FROM, { ...call, gas: 70_000n })
+  await prepareFromAccount(chain, FROM, { ...call, data: '0x' })
+  assert.equal(asked('eth_simulateV1').length, 4)
+  // What says nothing of it changes nothing.
+  for (const says of [
+    () => null,
+    () => [{ calls: [{ status: '0x0', gasUsed: '0x1' }] }],
+    () => [{}],
+    () => new RpcError(-32000, 'no', undefined),
+  ])
+    // prettier-ignore
+    assert.equal((await prepareFromAccount(network({ eth_simulateV1: says }).chain, FROM, call)).terms.gas, 60_000n)
+  const without = network()
+  for (const _ of [1, 2]) await prepareFromAccount(without.chain, FROM, call)
+  assert.equal(without.asked('eth_simulateV1').length, 2, 'one that lacks it is not asked again')
+})
+
 test('what is simulated is the call itself, by its sender, at the newest block', async () => {
   const { chain, asked } = network()
   await prepareFromAccount(chain, FROM, call)

@@ -10,6 +10,7 @@ import { AppError } from '../errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { balanceNow, balanceThisBlock } from './balances.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget, type Fund } from './funds.ts'
+import { unstarved } from './inner-gas.ts'
 import type { Bound, Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
@@ -164,8 +165,13 @@ async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 
   return needed
 }
 
-async function askGas({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
-  return readGas(await rpc.call('eth_estimateGas', [callOf(from, intent), at]))
+async function askGas(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
+  const call = callOf(from, intent)
+  const estimate = readGas(await chain.rpc.call('eth_estimateGas', [call, at]))
+  // Of what rests on a write that is not mined a simulation at the newest block says nothing.
+  if (intent.gas !== undefined || intent.data === '0x' || at === 'pending') return estimate
+  const functions = `${intent.to}${intent.data.slice(2, 10)}`
+  return unstarved(chain, call, { estimate, limit: limitOf(estimate, {}), functions })
 }
 
 const gasTooLow = (needed: bigint): AppError =>

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { keep, useElsewhere } from '../../test/lost-tail.ts'
+import { age, keep, useElsewhere } from '../../test/lost-tail.ts'
 import { operationsOf } from '../../test/operation-reads.ts'
 import { sponsored, type Sponsored } from '../../test/sponsored.ts'
 import { until } from '../../test/kit/until.ts'
@@ -51,6 +51,8 @@ test('a sponsor a nonce of which someone else used is told as that, to people an
     return (await listStopped(world.db)).length === 0
   })
   assert.deepEqual(await seen(), { isListed: false, faults: [], metric: '0' })
+  // The refused request left it bound.
+  await age(world.first.app, 5)
   const { answer } = await add(writer, 2, 'key')
   await world.mine()
   assert.match(await stateOf(writer, answer.id), /MINED|FINALIZED/)

@@ -184,7 +184,7 @@ async function fail(
 
 /**
  * Transactions that nodes refuse as they are: cancelled, so that what they carry goes into others, half as many in each. One that carries a
- * single operation is tried again at another estimate, and given up after half a minute where others wait behind it and no other
+ * single operation is tried again at another estimate, and cancelled after half a minute where others wait behind it and no other
  * sponsor can send them; what alone was refused twice is not sent any more.
  */
 async function giveUpRefused(app: App, chain: Chain): Promise<void> {
