@@ -36,7 +36,9 @@ export function isAnvil(command, version = '') {
 export function checkPin({ folder, name, integrity }) {
   const { packages } = JSON.parse(readFileSync(join(folder, 'node_modules', '.package-lock.json'), 'utf8'))
   const found = packages[`node_modules/${name}`]?.integrity
-  return integrity !== undefined && found === integrity ? undefined : `${name} is not the one that this version was tried with`
+  return integrity !== undefined && found === integrity
+    ? undefined
+    : `${name} is not the one that this version was tried with`
 }
 
 /** One sentence for a person, with the line in which npm says why. */
