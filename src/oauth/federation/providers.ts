@@ -146,7 +146,7 @@ export const pkceMarkOf = ({ clientId, dialect }: Pick<ProviderSettings, 'client
  * Source: RFC 9700 §4.5.3
  */
 export const bindsCode = ({ dialect, hasCheckedPkce }: Pick<ProviderSettings, 'dialect' | 'hasCheckedPkce'>): boolean =>
-  dialect?.endpoints === undefined || hasCheckedPkce === true
+  dialect?.endpoints === undefined || (hasCheckedPkce === true && dialect.refusesPkce !== true)
 
 function refuseName(name: string, refuse: (problem: string) => void): void {
   if (RESERVED_NAMES.has(name.toUpperCase())) refuse(`name ${name} is reserved`)
