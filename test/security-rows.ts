@@ -43,6 +43,8 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
   'a token of the operator API': {
     tests: {
       'src/oauth/flow.test.ts': 'a permission to spend that was not allowed before takes a recent sign-in',
+      'src/applications/manage.test.ts':
+        'an application of the operator’s own stays that while its answers go where they went; another origin takes a new word',
       'src/oauth/exchange.test.ts': 'a token of the operator brings no other keys',
       'src/operator/operator.test.ts': 'only a token of the operator opens it',
       'src/operator/people.test.ts': 'nothing of it is a token or a key',
@@ -122,11 +124,11 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/meter-seal.test.ts': 'while the signer was stopped is counted again at its start',
       'src/signer/elsewhere.test.ts': 'a server that lies gains nothing',
       'src/signer/exports.test.ts': 'a key leaves a day after its request',
-      'src/signer/ledger-damage.test.ts': 'is found although all hashes were computed again',
+      'src/signer/ledger-damage.test.ts': 'does not open, and verify says so',
     },
     mechanisms: [
       ['a seal of meters is not compared', 'signer/meter-seal.ts', ' || !timingSafeEqual(sealOf(own, { epoch, head, sum }), seal)', '', 'signer/meter-seal', 'a meter that was lowered while'], // prettier-ignore
-      ['a MAC of a record is not compared', 'signer/macs.ts', 'key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))', 'key !== undefined', 'signer/ledger-damage', 'is found although all hashes'], // prettier-ignore
+      ['a MAC of a record is not compared', 'signer/macs.ts', 'key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))', 'key !== undefined', 'signer/tampers', 'tampers with recomputed hashes are all found'], // prettier-ignore
     ],
   },
   'a backup of the signer': {

@@ -31,6 +31,8 @@ export const LOG_EVENTS: Record<string, string> = {
   chain_state_discarded: 'The embedded chain starts afresh: no saved state could be read.',
   chain_state_unreadable: 'A saved state of the embedded chain could not be read; an older one is tried.',
   chain_tick_failed: 'The embedded chain did not mine a block; it is tried again.',
+  clocks_apart:
+    'The clock of a network or of the server is far ahead of the signer’s, and sponsored writes cannot be signed. Compare the clocks that it names.',
   close_failed: 'A part of the program did not close in order.',
   connection_refused: 'The signer closed a connection that sent a malformed frame.',
   connections_full: 'MAX_CONNECTIONS is reached and connections were closed. Set the limit of the proxy lower.',
@@ -164,6 +166,8 @@ export const LOG_EVENTS: Record<string, string> = {
   transaction_taken_in: 'A transaction that the database had lost was restored from the signer’s ledger.',
   transaction_unattended: 'An open transaction could not be looked after in this round.',
   transactions_not_proven: 'Transactions of a block cannot be checked against its hash: other headers or types.',
+  userinfo_unavailable:
+    'A provider did not answer who someone is beyond the id token; the picture and e-mail address stay as they were.',
   unfrozen: 'The signer lifted a freeze; `by` says who.',
   verb_failed: 'A request to the signer failed for a reason of its own.',
   withdrawal_granted: 'The signer’s user granted a withdrawal from a sponsor.',

@@ -81,7 +81,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'sponsor',
-    description: 'accounts that send people what a write costs, on networks whose gas is `topup`: docs/guides/gas.md',
+    description: 'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {

@@ -149,9 +149,17 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
   world.first.misbehave((method, _params, next) =>
     method === 'eth_getBlockByNumber' ? Promise.reject(new RpcUnavailable('away', { timedOut: false })) : next(),
   )
-  for (let block = 0; block < 3; block++) await world.rpc('evm_mine')
-  const right = await world.rpc<Record<string, unknown>>('eth_getTransactionReceipt', answer.hash)
-  const anothers = await world.rpc('eth_getTransactionReceipt', other.answer.hash)
+  /** A write may be answered a moment before the node has it. */
+  const mined = async (hash: string): Promise<Record<string, unknown>> => {
+    let receipt: Record<string, unknown> | null = null
+    await until('it is mined', async () => {
+      await world.rpc('evm_mine')
+      receipt = await world.rpc('eth_getTransactionReceipt', hash)
+      return receipt !== null
+    })
+    return receipt!
+  }
+  const [right, anothers] = [await mined(answer.hash), await mined(other.answer.hash)]
   const beside = await world.replica()
   const wrong = [
     5,

@@ -32,7 +32,7 @@ export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex
 export function transferIn(
   account: Hex,
   { to: target, data, value }: { to: Hex; data: Hex; value: bigint },
-): Moved | null {
+): SentAsset | null {
   if (data === '0x') return { tokenType: 'NATIVE', token: null, tokenId: null, to: target.toLowerCase() as Hex, value }
   const tokenType = (['ERC20', 'ERC721', 'ERC1155'] as const).find(
     (one) => data.startsWith(SELECTORS[one]) && (data.length - 10) / 64 >= WORDS[one],
@@ -47,7 +47,7 @@ export function transferIn(
 }
 
 /** `value` in the smallest unit, 1 of an ERC-721. */
-export type Moved = { tokenType: Asset['tokenType']; token: Hex | null; tokenId: bigint | null; to: Hex; value: bigint }
+export type SentAsset = { tokenType: Asset['tokenType']; token: Hex | null; tokenId: bigint | null; to: Hex; value: bigint }
 
 const selectorFor = (abi: string): Hex => selectorOf(parseAbi(abi).function)
 const SELECTORS = {
