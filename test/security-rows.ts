@@ -124,11 +124,11 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/meter-seal.test.ts': 'while the signer was stopped is counted again at its start',
       'src/signer/elsewhere.test.ts': 'a server that lies gains nothing',
       'src/signer/exports.test.ts': 'a key leaves a day after its request',
-      'src/signer/ledger-damage.test.ts': 'does not open, and verify says so',
+      'src/signer/ledger-damage.test.ts': 'is found although all hashes were computed again',
     },
     mechanisms: [
       ['a seal of meters is not compared', 'signer/meter-seal.ts', ' || !timingSafeEqual(sealOf(own, { epoch, head, sum }), seal)', '', 'signer/meter-seal', 'a meter that was lowered while'], // prettier-ignore
-      ['a MAC of a record is not compared', 'signer/macs.ts', 'key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))', 'key !== undefined', 'signer/tampers', 'tampers with recomputed hashes are all found'], // prettier-ignore
+      ['a MAC of a record is not compared', 'signer/macs.ts', 'key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))', 'key !== undefined', 'signer/ledger-damage', 'is found although all hashes'], // prettier-ignore
     ],
   },
   'a backup of the signer': {

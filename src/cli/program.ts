@@ -81,7 +81,8 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'sponsor',
-    description: 'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
+    description:
+      'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {

@@ -135,6 +135,8 @@ test('actions at once get numbers of their own, and the chain is whole', async (
 
 test('a row that was changed, exchanged, put in or taken out is told by its number', async () => {
   const { db } = here.app
+  for (let number = 0; number < 5; number++)
+    await recorded(db, mira, { action: 'try', target: `damaged ${number}` }, async () => {})
   const damages: [string, number, (seq: number) => Promise<unknown>][] = [
     ['another actor', 3, (seq) => sql`update operator_actions set actor = 'nobody' where seq = ${seq}`.execute(db)],
     ['another actor, and its own record made to fit', 4, (seq) => forge(seq - 1)],

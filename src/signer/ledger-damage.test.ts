@@ -89,6 +89,21 @@ test('of a long ledger the last thousand records are checked, and the one that t
   assert.throws(() => reopen(), damaged(/^Record 2 .* altered/))
 })
 
+for (const [what, sql, first] of [
+  ['altered', `UPDATE ledger SET token_id = 'another' WHERE seq = 2`, 2],
+  ['removed', 'DELETE FROM ledger WHERE seq = 2; UPDATE ledger SET seq = 2 WHERE seq = 3', 2],
+  ['stripped of its MAC', 'UPDATE ledger SET mac = NULL WHERE seq = 3', 3],
+  ['with the MAC of another', 'UPDATE ledger SET mac = (SELECT mac FROM ledger WHERE seq = 1) WHERE seq = 2', 2],
+  ['with evidence that was not there', `UPDATE ledger SET evidence = '{}' WHERE seq = 3`, 3],
+] as const) {
+  test(`a record ${what} is found although all hashes were computed again`, (t) => {
+    const { db, reopen } = world(t, 3)
+    db.exec(sql)
+    rehash(db)
+    assert.throws(() => reopen(), damaged(new RegExp(`^Record ${first} of the ledger was not written by this signer`)))
+  })
+}
+
 test('records from before MACs are taken by their chain alone, and one that has a MAC there is refused', (t) => {
   const { db, reopen } = world(t, 3)
   db.exec('UPDATE ledger SET mac = NULL WHERE seq < 3')

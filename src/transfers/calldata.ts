@@ -47,7 +47,13 @@ export function transferIn(
 }
 
 /** `value` in the smallest unit, 1 of an ERC-721. */
-export type SentAsset = { tokenType: Asset['tokenType']; token: Hex | null; tokenId: bigint | null; to: Hex; value: bigint }
+export type SentAsset = {
+  tokenType: Asset['tokenType']
+  token: Hex | null
+  tokenId: bigint | null
+  to: Hex
+  value: bigint
+}
 
 const selectorFor = (abi: string): Hex => selectorOf(parseAbi(abi).function)
 const SELECTORS = {
