@@ -14,6 +14,7 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { carriersOf } from './carriers.ts'
 import { interruptSteps } from './crash-points.ts'
+import { newestBlock } from '../chain/latest-block.ts'
 import { delegationNonce } from './delegation.ts'
 import { readTransaction } from './read.ts'
 import { sequencesOf } from './sequences.ts'
@@ -247,6 +248,9 @@ test('a process that did not follow the block in which a write failed believes i
   chain.clock = { ...chain.clock, ticks: () => at }
   assert.equal(await delegationNonce(chain, writer.address), null)
   await world.rpc('anvil_setCode', writer.address, '0x')
+  await world.rpc('evm_mine')
+  // That it reads at this block, and at none that it saw a moment ago.
+  await newestBlock(chain, { maxAgeMs: 0 })
   at += 14_999
   assert.equal(await delegationNonce(chain, writer.address), null)
   at += 1
