@@ -67,7 +67,8 @@ test('the shell example works when pasted', async (t) => {
     env: { PATH: `${folder}:${process.env.PATH}`, DATA_DIR: installed.program.dataDir },
   })
   assert.match(stdout, /"id":"DEV-demo"/)
-  assert.match(stdout, /"hash":"0x[0-9a-f]{64}","id":"tx_[^"]+","state":"MINED"/)
+  assert.match(stdout, /"hash":"0x[0-9a-f]{64}","explorerUrl"/)
+  assert.match(stdout, /"id":"tx_[^"]+","state":"MINED"/)
   assert.match(stdout, /"response":\{"type":"BigNumber","hex":"0x4563918244f40000"\}/)
   assert.match(stdout, /"formatted":"5"/)
   assert.match(stdout, /"type":"TRANSFER"|\[\]/)

@@ -318,7 +318,7 @@ test('a Node.js that is too old says which one is missing: none is packaged, it 
   assert.match(other.err, /, and the packaged one does not start here: install it from https:\/\/nodejs\.org\.\n$/)
 })
 
-const PLATFORMS = { 'linux-amd64': 'sha512-known', 'linux-arm64': null, 'darwin-amd64': null, 'darwin-arm64': null, 'win32-amd64': null } // prettier-ignore
+const PLATFORMS = { 'linux-amd64': 'sha512-known', 'linux-arm64': 'sha512-known', 'darwin-amd64': 'sha512-known', 'darwin-arm64': 'sha512-known', 'win32-amd64': 'sha512-known' } // prettier-ignore
 
 /** Settings with which the launcher believes to be on another machine. */
 function machine({ platform, arch, node = process.versions.node }: { platform: string; arch: string; node?: string }) {

@@ -124,8 +124,8 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     followerStopped: new Gauge({
       name: 'follower_stopped',
-      help: 'A network that is followed no further: always 1; state: halted, stuck; block: the last that was taken; cause: why',
-      labelNames: ['chain_id', 'state', 'block', 'cause'],
+      help: 'The last block that was taken of a network that is followed no further; state: halted, stuck; cause: why',
+      labelNames: ['chain_id', 'state', 'cause'],
       registers,
     }),
     backfillLeft: new Gauge({

@@ -1,3 +1,4 @@
+import { most } from './fees.ts'
 import type { Chain } from './network.ts'
 import type { NamedFees } from './rpc/errors.ts'
 
@@ -7,26 +8,36 @@ const BELIEVED_MS = 600_000
 /** The least that pools of a network take, wei per gas; 0 where none has named any. `baseFee` only counts in the block in which it was named. */
 export type FeeFloor = { tip: bigint; price: bigint; baseFee: bigint }
 
-/** Remembers what a node named when it refused a transaction as too cheap: what is sent from now on begins there. */
+/**
+ * Remembers what a node named when it refused a transaction as too cheap: what is sent from now on begins there. What is above the
+ * network's cap is nothing that this service would ever pay, and one node's word must not stop everybody.
+ */
 export function noteFloor(chain: Chain, named: NamedFees): void {
-  const { memory, head, clock } = chain
+  const { memory, head } = chain
+  const [tip, price, baseFee] = [named.tip, named.price, named.baseFee].map((wei = 0n) => (wei > chain.feeCapWei ? 0n : wei)) as [bigint, bigint, bigint] // prettier-ignore
   const known = floorOf(chain)
   memory.floor = {
-    tip: larger(known.tip, named.tip),
-    price: larger(known.price, named.price),
-    baseFee: larger(known.baseFee, named.baseFee),
+    tip: keep(chain, known.tip, tip, memory.floor?.tip),
+    price: keep(chain, known.price, price, memory.floor?.price),
+    baseFee: most(known.baseFee, baseFee),
     blockHash: head.current()?.hash ?? null,
-    until: clock.ticks() + BELIEVED_MS,
   }
   // What the block wants is more than was found before.
   memory.fees = null
 }
 
+type Named = NonNullable<Chain['memory']['floor']>['tip']
+
+/** Only what is named anew lasts longer. */
+const keep = ({ clock }: Chain, known: bigint, named: bigint, before: Named | undefined): Named =>
+  named > 0n && named >= known
+    ? { wei: named, until: clock.ticks() + BELIEVED_MS }
+    : { wei: known, until: before?.until ?? 0 }
+
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory
-  if (floor === null || floor.until < clock.ticks()) return { tip: 0n, price: 0n, baseFee: 0n }
-  const { tip, price, baseFee, blockHash } = floor
-  return { tip, price, baseFee: blockHash === (head.current()?.hash ?? null) ? baseFee : 0n }
+  if (floor === null) return { tip: 0n, price: 0n, baseFee: 0n }
+  const inForce = ({ wei, until }: Named) => (until < clock.ticks() ? 0n : wei)
+  const isOfBlock = floor.blockHash === (head.current()?.hash ?? null)
+  return { tip: inForce(floor.tip), price: inForce(floor.price), baseFee: isOfBlock ? floor.baseFee : 0n }
 }
-
-const larger = (known: bigint, named = 0n): bigint => (named > known ? named : known)

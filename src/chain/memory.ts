@@ -4,6 +4,9 @@ import type { Head } from './head.ts'
 import type { Block } from './rpc/block.ts'
 import { openAnswers, type ReadAnswers } from './shared-answers.ts'
 
+/** wei per gas, and until when that is believed, in ticks */
+type Named = { wei: bigint; until: number }
+
 /** What this process has learned of a network beside its head: opened with it, and gone with it. Each part is one file's. */
 export type Memory = {
   /** `reads.ts`: what was read at the newest block */
@@ -14,8 +17,8 @@ export type Memory = {
   fees: { blockHash: string; fees: Promise<Fees> } | null
   /** `current-fees.ts`: the node has no `eth_maxPriorityFeePerGas` */
   lacksTip: boolean
-  /** `fee-floor.ts`: what pools named as the least that they take, wei per gas; the base fee of one block; until when, in ticks */
-  floor: { tip: bigint; price: bigint; baseFee: bigint; blockHash: string | null; until: number } | null
+  /** `fee-floor.ts`: what pools named as the least that they take, wei per gas, each until when, in ticks; the base fee is of one block */
+  floor: { tip: Named; price: Named; baseFee: bigint; blockHash: string | null } | null
   /** `code.ts` */
   code: KnownCode
   /** `lost.ts`: since when the node's newest block is below ours, in ticks */

@@ -131,7 +131,7 @@ suite('the follower', () => {
   })
 
   const stops = async () =>
-    (await app.telemetry.followerStopped.get()).values.map(({ labels: { state, block, cause } }) => [state, block, cause]) // prettier-ignore
+    (await app.telemetry.followerStopped.get()).values.map(({ labels: { state, cause }, value }) => [state, String(value), cause]) // prettier-ignore
 
   test('a block that cannot be taken is noted for every process, with its cause, until it is taken', async (t) => {
     const clock = runningClock()

@@ -5,10 +5,9 @@ import type { Follower } from './follower.ts'
 export function showStop(follower: Follower, { followed, halted, blockedBy }: FollowerStop): void {
   const { app, chain, shownStop } = follower
   const state = halted !== null ? 'halted' : blockedBy !== null ? 'stuck' : null
-  const labels = state === null ? null : { chain_id: String(chain.chainId), state, block: String(followed), cause: (halted ?? blockedBy)! } // prettier-ignore
-  if (JSON.stringify(labels) === JSON.stringify(shownStop)) return
+  const labels = state === null ? null : { chain_id: String(chain.chainId), state, cause: (halted ?? blockedBy)! } // prettier-ignore
   if (shownStop !== null) app.telemetry.followerStopped.remove(shownStop)
-  if (labels !== null) app.telemetry.followerStopped.set(labels, 1)
+  if (labels !== null) app.telemetry.followerStopped.set(labels, followed)
   follower.shownStop = labels
 }
 

@@ -76,6 +76,9 @@ const LOGS: [name: Contract, ...Parameters<typeof logOf> extends [unknown, ...in
   ['kitties', [TRANSFER_TOPIC], [BigInt(STRANGER), BigInt(ALICE), 77n]],
   ['weth', [DEPOSIT_TOPIC, topic(ALICE)], [4n * WHOLE]],
   ['weth', [WITHDRAWAL_TOPIC, topic(ALICE)], [WHOLE]],
+  // Anyone can have a token log a transfer of nothing: that is not the deposit or the withdrawal once more.
+  ['weth', [TRANSFER_TOPIC, topic(NOBODY), topic(ALICE)], [0n]],
+  ['weth', [TRANSFER_TOPIC, topic(ALICE), topic(NOBODY)], [0n]],
   ['both', [DEPOSIT_TOPIC, topic(ALICE)], [WHOLE]],
   ['both', [TRANSFER_TOPIC, topic(NOBODY), topic(ALICE)], [WHOLE]],
   ['pool', [DEPOSIT_TOPIC, topic(ALICE)], [7n]],

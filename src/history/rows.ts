@@ -107,11 +107,14 @@ export async function rowsOf(
   return { rows: bounded(rows), tokens: [...tokens.values()] }
 }
 
-/** Without deposits and withdrawals that their transaction logs as transfers too: some wrappers, and vaults, log both. */
+/**
+ * Without deposits and withdrawals that their transaction logs as transfers too, as some wrappers do. Of the same value, and of some: a
+ * transfer of nothing from and to anyone is logged for whom it is asked.
+ */
 export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   if (!found.some(({ form }) => form === 'WRAPPED')) return found
-  const keyOf = ({ hash, token, from, to }: FoundTransfer) => `${hash} ${token} ${from} ${to}`
-  const minted = new Set(found.filter(({ form, from, to }) => form !== 'WRAPPED' && (from === NOBODY || to === NOBODY)).map(keyOf)) // prettier-ignore
+  const keyOf = ({ hash, token, from, to, value }: FoundTransfer) => `${hash} ${token} ${from} ${to} ${value}`
+  const minted = new Set(found.filter(({ form, from, to, value }) => form !== 'WRAPPED' && value > 0n && (from === NOBODY || to === NOBODY)).map(keyOf)) // prettier-ignore
   return found.filter((one) => one.form !== 'WRAPPED' || !minted.has(keyOf(one)))
 }
 

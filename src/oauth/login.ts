@@ -102,7 +102,10 @@ export function loginPages(
     '/login/callback/:provider',
     {
       ...hidden,
-      onError: async ({ params, query }, _reply, error) => countFailed(params.provider, query.error ?? error),
+      // Before the visit is known, anyone can ask for this page.
+      onError: async ({ params, query, backLink }, _reply, error) => {
+        if (backLink !== undefined && backLink !== null) countFailed(params.provider, query.error ?? error)
+      },
     },
     async (request, reply) => {
       const chosen = providerNamed(request.params.provider)

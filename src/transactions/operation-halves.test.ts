@@ -12,6 +12,7 @@ import { quantityOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { interruptSteps } from './crash-points.ts'
 import { readTransaction } from './read.ts'
+import { tendOperations } from './tend-operations.ts'
 
 /** What is too dear together, and what is of a space that the network has left. */
 
@@ -231,4 +232,31 @@ test('of a transaction that no node takes, in words that nobody knows, all are d
   // No more of the sponsor’s nonces than its halves need: four, two, one and one more.
   const { rows } = await sql`select distinct t.id from transactions t join attempts a on a.transaction_id = t.id where t.sender = ${fromHex(world.house.address)} and a.is_cancel and t.created_at > now() - interval '1 hour' and t.client_id = 'sponsor'`.execute(world.db) // prettier-ignore
   assert.ok(rows.length <= 5, String(rows.length))
+})
+
+test('one that is refused alone is tried once more, also where two replicas give it up at the same time', async () => {
+  const { first, target } = world
+  const second = await world.replica()
+  for (const key of ['gas', 'delegate', 'gasSpace'] as const) Object.assign(second.chain, { [key]: first.chain[key] })
+  const mark = 'badbadbadbad'
+  await world.clock.advance(2_100)
+  const [cause, later] = [await delegated('refused-alone'), await delegated('behind-alone')]
+  for (const replica of [first, second])
+    replica.misbehave((method, params, next) =>
+      method === 'eth_sendRawTransaction' && (params[0] as string).includes(mark)
+        ? Promise.reject(new RpcError(-32_000, 'intrinsic gas too low', undefined))
+        : next(),
+    )
+  const { answer } = await world.submit(cause, { to: target, data: `0x5c36b186${mark}` })
+  await add(later, 4)
+  await sql`update waits set since = since - interval '40 seconds'`.execute(world.db)
+  await age(first.app, 1)
+  await Promise.all([first, second].map(({ app, chain }) => tendOperations(app, chain)))
+  assert.equal((await rowOf(answer.id)).pack_limit, 1)
+  await until('what is behind it is done', async () => {
+    await age(first.app, 1)
+    await keep(world)
+    await world.mine()
+    return (await world.countOf(later)) === 5n
+  })
 })

@@ -5,6 +5,7 @@ import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/kit/until.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { currentFees } from '../chain/current-fees.ts'
+import { highestPrice } from '../chain/fees.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { SignRequest } from '../signer/wire.ts'
@@ -321,7 +322,28 @@ test('what a pool wants above the cap is not offered, and the reason names both'
     code: 'fee_cap_reached',
     detail: 'Nodes require a tip of at least 5000 wei per gas; the operator allows 1000 in all.',
   })
-  await assert.rejects(currentFees(world.chain), { code: 'fee_cap_reached' })
+  assert.ok(highestPrice(await currentFees(world.chain)) < 1_000n, 'and stops nobody else')
+})
+
+test('a pool that names more with each answer has a fee raised at once a single time, and a tip above what tips may be never', async () => {
+  const asked = willing()
+  let needed = 25
+  world.node.eth_sendRawTransaction = () =>
+    new RpcError(-32000, `transaction underpriced: gas tip cap 10, minimum needed ${(needed += 5)}`, undefined)
+  await young('ever-more')
+  for (let count = 0; count < 4; count++) {
+    await round()
+    await sql`update waits set resend_at = null`.execute(world.db)
+  }
+  assert.deepEqual(asked.map(({ maxPriorityFeePerGas }) => maxPriorityFeePerGas), ['30']) // prettier-ignore
+  forgetFloor()
+  for (const table of ['attempts', 'transactions', 'waits'] as const) await world.db.deleteFrom(table).execute()
+  Object.assign(world.chain, { tipCapWei: 20n })
+  const { reason, row } = await young('above-tip-cap')
+  await round()
+  Object.assign(world.chain, { tipCapWei: undefined })
+  await late(row.id)
+  assert.deepEqual([asked.length, (await reason())!.code], [1, 'fee_too_low_for_market'])
 })
 
 test('a pool that names what is offered already is not believed', async () => {

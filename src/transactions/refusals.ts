@@ -7,7 +7,7 @@ import { namedFees, type NamedFees, type SendRefusal } from '../chain/rpc/errors
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { pokeKeeper } from './poke.ts'
-import { countRefusal, noteRejected, noteTroubles, raiseAtOnce, type Trouble } from './trouble.ts'
+import { countRefusal, noteRejected, noteTroubles, raiseAtOnce, readTrouble, type Trouble } from './trouble.ts'
 
 /** refusals in a row after which a write counts as rejected: with their pauses 15 seconds of answers that nobody here understands, and two minutes of those that say that it may be taken later */
 const MAX_REFUSALS: Partial<Record<SendRefusal, number>> = { rejected: 1, unknown: 5, held_back: 8 }
@@ -54,7 +54,10 @@ async function takeBack({ db }: App, { chainId }: Chain, hash: Hex): Promise<New
   return rows[0]
 }
 
-/** What the pool named is offered at once, and by all that comes; where it named nothing, or as little as is offered, the fee grows in its time. */
+/**
+ * What the pool named is offered at once, and by all that comes. Where it named nothing, as little as is offered, more than the caps allow,
+ * or something else at its last answer, the fee grows in its time.
+ */
 async function noteUnderpriced(
   app: App,
   chain: Chain,
@@ -66,8 +69,11 @@ async function noteUnderpriced(
   const missing = missingOf(named, { price, tip, base: chain.head.current()?.baseFee ?? 0n })
   if (missing !== null) noteFloor(chain, named)
   const trouble = tooLow(missing, { price, cap: chain.feeCapWei })
+  const before = await readTrouble(app.db, place)
   await noteTroubles(app.db, place.chainId, [{ ...place, trouble }])
-  if (missing === null || trouble.code === 'fee_cap_reached') return
+  const isOffered = missing !== null && trouble.code !== 'fee_cap_reached' && (named.tip ?? 0n) <= (chain.tipCapWei ?? chain.feeCapWei) // prettier-ignore
+  // At once a single time: a node that names more with each answer would have the fee at the cap in seconds.
+  if (!isOffered || before?.code === 'fee_too_low_for_market') return
   await raiseAtOnce(app.db, place)
   pokeKeeper(app, chain)
 }

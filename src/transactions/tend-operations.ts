@@ -189,9 +189,10 @@ async function fail(
  */
 async function giveUpRefused(app: App, chain: Chain): Promise<void> {
   const { rows } = await retrying(() =>
-    sql<TransactionRow & { carried_count: number }>`
+    sql<TransactionRow & { carried_count: number; limit_before: number | null }>`
     select * from (
       select t.*, (select count(*)::int from operations o where o.outer_id = t.id and o.state = 'SUBMITTED') as carried_count,
+        (select max(o.pack_limit) from operations o where o.outer_id = t.id and o.state = 'SUBMITTED') as limit_before,
         ${isAgo(sql.ref('w.since'), STUCK_SECONDS)} and ${hasOthersBehind} and not ${hasOtherSponsor} as is_in_the_way
       from waits w join transactions t on t.chain_id = w.chain_id and t.sender = w.sender and t.nonce = w.nonce
       where w.chain_id = ${chain.chainId}::bigint and w.trouble = 'rejected_by_nodes'
@@ -199,19 +200,29 @@ async function giveUpRefused(app: App, chain: Chain): Promise<void> {
     where carried_count > 1 or is_in_the_way
     limit ${ROUND}::int`.execute(app.db),
   )
-  for (const row of rows) await isolateRowErrors(app, row, () => giveUpOne(app, chain, row, row.carried_count))
+  for (const row of rows) await isolateRowErrors(app, row, () => giveUpOne(app, chain, row))
 }
 
-async function giveUpOne(app: App, chain: Chain, row: TransactionRow, count: number): Promise<void> {
+async function giveUpOne(
+  app: App,
+  chain: Chain,
+  {
+    carried_count: count,
+    limit_before: before,
+    ...row
+  }: TransactionRow & { carried_count: number; limit_before: number | null },
+): Promise<void> {
   const bound = toBound(row)
   const { sent } = await sendCancel(app, chain, bound)
   app.telemetry.log.warn('outer_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
   if (sent === 'sent') await forgetRefusals(app.db, bound)
-  const limit = count > 1 ? sql`${Math.floor(count / 2)}::int` : sql`case when pack_limit = 1 then 0 else 1 end`
-  // What another process has packed again by now is refused again, and halved then.
-  await sql`update operations set pack_limit = ${limit} where outer_id = ${row.id} and state = 'SUBMITTED'`.execute(
-    app.db,
-  )
+  const limit = count > 1 ? Math.floor(count / 2) : before === 1 ? 0 : 1
+  // What another process has packed again by now is refused again, and halved then. One that is alone counts this refusal once, in
+  // whichever process.
+  await sql`
+    update operations set pack_limit = ${limit}::int
+    where outer_id = ${row.id} and state = 'SUBMITTED'
+      and (${count > 1}::boolean or pack_limit is not distinct from ${before}::int)`.execute(app.db)
 }
 
 /** `t` is a transaction of a sponsor's: whether something of the same sponsor comes after it. */

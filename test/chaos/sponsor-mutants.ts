@@ -54,7 +54,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'the budget is looked at after the fact',
     scenario: 'budget',
     caughtBy: 'money',
-    patches: [['transactions/bind-operation.ts', 'if (exhausted !== null) return exhausted', 'if (exhausted !== null && known.size > 1_000) return exhausted']], // prettier-ignore
+    patches: [['transactions/bind-operation.ts', 'if (exhausted !== null) return exhausted\n  known.add', 'if (exhausted !== null && known.size > 1_000) return exhausted\n  known.add']], // prettier-ignore
   },
   {
     name: 'an operation is packed that its person did not sign',

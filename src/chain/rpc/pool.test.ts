@@ -413,6 +413,27 @@ test('a broadcast goes to one node, and to the next one only when nobody knows w
   assert.equal(sends().flat().length, 2, 'a refusal is an answer')
 })
 
+test('what one node refuses by rules of its own another may take; where none does, it is refused', async (t) => {
+  const [strict, other] = [await badNode(t, { head: 99 }), await badNode(t)]
+  const { rpc } = await pool(t, [strict, other])
+  const send = () => rpc.call('eth_sendRawTransaction', ['0x02'])
+  const saying = (message: string | null): BadNode['answer'] => ({ method }) =>
+    method !== 'eth_sendRawTransaction' ? undefined : message === null ? { result: '0xhash' } : { error: { code: -32000, message } } // prettier-ignore
+  for (const words of [
+    'transaction type not supported',
+    'transaction underpriced: gas tip cap 1, minimum needed 99999999',
+    'authority already reserved',
+  ]) {
+    strict.answer = saying(words)
+    other.answer = saying(null)
+    assert.equal(await send(), '0xhash')
+    other.answer = saying(words)
+    await assert.rejects(send(), (error: RpcError) => error.message === words)
+    other.answer = saying('nonce too low')
+    await assert.rejects(send(), (error: RpcError) => error.message === 'nonce too low', 'that is no rule of a node')
+  }
+})
+
 test('after a broadcast without an answer only a yes is believed', async (t) => {
   const [silent, other] = [await badNode(t), await badNode(t, { head: 99 })]
   const { rpc } = await pool(t, [silent, other])

@@ -147,13 +147,14 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   /**
    * The same bytes may be sent to any number of nodes. Once a node left us without an answer it may have them, so
    * from then on only a yes is believed: a refusal such as "nonce too low" may mean that they are mined already.
+   * What a node refuses by rules of its own, others are asked for: one that is outdated, or dearer, says nothing of the network.
    */
   async function broadcast(calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
     const until = clock.ticks() + timeoutMs
     const tried = new Set<Member>()
     const answers: unknown[] = calls.map(() => undefined)
     const unsettled = () =>
-      answers.flatMap((answer, index) => (answer === undefined || answer instanceof RpcUnavailable ? [index] : []))
+      answers.flatMap((answer, index) => (answer === undefined || isUnsettled(answer) ? [index] : []))
     for (let open = unsettled(); open.length > 0; open = unsettled()) {
       const member = pick(members, [{ method: 'eth_blockNumber', params: [] }], tried, random)
       if (member === null || clock.ticks() >= until) break
@@ -172,10 +173,16 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   return { ask, askOneNode }
 }
 
-/** @param before  undefined at the first node, RpcUnavailable after a node that may have taken the bytes */
+const OWN_RULES: ReadonlySet<unknown> = new Set(['rejected', 'held_back', 'underpriced'])
+const isOwnRule = (answer: unknown): boolean => answer instanceof RpcError && OWN_RULES.has(classifySendError(answer))
+const isUnsettled = (answer: unknown): boolean => answer instanceof RpcUnavailable || isOwnRule(answer)
+
+/** @param before  undefined at the first node, RpcUnavailable after a node that may have taken the bytes, else a refusal by a rule of its own */
 function settle(before: unknown, said: unknown): unknown {
   if (!(said instanceof Error) || classifySendError(said) === 'known') return said
-  if (before !== undefined) return before
+  if (before instanceof RpcUnavailable) return before
+  // The first refusal of several, which are of one kind; what another says of the nonce or the funds, or nothing, counts more.
+  if (before !== undefined && isOwnRule(said)) return before
   return said instanceof RpcError && isRateLimited(said)
     ? new RpcUnavailable('the node accepts nothing at the moment', { cause: said, timedOut: false })
     : said

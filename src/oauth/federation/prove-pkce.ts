@@ -60,7 +60,9 @@ export async function provePkce(
     if (callback === null) return { word: 'invalid_request' }
     const error = callback.searchParams.get('error')
     if (error !== null)
-      return hasChallenge || error === 'access_denied' ? { says: `it answered ${error.slice(0, 64)}` } : { word: error }
+      return !hasChallenge && error === 'invalid_request'
+        ? { word: error }
+        : { says: `it answered ${error.slice(0, 64)}` }
     return redeem(config, withoutIssuer(callback), {
       state: callback.searchParams.get('state')!,
       verifier: hasOwnVerifier ? verifier : openid.randomPKCECodeVerifier(),
