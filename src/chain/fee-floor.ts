@@ -1,4 +1,5 @@
 import { most } from './fees.ts'
+import type { NamedFee } from './memory.ts'
 import type { Chain } from './network.ts'
 import type { NamedFees } from './rpc/errors.ts'
 
@@ -10,7 +11,7 @@ export type FeeFloor = { tip: bigint; price: bigint; baseFee: bigint }
 
 /**
  * Remembers what a node named when it refused a transaction as too cheap: what is sent from now on begins there. What is above the
- * network's cap is nothing that this service would ever pay, and one node's word must not stop everybody.
+ * network's cap is nothing that this service would ever pay, and one node's word must not stop a network.
  */
 export function noteFloor(chain: Chain, named: NamedFees): void {
   const { memory, head } = chain
@@ -26,10 +27,8 @@ export function noteFloor(chain: Chain, named: NamedFees): void {
   memory.fees = null
 }
 
-type Named = NonNullable<Chain['memory']['floor']>['tip']
-
 /** Only what is named anew lasts longer. */
-const keep = ({ clock }: Chain, known: bigint, named: bigint, before: Named | undefined): Named =>
+const keep = ({ clock }: Chain, known: bigint, named: bigint, before: NamedFee | undefined): NamedFee =>
   named > 0n && named >= known
     ? { wei: named, until: clock.ticks() + BELIEVED_MS }
     : { wei: known, until: before?.until ?? 0 }
@@ -37,7 +36,7 @@ const keep = ({ clock }: Chain, known: bigint, named: bigint, before: Named | un
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory
   if (floor === null) return { tip: 0n, price: 0n, baseFee: 0n }
-  const inForce = ({ wei, until }: Named) => (until < clock.ticks() ? 0n : wei)
+  const inForce = ({ wei, until }: NamedFee) => (until < clock.ticks() ? 0n : wei)
   const isOfBlock = floor.blockHash === (head.current()?.hash ?? null)
   return { tip: inForce(floor.tip), price: inForce(floor.price), baseFee: isOfBlock ? floor.baseFee : 0n }
 }

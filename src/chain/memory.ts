@@ -5,7 +5,7 @@ import type { Block } from './rpc/block.ts'
 import { openAnswers, type ReadAnswers } from './shared-answers.ts'
 
 /** wei per gas, and until when that is believed, in ticks */
-type Named = { wei: bigint; until: number }
+export type NamedFee = { wei: bigint; until: number }
 
 /** What this process has learned of a network beside its head: opened with it, and gone with it. Each part is one file's. */
 export type Memory = {
@@ -18,7 +18,7 @@ export type Memory = {
   /** `current-fees.ts`: the node has no `eth_maxPriorityFeePerGas` */
   lacksTip: boolean
   /** `fee-floor.ts`: what pools named as the least that they take, wei per gas, each until when, in ticks; the base fee is of one block */
-  floor: { tip: Named; price: Named; baseFee: bigint; blockHash: string | null } | null
+  floor: { tip: NamedFee; price: NamedFee; baseFee: bigint; blockHash: string | null } | null
   /** `code.ts` */
   code: KnownCode
   /** `lost.ts`: since when the node's newest block is below ours, in ticks */
