@@ -18,7 +18,14 @@ const request = { method: 'GET', template: '/v1/me', path: '/v1/me', headers: {}
 
 const accepted: FuzzAnswer = { status: 200, headers: { 'content-type': 'application/json' }, text: '{"id":"x"}' }
 const problem = {
-  ...{ type: 'http://x/docs/errors#invalid_request', title: 't', status: 400, detail: 'd', instance: '/v1/me' },
+  ...{
+    type: 'http://x/docs/errors#invalid_request',
+    title: 't',
+    status: 400,
+    detail: 'd',
+    help: 'What to do.',
+    instance: '/v1/me',
+  },
   ...{ code: 'invalid_request', requestId: 'r', retryable: false, error: 'd' },
 }
 const refused = (more: object = {}, headers: object = {}, status = 400): FuzzAnswer => ({
