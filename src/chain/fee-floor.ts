@@ -14,24 +14,25 @@ export type FeeFloor = { tip: bigint; price: bigint; baseFee: bigint }
  * network's cap is nothing that this service would ever pay, and one node's word must not stop a network.
  */
 export function noteFloor(chain: Chain, named: NamedFees): void {
-  const { memory, head } = chain
-  const [tip, price, baseFee] = [named.tip, named.price, named.baseFee].map((wei = 0n) => (wei > chain.feeCapWei ? 0n : wei)) as [bigint, bigint, bigint] // prettier-ignore
+  const { memory, head, clock, feeCapWei } = chain
   const known = floorOf(chain)
+  const within = (wei = 0n) => (wei > feeCapWei ? 0n : wei)
+  /** Only what is named anew lasts longer. */
+  const newest = (what: 'tip' | 'price'): NamedFee => {
+    const wei = within(named[what])
+    return wei > 0n && wei >= known[what] ? { wei, until: clock.ticks() + BELIEVED_MS } : (memory.floor?.[what] ?? NONE)
+  }
   memory.floor = {
-    tip: keep(chain, known.tip, tip, memory.floor?.tip),
-    price: keep(chain, known.price, price, memory.floor?.price),
-    baseFee: most(known.baseFee, baseFee),
+    tip: newest('tip'),
+    price: newest('price'),
+    baseFee: most(known.baseFee, within(named.baseFee)),
     blockHash: head.current()?.hash ?? null,
   }
   // What the block wants is more than was found before.
   memory.fees = null
 }
 
-/** Only what is named anew lasts longer. */
-const keep = ({ clock }: Chain, known: bigint, named: bigint, before: NamedFee | undefined): NamedFee =>
-  named > 0n && named >= known
-    ? { wei: named, until: clock.ticks() + BELIEVED_MS }
-    : { wei: known, until: before?.until ?? 0 }
+const NONE: NamedFee = { wei: 0n, until: 0 }
 
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory

@@ -216,26 +216,22 @@ export async function moveCursor(
 }
 
 /** Notes what the results of blocks are read from; nothing where another process follows. */
-export async function setReadFrom(db: Db, chainId: number, { epoch, owner }: Lease, readFrom: ReadFrom): Promise<void> {
-  await db
-    .updateTable('cursors')
-    .set({ read_from: readFrom })
-    .where('chain_id', '=', chainId)
-    .where('epoch', '=', epoch)
-    .where('lease_owner', '=', owner)
-    .execute()
-}
+export const setReadFrom = (db: Db, chainId: number, lease: Lease, readFrom: ReadFrom): Promise<void> =>
+  note(db, chainId, lease, { read_from: readFrom })
 
 /** Notes what holds the follower up, or that nothing does any more (null); nothing where another process follows. */
-export async function setBlockedBy(
+export const setBlockedBy = (db: Db, chainId: number, lease: Lease, blockedBy: string | null): Promise<void> =>
+  note(db, chainId, lease, { blocked_by: blockedBy })
+
+async function note(
   db: Db,
   chainId: number,
   { epoch, owner }: Lease,
-  blockedBy: string | null,
+  what: { read_from: ReadFrom } | { blocked_by: string | null },
 ): Promise<void> {
   await db
     .updateTable('cursors')
-    .set({ blocked_by: blockedBy })
+    .set(what)
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
     .where('lease_owner', '=', owner)

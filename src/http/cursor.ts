@@ -22,6 +22,21 @@ export function writeCursor(parts: (string | number)[]): string {
 }
 
 /**
+ * A page of rows that were read with one more than it has.
+ * @param placeOf  parts of the cursor behind a row
+ * @returns nextCursor  null where nothing comes after
+ */
+export function cutPage<Row>(
+  rows: Row[],
+  limit: number,
+  placeOf: (row: Row) => (string | number)[],
+): { page: Row[]; nextCursor: string | null } {
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return { page, nextCursor: rows.length > limit && last !== undefined ? writeCursor(placeOf(last)) : null }
+}
+
+/**
  * @param kinds  type of each part, in order
  * @throws invalid_cursor
  */

@@ -2,6 +2,7 @@ import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { sql } from 'kysely'
 import { sha256 } from '../sha256.ts'
 import type { RowContent } from '../store/row-mac.ts'
+import { momentText } from '../store/read-time.ts'
 import { isWellFormed } from './record-shape.ts'
 
 /** What is believed of a row of `oauth_records`, the hash of its id in hexadecimal. */
@@ -48,8 +49,7 @@ export type GuardedColumns = [
 ]
 
 /** `to_char` has no word for `infinity`, which is no time at all and not null either. */
-const asText = (column: string) =>
-  sql`coalesce(to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${sql.raw(column)}::text)`
+const asText = (column: string) => sql`coalesce(${momentText(column)}, ${sql.raw(column)}::text)`
 
 /** The time of the database, with its microseconds: what it is given back as is the same. */
 export const databaseTime = asText('now()')

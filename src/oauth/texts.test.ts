@@ -96,6 +96,11 @@ const choice = [{ value: 5, title: 'sepolia' }]
 
 const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
 
+const asked = {
+  ...{ uid: 'u', csrf: 'c', application: 'Shop', logoUri: null, network: 'sepolia', isTest: false, username: 'Nell' },
+  ...{ provider: 'DEV', imageSrc: null, address, isAskedEachTime: false, known: new Set<string>(), operator: null },
+}
+
 const pages: Record<string, () => string> = {
   send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
   'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
@@ -131,55 +136,16 @@ const pages: Record<string, () => string> = {
   'chooser of who signs in again': () => (['send', 'export', 'again'] as const).map((one) => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: texts.chooser.why[one] })).join(''), // prettier-ignore
   consent: () =>
     consentBody(texts, {
-      uid: 'u',
-      csrf: 'c',
-      application: 'Shop',
+      ...asked,
       logoUri: 'https://x/logo.png',
-      network: 'sepolia',
-      isTest: false,
-      username: 'Nell',
-      provider: 'DEV',
       imageSrc: 'https://x/y.png',
-      address,
       scopes: ['email', 'wallet:read', 'contracts:read', 'contracts:write', 'users:directory'],
-      isAskedEachTime: false,
       known: new Set(['email']),
-      operator: null,
     }),
   'consent to what is the operator’s own': () =>
-    consentBody(texts, {
-      uid: 'u',
-      csrf: 'c',
-      application: 'Shop',
-      logoUri: null,
-      network: 'sepolia',
-      isTest: false,
-      username: 'Nell',
-      provider: 'DEV',
-      imageSrc: null,
-      address,
-      scopes: ['contracts:write'],
-      isAskedEachTime: false,
-      known: new Set(),
-      operator: 'Chatelaine',
-    }),
+    consentBody(texts, { ...asked, scopes: ['contracts:write'], operator: 'Chatelaine' }),
   'consent to what cannot prove itself': () =>
-    consentBody(texts, {
-      uid: 'u',
-      csrf: 'c',
-      application: 'Shop',
-      logoUri: null,
-      network: 'sepolia',
-      isTest: false,
-      username: 'Nell',
-      provider: 'DEV',
-      imageSrc: null,
-      address,
-      scopes: ['users:read'],
-      isAskedEachTime: true,
-      known: new Set(),
-      operator: null,
-    }),
+    consentBody(texts, { ...asked, scopes: ['users:read'], isAskedEachTime: true }),
   refusal: () => errorBody(texts, { code: 'sign_in_expired', title: texts.codes.other[0], help: texts.codes.other[1], detail: null, back: { href: '/', text: texts.account.back } }), // prettier-ignore
   'refusal with its reason': () => errorBody(texts, { code: 'rate_limited', title: texts.codes.other[0], help: texts.codes.other[1], detail: texts.refused.over }), // prettier-ignore
   'bad request': () => badRequestBody(texts, { of: 'badSignIn', error: 'invalid_request', detail: null }),

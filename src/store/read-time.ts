@@ -1,3 +1,12 @@
+import { sql } from 'kysely'
+
+/**
+ * A time as text with the microseconds that a Date would lose: a page ends exactly where the next begins. `infinity` has no such text.
+ * @param column  as the statement calls it
+ */
+export const momentText = (column: string) =>
+  sql<string>`to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+
 /** Type of `timestamptz`. */
 export const TIMESTAMPTZ = 1184
 

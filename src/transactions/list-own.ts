@@ -2,10 +2,11 @@ import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
-import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { cutPage, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { momentText } from '../store/read-time.ts'
 import { readCalls } from '../gas/dispatch.ts'
 import { publicStates } from './wire.ts'
 
@@ -56,12 +57,8 @@ export async function listOfAccount(
       .execute(),
   )
   const rows = [...sent, ...signed].toSorted(newestFirst)
-  const page = rows.slice(0, limit)
-  const last = page.at(-1)
-  return {
-    entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))),
-    nextCursor: rows.length > limit && last !== undefined ? writeCursor(['sent', last.since, last.id]) : null,
-  }
+  const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => ['sent', since, id])
+  return { entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))), nextCursor }
 }
 
 /** One of them with its calldata, of several calls the first; null when the account sent none of this id. */
@@ -120,8 +117,7 @@ function toOwnOperation(row: SignedRow): OwnTransaction {
   }
 }
 
-/** As text with the microseconds that a Date would lose: a page ends exactly where the next begins. */
-const SINCE = sql<string>`to_char(sent.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+const SINCE = momentText('sent.created_at')
 
 const ofAccount = (db: Db, { accountId, chainId }: Scope) =>
   db

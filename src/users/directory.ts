@@ -2,10 +2,11 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
-import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { retrying } from '../store/db.ts'
+import { momentText } from '../store/read-time.ts'
 import { isReadable } from './authorize.ts'
 import { userWire } from './find.ts'
 import type { UserProfile } from './wire.ts'
@@ -68,11 +69,7 @@ export async function listUsers(
   if (after !== null && !isPlace(after[0] as string, after[1] as string)) throw foreignCursor()
   const rows = await retrying(() =>
     members(app.db, clientId)
-      // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.
-      .select([
-        'member.account_id',
-        sql<string>`to_char(member.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('since'),
-      ])
+      .select(['member.account_id', momentText('member.created_at').as('since')])
       .where(isReadable(clientId))
       .$if(after !== null, (query) =>
         query.where(
@@ -84,13 +81,8 @@ export async function listUsers(
       .limit(limit + 1)
       .execute(),
   )
-  const page = rows.slice(0, limit)
-  const last = page.at(-1)
-  const isMore = rows.length > limit && last !== undefined
-  return {
-    users: await Promise.all(page.map((row) => toProfile(app, row))),
-    nextCursor: isMore ? writeCursor([last.since, last.account_id]) : null,
-  }
+  const { page, nextCursor } = cutPage(rows, limit, ({ since, account_id }) => [since, account_id])
+  return { users: await Promise.all(page.map((row) => toProfile(app, row))), nextCursor }
 }
 
 /** Everyone who signed in to an application, by the identity that their account is known by. */

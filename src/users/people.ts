@@ -3,11 +3,12 @@ import { checksumAddress, explainAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'
-import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { momentText } from '../store/read-time.ts'
 import { findNamed } from './find.ts'
 import type { PeopleCounts, Person } from './wire.ts'
 
@@ -27,8 +28,7 @@ export async function listPeople(
   if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
   const rows = await retrying(() =>
     accounts(app.db)
-      // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.
-      .select(sql<string>`to_char(account.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('since'))
+      .select(momentText('account.created_at').as('since'))
       .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id in (${found(search)})`))
       .$if(after !== null, (query) =>
         query.where(
@@ -40,13 +40,8 @@ export async function listPeople(
       .limit(limit + 1)
       .execute(),
   )
-  const page = rows.slice(0, limit)
-  const last = page.at(-1)
-  const isMore = rows.length > limit && last !== undefined
-  return {
-    people: await toPeople(app, page),
-    nextCursor: isMore ? writeCursor([search, last.since, last.account_id]) : null,
-  }
+  const { page, nextCursor } = cutPage(rows, limit, ({ since, account_id }) => [search, since, account_id])
+  return { people: await toPeople(app, page), nextCursor }
 }
 
 /** One of them, by any identity of theirs. @throws not_found */
