@@ -82,7 +82,7 @@ const catalogue = {
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
   sponsor_stopped: [503, 'The sponsor is stopped', 'A nonce of the sponsor was used by a transaction that this service did not make, and no other sponsor can send. Nothing was sent. It resumes when that transaction is final, or when the operator resumes it.', true],
   sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],
-  clocks_apart: [503, 'Clocks disagree', 'The signer signs a sponsored write for at most an hour ahead of its own clock, and by the clock of the network or of the server the write lives longer; `detail` has the times. Nothing was signed. The operator has to set the clocks right.', true],
+  clocks_apart: [503, 'Clocks disagree', 'A sponsored write ends ten minutes from now by the clock of the network or of the server. By the signer’s clock that is over already, or more than an hour away; `detail` has the times. Nothing was signed. The operator has to set the clocks right.', true],
   top_up_pending: [503, 'The funds for gas are on their way', 'A sponsor has sent the account what this write costs, and that is not mined yet. Nothing of the write was done. Retry with the same idempotency key: nothing is sent twice.', true],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer is not responding', 'Retry with the same idempotency key.', true],

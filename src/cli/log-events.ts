@@ -85,7 +85,7 @@ export const LOG_EVENTS: Record<string, string> = {
   listening: 'The program accepts requests.',
   master_key_rotated: 'Data keys are wrapped by another master key.',
   meters_counted_again:
-    'What was spent of limits was counted again from the ledger: the table was not as the signer left it.',
+    'The table of what limits have used was not as the signer left it. The signer counted it again from its ledger.',
   native_transfers_missing:
     'Transfers of native currency of a block could not be read and are left out of the history.',
   network_cannot_sponsor: 'A network cannot be served with sponsored gas. `reason` says why.',
