@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
-import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { RootDb } from '../store/db.ts'
-import { migrate } from '../store/migrate.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { Fenced, setHalted, takeLease } from './cursor.ts'
 import { indexedTo, lockHistory, moveHistory, openCursors, readHistory, setHistoryBack, takeHistory, takeLeaseAndHistory } from './history-cursor.ts' // prettier-ignore
@@ -117,22 +115,5 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.deepEqual(await readHistory(db, OURS, held), { ...held, ...at(5) })
     await assert.rejects(moveHistory(db, OURS, held, at(8)), Fenced)
     assert.equal((await rowOf(OTHER))!.block_number, 7)
-  })
-
-  test('is where the one cursor was, in a database of before', async () => {
-    await db.updateTable('cursors').set({ block_number: 30, block_hash: fromHex(hashOf(30)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
-    await sql`drop table history_cursors`.execute(db)
-    await sql`delete from migrations where number = 63`.execute(db)
-    // Twice: what was begun and not finished is begun again, and what is finished is left alone.
-    for (let time = 0; time < 2; time++) await migrate(db)
-    const rows = await db.selectFrom('history_cursors').selectAll().orderBy('chain_id').execute()
-    assert.deepEqual(
-      rows.map(({ chain_id, block_number, block_hash }) => [chain_id, block_number, toHex(block_hash)]),
-      [
-        [OTHER, 7, hashOf(7)],
-        [OURS, 30, hashOf(30)],
-      ],
-    )
-    assert.deepEqual(await takeHistory(db, OURS, await lease()), { ...at(30), epoch: 1, owner: 'first' })
   })
 })
