@@ -361,9 +361,6 @@ create index attempts_transaction on attempts (transaction_id);
 create index attempts_unsent on attempts (chain_id) where broadcast_at is null;
 create index attempts_queued on attempts (chain_id, queued_sender, queued_nonce) where queued_nonce is not null;
 
--- Keys that were used before: the id that each would have had, and the transaction that has another. Nothing is added.
-create table earlier_keys (key_id text primary key, transaction_id text not null);
-
 -- Accounts of which a nonce was used by a transaction that this service did not make: they write nothing until an operator has looked.
 create table stopped_lanes (
   chain_id bigint not null,
@@ -695,7 +692,7 @@ create table backfills (
   -- the first block that was not looked at
   next_block bigint not null,
   -- the history knew the accounts after this block
-  target_block bigint,
+  target_block bigint not null,
   updated_at timestamptz not null default now(),
   primary key (chain_id, from_block, members)
 );
