@@ -34,10 +34,6 @@ suite('the cursor of a history, beside that of another network', () => {
     await openCursors(db, OURS, at(99))
     const { block_number, block_hash, epoch, lease_owner } = (await rowOf(OURS))!
     assert.deepEqual([block_number, toHex(block_hash), epoch, lease_owner], [7, hashOf(7), 0, null])
-    // What is left of a network that was followed before is not where a new one begins.
-    await db.deleteFrom('cursors').where('chain_id', '=', OURS).execute()
-    await openCursors(db, OURS, at(99))
-    assert.equal((await rowOf(OURS))!.block_number, 99)
     assert.equal((await rowOf(OTHER))!.block_number, 7)
   })
 
@@ -55,7 +51,6 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, indexedTo: 0, followedTo: 0 })
     await db.updateTable('history_cursors').set({ block_number: -1 }).where('chain_id', '=', OURS).execute()
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, followedTo: 0 })
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
     await setHalted(db, OURS, await lease(), 'It stands.')
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, followedTo: 0, halted: 'It stands.' })
   })
@@ -71,18 +66,13 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.equal((await rowOf(OTHER))!.lease_owner, null)
   })
 
-  test('that no program has made yet is where the network is followed to', async () => {
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
-    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)), lease_until: null }).where('chain_id', '=', OURS).execute() // prettier-ignore
+  test('is leased with the network’s, and stays where it is', async () => {
+    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
     const held = (await takeLeaseAndHistory(db, OURS, 'first'))!
     assert.equal(held.number, 20)
     assert.deepEqual([(await rowOf(OURS))!.lease_owner, (await rowOf(OTHER))!.lease_owner], ['first', null])
-    // What the follower does next moves it no more.
-    await db.updateTable('cursors').set({ block_number: 21, block_hash: fromHex(hashOf(21)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
-    assert.deepEqual(await takeHistory(db, OURS, held), { ...at(20), epoch: 1, owner: 'first' })
+    assert.deepEqual(await takeHistory(db, OURS, held), { ...at(7), epoch: 1, owner: 'first' })
     assert.equal(await takeLeaseAndHistory(db, OURS, 'second'), null)
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
-    assert.equal(await takeHistory(db, OURS, held), null)
   })
 
   test('is moved by who holds it, from where it is', async () => {
