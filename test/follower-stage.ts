@@ -21,7 +21,7 @@ import { systemClock } from '../src/clock.ts'
 /**
  * For tests of the follower alone: a real database, a scripted chain (test/nodes/scripted-chain.ts) and nothing of an App that the
  * follower and its listeners do not use. The whole program stands in test/world.ts, writes in test/writing.ts.
- * @param empties  tables that each test finds empty
+ * @param empties  tables that each test finds empty; with `cursors` those of the history, too
  */
 export function followerStage(empties: readonly (keyof Database)[] = ['blocks', 'cursors', 'networks']) {
   let database: TestDatabase
@@ -38,7 +38,8 @@ export function followerStage(empties: readonly (keyof Database)[] = ['blocks', 
   })
   beforeEach(async () => {
     logged.length = 0
-    for (const table of empties) await app.db.deleteFrom(table).execute()
+    const both = empties.includes('cursors') ? [...empties, 'history_cursors' as const] : empties
+    for (const table of both) await app.db.deleteFrom(table).execute()
   })
   after(() => database.close())
 

@@ -22,7 +22,7 @@ const TABLES = [
 ] as const
 
 /** What the follower knows of the chain. It is of the same moment wherever a database as a whole goes back. */
-const FOLLOWED = ['cursors', 'blocks'] as const
+const FOLLOWED = ['cursors', 'history_cursors', 'blocks'] as const
 
 /** Remembers what the tables of transactions hold now. @returns what makes them hold that again, and nothing newer */
 export const remember = (app: Pick<App, 'db'>): Promise<() => Promise<void>> => rememberTables(app, TABLES)

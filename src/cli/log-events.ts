@@ -59,7 +59,6 @@ export const LOG_EVENTS: Record<string, string> = {
   head_not_kept: 'A signed head of the signer’s log was not stored; it is retried each second.',
   held_elsewhere_refused: 'The signer refused statements about keys that are held elsewhere: they were not its own.',
   held_elsewhere_told: 'A restored signer was told which keys had left before.',
-  history_made_again: 'The history is read again from an older block.',
   history_recovered: 'The history is read again after failures.',
   history_retrying: 'Reading the history failed and is retried.',
   identities_not_proven: 'Linked identities have no proof. Run `chatelaine auth-keys prove-identities`.',

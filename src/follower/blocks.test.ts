@@ -22,7 +22,7 @@ suite('stored blocks, beside those of another network', () => {
     app = { clock: systemClock, db: database.db } as App
   })
   beforeEach(async () => {
-    for (const table of ['blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()
+    for (const table of ['blocks', 'cursors', 'history_cursors'] as const) await app.db.deleteFrom(table).execute()
   })
   after(() => database.close())
 
@@ -125,7 +125,7 @@ suite('stored blocks, beside those of another network', () => {
       ['another chain’s, of which another network has the hash', () => ({ number: 3, hash: NOWHERE }), 2],
     ]
     for (const [what, finality, expected] of cases) {
-      for (const table of ['blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()
+      for (const table of ['blocks', 'cursors', 'history_cursors'] as const) await app.db.deleteFrom(table).execute()
       const { script, held } = await at(4, { finalized: 2 })
       for (let count = 0; count < 3; count++) script.mine()
       const blocks = followed(script, 5, 7)

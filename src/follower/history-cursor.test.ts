@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
-import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { RootDb } from '../store/db.ts'
-import { migrate } from '../store/migrate.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { Fenced, setHalted, takeLease } from './cursor.ts'
 import { indexedTo, lockHistory, moveHistory, openCursors, readHistory, setHistoryBack, takeHistory, takeLeaseAndHistory } from './history-cursor.ts' // prettier-ignore
@@ -36,10 +34,6 @@ suite('the cursor of a history, beside that of another network', () => {
     await openCursors(db, OURS, at(99))
     const { block_number, block_hash, epoch, lease_owner } = (await rowOf(OURS))!
     assert.deepEqual([block_number, toHex(block_hash), epoch, lease_owner], [7, hashOf(7), 0, null])
-    // What is left of a network that was followed before is not where a new one begins.
-    await db.deleteFrom('cursors').where('chain_id', '=', OURS).execute()
-    await openCursors(db, OURS, at(99))
-    assert.equal((await rowOf(OURS))!.block_number, 99)
     assert.equal((await rowOf(OTHER))!.block_number, 7)
   })
 
@@ -57,7 +51,6 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, indexedTo: 0, followedTo: 0 })
     await db.updateTable('history_cursors').set({ block_number: -1 }).where('chain_id', '=', OURS).execute()
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, followedTo: 0 })
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
     await setHalted(db, OURS, await lease(), 'It stands.')
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, followedTo: 0, halted: 'It stands.' })
   })
@@ -73,18 +66,13 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.equal((await rowOf(OTHER))!.lease_owner, null)
   })
 
-  test('that no program has made yet is where the network is followed to', async () => {
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
-    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)), lease_until: null }).where('chain_id', '=', OURS).execute() // prettier-ignore
+  test('is leased with the network’s, and stays where it is', async () => {
+    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
     const held = (await takeLeaseAndHistory(db, OURS, 'first'))!
     assert.equal(held.number, 20)
     assert.deepEqual([(await rowOf(OURS))!.lease_owner, (await rowOf(OTHER))!.lease_owner], ['first', null])
-    // What the follower does next moves it no more.
-    await db.updateTable('cursors').set({ block_number: 21, block_hash: fromHex(hashOf(21)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
-    assert.deepEqual(await takeHistory(db, OURS, held), { ...at(20), epoch: 1, owner: 'first' })
+    assert.deepEqual(await takeHistory(db, OURS, held), { ...at(7), epoch: 1, owner: 'first' })
     assert.equal(await takeLeaseAndHistory(db, OURS, 'second'), null)
-    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
-    assert.equal(await takeHistory(db, OURS, held), null)
   })
 
   test('is moved by who holds it, from where it is', async () => {
@@ -117,22 +105,5 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.deepEqual(await readHistory(db, OURS, held), { ...held, ...at(5) })
     await assert.rejects(moveHistory(db, OURS, held, at(8)), Fenced)
     assert.equal((await rowOf(OTHER))!.block_number, 7)
-  })
-
-  test('is where the one cursor was, in a database of before', async () => {
-    await db.updateTable('cursors').set({ block_number: 30, block_hash: fromHex(hashOf(30)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
-    await sql`drop table history_cursors`.execute(db)
-    await sql`delete from migrations where number = 63`.execute(db)
-    // Twice: what was begun and not finished is begun again, and what is finished is left alone.
-    for (let time = 0; time < 2; time++) await migrate(db)
-    const rows = await db.selectFrom('history_cursors').selectAll().orderBy('chain_id').execute()
-    assert.deepEqual(
-      rows.map(({ chain_id, block_number, block_hash }) => [chain_id, block_number, toHex(block_hash)]),
-      [
-        [OTHER, 7, hashOf(7)],
-        [OURS, 30, hashOf(30)],
-      ],
-    )
-    assert.deepEqual(await takeHistory(db, OURS, await lease()), { ...at(30), epoch: 1, owner: 'first' })
   })
 })

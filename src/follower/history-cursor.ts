@@ -20,8 +20,7 @@ const cursorOf = (row: HistoryCursorRow): HistoryCursor => ({
 /**
  * How far the history of a network reaches, and through which of its blocks it is final: null before its first block.
  * `followedTo` is the newest block that is stored, which the history may be behind; `halted` a sentence for the operator while
- * the follower has stopped below finality. A program that has this cursor not moves the follower's alone: below where it is, it has stored
- * the transfers itself.
+ * the follower has stopped below finality.
  */
 export async function indexedTo(
   db: Db,
@@ -34,16 +33,16 @@ export async function indexedTo(
 }> {
   const row = await db
     .selectFrom('cursors as cursor')
-    .leftJoin('history_cursors as history', 'history.chain_id', 'cursor.chain_id')
+    .innerJoin('history_cursors as history', 'history.chain_id', 'cursor.chain_id')
     .select(['cursor.block_number as followed', 'history.block_number as indexed', 'finalized_number', 'halted'])
     .where('cursor.chain_id', '=', chainId)
     .executeTakeFirst()
   // A cursor below zero is before the first block.
-  const known = (number: number | null) => (number === null || number < 0 ? null : number)
+  const known = (number: number) => (number < 0 ? null : number)
   if (row === undefined) return { indexedTo: null, finalizedTo: null, followedTo: null, halted: null }
   return {
-    indexedTo: row.indexed === null ? null : known(Math.min(row.indexed, row.followed)),
-    finalizedTo: row.indexed === null ? null : known(Math.min(row.finalized_number, row.indexed)),
+    indexedTo: known(row.indexed),
+    finalizedTo: known(Math.min(row.finalized_number, row.indexed)),
     followedTo: known(row.followed),
     halted: row.halted,
   }
@@ -57,32 +56,16 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
     await db
       .insertInto('history_cursors')
       .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: null })
-      .onConflict((on) => on.column('chain_id').doUpdateSet(place))
       .execute()
   })
 }
 
-/**
- * Takes the follower's lease, and the history's with it: a process with one of them alone runs a program without the other. Where such a program
- * has begun to follow a network, or has left it on another branch no higher than the history's cursor, it has stored the transfers up to
- * the block that the follower is at: noted with the lease, before the follower moves.
- */
+/** Takes the follower's lease, and the history's with it. */
 export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: string): Promise<Position | null> {
   return root.transaction().execute(async (db) => {
     const held = await takeLease(db, chainId, owner)
     if (held === null) return null
-    const place = { block_number: held.number, block_hash: fromHex(held.hash) }
-    await db
-      .insertInto('history_cursors')
-      .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: owner })
-      .onConflict((on) => on.column('chain_id').doUpdateSet({ lease_owner: owner }))
-      .execute()
-    await db
-      .updateTable('history_cursors')
-      .set(place)
-      .where('chain_id', '=', chainId)
-      .where('block_number', '>=', held.number)
-      .execute()
+    await db.updateTable('history_cursors').set({ lease_owner: owner }).where('chain_id', '=', chainId).execute()
     return held
   })
 }

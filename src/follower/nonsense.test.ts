@@ -138,7 +138,8 @@ suite('a follower of a node that answers nonsense', () => {
 
   test('a node that denies blocks below its newest moves nothing back and stops nobody', async () => {
     for (const isDevelopment of [true, false]) {
-      for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
+      for (const table of ['blocks', 'cursors', 'history_cursors', 'networks'] as const)
+        await app.db.deleteFrom(table).execute()
       const script = scriptedChain({ isDevelopment, finality: 2 })
       for (let count = 0; count < 9; count++) script.mine()
       let denials = 0

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import { sql } from 'kysely'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { toHex } from '../store/bytes.ts'
 import { testCluster } from '../../test/kit/database.ts'
 import { atHead, followerStage, recorder, TRANSACTION } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
@@ -11,7 +11,6 @@ import { scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-cha
 import { until } from '../../test/kit/until.ts'
 import type { Trailing } from './block.ts'
 import { startFollower } from './follow.ts'
-import { indexedTo, takeLeaseAndHistory } from './history-cursor.ts'
 
 /** What came to the history, in order: blocks that are canonical for it now. `fails`: of its blocks, while a test wants it. */
 function trailing() {
@@ -279,61 +278,6 @@ suite('the history behind the follower', () => {
     script.blocks = ours
     await follow(script, [one.listener], () => caughtUp(script), undefined, chain)
     assert.deepEqual(hashes(one.told), hashes(script.blocks.slice(first)))
-  })
-
-  test('is made again from what is final, where a program without its cursor has followed a reorganisation', async () => {
-    const script = chainOf(20)
-    const one = trailing()
-    await follow(script, [one.listener], () => caughtUp(script))
-    await app.db.updateTable('history_cursors').set({ block_number: 18, block_hash: fromHex(`0x${'5e'.repeat(32)}`) }).execute() // prettier-ignore
-    script.mine(TRANSACTION)
-    await follow(script, [one.listener], () => caughtUp(script))
-    assert.deepEqual(hashes(one.told), hashes(script.blocks))
-    // Block 16 is final, or 17 by now.
-    assert.ok(one.events.some((event) => event === 'retract 17' || event === 'retract 18'))
-    assert.ok(logged.includes('history_made_again'))
-  })
-
-  test('is told no further than the chain is, where a program without its cursor has left that lower or another', async () => {
-    const script = chainOf(20, 100)
-    const one = trailing()
-    await follow(script, [one.listener], () => caughtUp(script))
-    // What such a program does: states, transfers and its one cursor.
-    const [oldHash, newHash] = [script.blocks[20]!.hash, `0x${'5e'.repeat(32)}` as Hex]
-    for (const to of [17, 20]) {
-      const { hash } = script.blocks[to]!
-      await app.db.deleteFrom('blocks').where('number', '>', to).execute()
-      await app.db
-        .updateTable('cursors')
-        .set({ block_number: to, block_hash: fromHex(hash) })
-        .execute()
-      const stale = to === 20 ? newHash : oldHash
-      await app.db
-        .updateTable('history_cursors')
-        .set({ block_number: 20, block_hash: fromHex(stale) })
-        .execute()
-      const reached = await indexedTo(app.db, 31337)
-      assert.deepEqual([reached.indexedTo, reached.followedTo], [to, to])
-      // Before who follows next has stored a block.
-      await app.db.updateTable('cursors').set({ lease_until: null }).execute()
-      assert.notEqual(await takeLeaseAndHistory(app.db, 31337, 'next'), null)
-      const { block_number, block_hash } = await history()
-      assert.deepEqual([block_number, toHex(block_hash)], [to, hash])
-      await app.db.updateTable('cursors').set({ lease_until: null }).execute()
-      if (to === 17) await follow(script, [one.listener], () => caughtUp(script))
-    }
-  })
-
-  test('of a network that a program without its cursor has begun is told from there on, however late it looks', async () => {
-    const script = chainOf(5)
-    const [before, one] = [trailing(), trailing()]
-    await follow(script, [before.listener], () => caughtUp(script))
-    await app.db.deleteFrom('history_cursors').execute()
-    for (let count = 0; count < 45; count++) script.mine(TRANSACTION)
-    // A history that looks only when all is followed.
-    await follow(script, [recorder().listener], () => settled(script))
-    await follow(script, [one.listener], () => caughtUp(script))
-    assert.deepEqual(hashes(one.told), hashes(script.blocks.slice(6)))
   })
 
   test('goes on with the process that follows next, and the one before stores nothing more', async () => {

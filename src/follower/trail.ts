@@ -1,7 +1,7 @@
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { storedBlockHash, storedParentHash } from '../store/block-hash.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { takeTransfers } from './apply.ts'
@@ -9,14 +9,7 @@ import type { KeptBlock, Trailing } from './block.ts'
 import { Fenced } from './cursor.ts'
 import { fetchBlock, fetchHeaders } from './fetch.ts'
 import { untilStopped, type Follower, type Trail } from './follower.ts'
-import {
-  lockHistory,
-  moveHistory,
-  readHistory,
-  setHistoryBack,
-  takeHistory,
-  type HistoryCursor,
-} from './history-cursor.ts'
+import { moveHistory, readHistory, takeHistory, type HistoryCursor } from './history-cursor.ts'
 import { showLag } from './lag.ts'
 import { WaitingBlocks } from './waiting-blocks.ts'
 
@@ -166,10 +159,7 @@ async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   if (first === undefined) return []
   const stored = rows.map(({ number, hash }) => ({ number, hash: toHex(hash) }))
   if (first.number > held.number + 1) return fetchAll(run, await pastHeaders(run, held, first.number))
-  if (first.number > 0 && toHex(first.parent_hash) !== held.hash) {
-    await goBack(run, held)
-    return []
-  }
+  if (first.number > 0 && toHex(first.parent_hash) !== held.hash) throw new NotFollowed()
   const kept = stored.map(({ number, hash }) => waiting.get(number, hash))
   const missing = kept.indexOf(null)
   if (missing !== 0) return (missing < 0 ? kept : kept.slice(0, missing)) as KeptBlock[]
@@ -251,31 +241,6 @@ async function assertFollowed(db: Db, chainId: number, { number, hash }: { numbe
     .where('chain_id', '=', chainId)
     .executeTakeFirst()
   if (lowest?.number === null || lowest?.number === undefined || lowest.number <= number) throw new NotFollowed()
-}
-
-/**
- * The history's block is not in the chain that is stored: a program that knows no second cursor has followed a reorganisation.
- * What is not final is made again.
- */
-async function goBack({ follower, listener }: Run, held: HistoryCursor): Promise<void> {
-  const { app, chain } = follower
-  const { chainId } = chain
-  await app.db.transaction().execute(async (db) => {
-    const cursor = await db
-      .selectFrom('cursors')
-      .select('finalized_number')
-      .where('chain_id', '=', chainId)
-      .forShare()
-      .executeTakeFirstOrThrow()
-    const locked = await lockHistory(db, chainId)
-    if (locked?.hash !== held.hash) return
-    const number = Math.min(cursor.finalized_number, held.number - 1)
-    const hash = (await storedBlockHash(db, chainId, number)) ?? (await storedParentHash(db, chainId, number + 1))
-    if (hash === null) throw new Error('the history is of another chain below all blocks that are kept')
-    await setHistoryBack(db, chainId, { number, hash })
-    await listener.onRetract(db, app, chain, number + 1)
-  })
-  app.telemetry.log.warn('history_made_again', { chainId, from: held.number })
 }
 
 async function pause(ms: number, run: Run): Promise<void> {

@@ -186,7 +186,14 @@ suite('a backfill', () => {
     const script = chainOfCoins(8)
     await setCursor({ block: 8, finalized: 6 })
     await addAccounts([1, 2, 3, 4, 5, 6, 7, 8])
-    const other = { chain_id: 31337, from_block: 4, accounts: 8, next_block: 99, updated_at: new Date() }
+    const other = {
+      chain_id: 31337,
+      from_block: 4,
+      accounts: 8,
+      next_block: 99,
+      target_block: 98,
+      updated_at: new Date(),
+    }
     const first = await fill(script, { fromBlock: 4 })
     assert.deepEqual(
       [first.nextBlock, first.asked, await storedBlocks()],

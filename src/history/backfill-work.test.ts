@@ -62,14 +62,4 @@ suite('the group whose past is looked up', () => {
     await assert.rejects(fill(script))
     assert.equal((await wishes()).length, 2)
   })
-
-  test('that was looked up before it was noted who is covered counts as covered', async () => {
-    const script = await followedChain()
-    await add(ALICE)
-    assert.equal(await fill(script), 'filled')
-    await app.db.deleteFrom('coverage').execute()
-    await app.db.updateTable('backfills').set({ target_block: null }).execute()
-    const asked = askedFrom(script)
-    assert.deepEqual([await fill(script), await from(ALICE), asked], ['filled', 0, []])
-  })
 })

@@ -81,7 +81,7 @@ suite('transfers of accounts that existed before', () => {
     await follow(script)
     const rows = await dump()
     script.faults.lag = lag
-    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens'] as const)
+    for (const table of ['accounts', 'blocks', 'cursors', 'history_cursors', 'transfers', 'tokens'] as const)
       await app.db.deleteFrom(table).execute()
     return rows
   }

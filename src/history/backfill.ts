@@ -196,16 +196,11 @@ async function store(
         ...{ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length },
         ...{ target_block: target, next_block: next },
       })
-      .onConflict((on) =>
-        on.columns(['chain_id', 'from_block', 'members']).doUpdateSet({
-          ...progress,
-          target_block: sql<number>`coalesce(backfills.target_block, excluded.target_block)`,
-        }),
-      )
+      .onConflict((on) => on.columns(['chain_id', 'from_block', 'members']).doUpdateSet(progress))
       .returning('target_block')
       .executeTakeFirstOrThrow()
     // Behind the target of its beginning the history has known these accounts all along.
-    if (next > target_block!) await noteCoverage(db, chain, { accountIds, from: fromBlock })
+    if (next > target_block) await noteCoverage(db, chain, { accountIds, from: fromBlock })
     return stored
   })
 }

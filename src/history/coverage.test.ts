@@ -3,7 +3,6 @@ import { suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { migrate } from '../store/migrate.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
@@ -163,16 +162,5 @@ suite('from which block on a history is whole', () => {
     await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE), idOf(BOB)], from: 1 })
     assert.deepEqual([await from(ALICE), await from(BOB)], [1, 1])
     assert.equal(await from(ALICE, 5), null)
-  })
-
-  test('is known in a database of before from the block on that it was at', async () => {
-    const script = chainOf(10)
-    await follow(script)
-    await add(ALICE, 60)
-    for (const table of ['history_marks', 'coverage']) await sql`drop table ${sql.table(table)}`.execute(app.db)
-    await sql`alter table backfills drop column target_block`.execute(app.db)
-    await sql`delete from migrations where number = 64`.execute(app.db)
-    for (let time = 0; time < 2; time++) await migrate(app.db)
-    assert.equal(await from(ALICE), 11)
   })
 })

@@ -89,7 +89,7 @@ export async function selectTransfers(
     select page.*, tokens.symbol, tokens.name, tokens.decimals, tokens.is_fungible, tokens.is_collection, tokens.is_wrapper, reached.*
     from (select 1) as always
     left join (
-      select least(history.block_number, cursor.block_number) as reached_number, cursor.finalized_number as reached_final
+      select history.block_number as reached_number, cursor.finalized_number as reached_final
       from cursors as cursor join history_cursors as history on history.chain_id = cursor.chain_id
       where cursor.chain_id = ${chainId}::bigint
     ) as reached on true

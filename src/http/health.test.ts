@@ -171,59 +171,6 @@ test('a history that is behind says by how many blocks, and is told when it does
   assert.match(await metrics(), /^cursor_lag_blocks\{chain_id="31337",cursor="history"\} 0$/m)
 })
 
-test('a history that an older server leaves where it is, is no fault: it says who follows, and from where it resumes', async (t) => {
-  const here = await world()
-  t.after(() => here.close())
-  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
-  await until('all is well', async () => (await check()).ok)
-  const { db } = here.app
-  // Behind three empty blocks the chain rests: no step of the follower that began before moves what is set here.
-  await until('the history is at the end of a chain that rests', async () => {
-    const head = Number(await here.rpc('eth_blockNumber'))
-    const blocks = [head, head - 1, head - 2].map((block) => `0x${block.toString(16)}`)
-    const counts = await Promise.all(
-      blocks.map((block) => here.rpc<string>('eth_getBlockTransactionCountByNumber', block)),
-    )
-    const { block_number: at } = await db.selectFrom('history_cursors').select('block_number').executeTakeFirstOrThrow()
-    return counts.every((count) => Number(count) === 0) && Number(at) === head
-  })
-  // What a server without the history's cursor does to take over; it has followed farther since than this chain comes here.
-  const { block_number: ahead } = await db
-    .updateTable('cursors')
-    .set((eb) => ({
-      ...{ lease_owner: 'older', epoch: eb('epoch', '+', 1), block_number: eb('block_number', '+', 100) },
-      lease_until: sql<Date>`now() + interval '1 hour'`,
-    }))
-    .returning('block_number')
-    .executeTakeFirstOrThrow()
-  const left = ahead - 103
-  await until('the history is left where it is', async () => {
-    await sql`update history_cursors set block_number = number, block_hash = hash from blocks where number = ${left}::bigint`.execute(db) // prettier-ignore
-    // A step of the history that began before may move it once more: it has to stay over several looks.
-    for (let looks = 0; looks < 5; looks++) if ((await check()).historyBehind !== 103) return false
-    return true
-  })
-  const { now } = performance
-  let offsetMs = 0
-  t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
-  for (let looks = 0; looks < 8; looks++) {
-    offsetMs += 5_000
-    await readAt(here.app.chains.get(31337)!, 'latest', async () => null)
-    const told = await check()
-    assert.deepEqual(
-      [told.ok, told.historyBehind, told.detail],
-      [true, 103, `an older server follows: the history resumes from block ${left} when a newer one does`],
-    )
-  }
-  await sql`update cursors set block_number = block_number - 100, lease_until = now() - interval '1 second'`.execute(db)
-  // Who takes over is not told to be stuck for the time of the one before.
-  await until('it goes on', async () => {
-    const { ok, historyBehind, detail } = await check()
-    assert.doesNotMatch(detail ?? '', /^the history is stuck/)
-    return ok && historyBehind === undefined && detail === undefined
-  })
-})
-
 test('a network whose node does not give receipts together is well, and says what is read instead', async (t) => {
   const here = await world()
   t.after(() => here.close())

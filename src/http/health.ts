@@ -182,11 +182,10 @@ async function checkChain(
   return settle(clock, `chain ${chain.name}`, async () => {
     const cursor = await db
       .selectFrom('cursors')
-      .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
+      .innerJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
       .leftJoin('native_coverage as native', 'native.chain_id', 'cursors.chain_id')
       .select(['halted', 'blocked_by', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
       .select(['native.to_block as native_to', 'native.internal_from_block as internal_from'])
-      .select(isFollowedByOlder.as('by_older'))
       .where('cursors.chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
@@ -211,10 +210,8 @@ async function checkChain(
       throw new NotReady(
         `the follower is stuck at block ${followed}, ${newest - followed} behind the node${causeOf(cursor.blocked_by)}`,
       )
-    const indexed = cursor.indexed ?? -1
-    // A process that leads then has no history to move, and is told as that.
-    const toIndex = cursor.by_older ? indexed : followed
-    if (isStalled(clock, stalls, `${chainId} history`, { at: indexed, newest: toIndex }))
+    const { indexed } = cursor
+    if (isStalled(clock, stalls, `${chainId} history`, { at: indexed, newest: followed }))
       throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
     // A node that announces its blocks is not asked again until one is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
@@ -225,24 +222,13 @@ async function checkChain(
       ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
       // Told to who asks for native currency, too, by a header that is absent.
       ...(cursor.native_to !== null && cursor.internal_from === null ? { internalTransfers: 'unknown' as const } : {}),
-      ...detailOf([
-        ...(indexed < followed && cursor.by_older
-          ? [`an older server follows: the history resumes from block ${indexed} when a newer one does`]
-          : []),
-        ...sponsors,
-      ]),
+      ...(sponsors.length === 0 ? {} : { detail: sponsors.join('; ') }),
     }
   })
 }
 
 const causeOf = (blockedBy: string | null): string =>
   blockedBy === null ? '' : `, and cannot take the next one: ${blockedBy}`
-
-const detailOf = (parts: string[]): { detail?: string } => (parts.length === 0 ? {} : { detail: parts.join('; ') })
-
-/** Both leases are taken in one transaction: only a server that knows no cursor of the history has the follower's alone. */
-const isFollowedByOlder = sql<boolean>`coalesce(cursors.lease_until > now(), false)
-  and cursors.lease_owner is distinct from history.lease_owner`
 
 /** Whether a cursor has not moved for long, though there was something to read all the time. */
 function isStalled(

@@ -17,7 +17,7 @@ export const cameByNow = ({ wall }: Clock, { provider, subject }: { provider: st
   at: Math.floor(wall() / 1_000),
 })
 
-/** Null where it was not noted yet: what is older than this. */
+/** Null where nobody has signed in yet. */
 export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
   const amr: unknown[] = Array.isArray(source?.amr) ? source.amr : []
   const [identity, at] = amr
@@ -30,7 +30,7 @@ export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
  */
 export async function stillHolds(app: IdentityReader, user: User, cameBy: CameBy | null): Promise<boolean> {
   const { accountId, userId, signedOutAt } = user
-  if (cameBy === null) return signedOutAt === null
+  if (cameBy === null) return false
   if (signedOutAt !== null && cameBy.at < Math.floor(signedOutAt.getTime() / 1_000)) return false
   return cameBy.identity === userId || (await ifProven(leadsTo(app, cameBy.identity, accountId))) === true
 }

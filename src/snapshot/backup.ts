@@ -75,20 +75,14 @@ async function readWhatIsThere(
   session: CopySession,
   { program, at }: { program: string; at: string },
 ): Promise<SnapshotManifest> {
-  const [there] = await session.query<{ isOurs: boolean; hasHead: boolean }>(
-    `select to_regclass('migrations') is not null as "isOurs", to_regclass('signing_log_head') is not null as "hasHead"`,
-  )
+  const [there] = await session.query<{ isOurs: boolean }>(`select to_regclass('migrations') is not null as "isOurs"`)
   if (!there!.isOurs) throw new BackupError('There is no installation in this database.')
   const migrations = await session.query<SnapshotManifest['migrations'][number]>(
     'select number, name, sha256 from migrations order by number',
   )
   const tables = await readTables(session)
-  // An older version may not have one yet: a backup is made before an upgrade.
-  const head = there!.hasHead ? await readHead(session) : null
-  return {
-    ...{ format: FORMAT, version: VERSION, at, program, migrations, tables },
-    head,
-  }
+  const head = await readHead(session)
+  return { format: FORMAT, version: VERSION, at, program, migrations, tables, head }
 }
 
 async function readHead({ query }: CopySession): Promise<SnapshotManifest['head']> {

@@ -33,12 +33,18 @@ type Archive = AsyncGenerator<PackedFile>
  * made from is never asked; PostgreSQL and the embedded database take each other's.
  * @param to        an embedded database is in a folder that is not there yet
  * @param folder    for the files of the backup; not there yet. null: they are left out
+ * @param migrations  of this program; only a test has others
  * @param look      looks at what was restored before it counts; what it throws undoes it
  * @throws BackupError, AgeError, ArchiveError @throws the database's and the system's errors: `sayFault` knows them
  */
 export async function restoreDatabase<T>(
   to: DatabasePlace,
-  { file, identities, folder }: { file: string; identities: KeyObject[]; folder: string | null },
+  {
+    file,
+    identities,
+    folder,
+    migrations,
+  }: { file: string; identities: KeyObject[]; folder: string | null; migrations?: readonly Migration[] },
   look: (session: CopySession) => Promise<T>,
 ): Promise<RestoredSnapshot & { seen: T }> {
   if (folder !== null && existsSync(folder)) throw new BackupError('The folder of --files exists already: nothing is overwritten.') // prettier-ignore
@@ -46,7 +52,7 @@ export async function restoreDatabase<T>(
   let placed: string | null = null
   try {
     const manifest = readManifest((await textOf((await archive.next()).value, MANIFEST_NAME)).toString('utf8'))
-    const plan = planMigrations(manifest, await readMigrations())
+    const plan = planMigrations(manifest, migrations ?? (await readMigrations()))
     return await intoPlace(to, (place) =>
       withCopySession(place, 'write', async (session) => {
         const filled = await fill(session, manifest, { archive, plan })

@@ -55,7 +55,6 @@ const REFERENCES = [
   ['identities', 'account_id', 'accounts', 'account_id'],
   ['transactions', 'account_id', 'accounts', 'account_id'],
   ['attempts', 'transaction_id', 'transactions', 'id'],
-  ['earlier_keys', 'transaction_id', 'transactions', 'id'],
   ['wrapped_keys', 'data_key_id', 'wrapped_data_keys', 'id'],
   ['sponsors', 'account_id', 'accounts', 'account_id'],
   ['top_ups', 'sponsor_id', 'accounts', 'account_id'],

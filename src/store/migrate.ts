@@ -22,11 +22,12 @@ export async function readMigrations(): Promise<Migration[]> {
 /**
  * Brings the database up to date, each migration in a transaction of its own. Replicas that start together wait
  * for each other on the primary key of the first row.
+ * @param others  migrations in place of this program's; only a test has some
  * @throws Error when a migration that was applied has been changed since, or the database is newer than this program
  */
-export async function migrate(db: RootDb): Promise<void> {
+export async function migrate(db: RootDb, others?: readonly Migration[]): Promise<void> {
   await createLedger(db)
-  const migrations = await readMigrations()
+  const migrations = others ?? (await readMigrations())
   // One question at nearly every start, instead of a transaction for each.
   const applied = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
   const known = new Map(applied.map(({ number, sha256 }) => [number, sha256]))
@@ -38,7 +39,7 @@ export async function migrate(db: RootDb): Promise<void> {
   assertNotNewer(known, migrations)
 }
 
-function assertNotNewer(known: ReadonlyMap<number, string>, migrations: Migration[]): void {
+function assertNotNewer(known: ReadonlyMap<number, string>, migrations: readonly Migration[]): void {
   const newest = Math.max(...known.keys())
   if (newest > migrations.at(-1)!.number)
     throw new Error(
@@ -118,7 +119,7 @@ async function apply(root: RootDb, migration: Migration): Promise<void> {
 }
 
 /** Statements end with a semicolon at the end of a line; our migrations hold no function bodies. */
-export function statementsOf(text: string): string[] {
+function statementsOf(text: string): string[] {
   return text
     .replaceAll(/^\s*--.*$/gm, '')
     .split(/;[ \t]*$/m)

@@ -274,7 +274,6 @@ export type Database = {
     queued_sender: Bytes | null
     queued_nonce: number | null
   }
-  earlier_keys: { key_id: string; transaction_id: string }
   swept: { chain_id: number; block_number: number; id: string }
   ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }
   signing_log_head: {
@@ -386,7 +385,7 @@ export type Database = {
   }
   operator_head: { id: number; seq: number; record: Bytes }
   // prettier-ignore
-  backfills: { chain_id: number; from_block: number; members: Bytes; accounts: number; next_block: number; target_block: number | null; updated_at: DefaultTime }
+  backfills: { chain_id: number; from_block: number; members: Bytes; accounts: number; next_block: number; target_block: number; updated_at: DefaultTime }
   backfill_work: {
     chain_id: number
     epoch: number

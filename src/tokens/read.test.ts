@@ -59,7 +59,8 @@ suite('what tokens call themselves', () => {
     app = { db: database.db, telemetry: openTelemetry('test', 'silent'), clock: systemClock } as App
   })
   beforeEach(async () => {
-    for (const table of ['tokens', 'blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()
+    for (const table of ['tokens', 'blocks', 'cursors', 'history_cursors'] as const)
+      await app.db.deleteFrom(table).execute()
     const { hash, parentHash } = await real.call<{ hash: Hex; parentHash: Hex }>('eth_getBlockByNumber', ['0x0', false])
     const block = { chain_id: 31337, number: 0, hash: fromHex(hash), parent_hash: fromHex(parentHash), base_fee: null }
     await app.db

@@ -45,7 +45,8 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   })
   after(() => database.close())
   beforeEach(async () => {
-    for (const table of ['tokens', 'blocks', 'cursors'] as const) await app.db.deleteFrom(table).execute()
+    for (const table of ['tokens', 'blocks', 'cursors', 'history_cursors'] as const)
+      await app.db.deleteFrom(table).execute()
     script = scriptedChain({ isDevelopment: true })
     told = { name: 'before', decimals: word(6), isCollection: false, answers: {}, places: new Set() }
     hold = null

@@ -1,13 +1,10 @@
 import { strict as assert } from 'node:assert'
-import { randomUUID } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { age as ageRows } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { transactionIdOf } from '../ids.ts'
-import { statementsOf } from '../store/migrate.ts'
 import { readIdempotencyKey } from './key.ts'
 import { readTransaction } from './read.ts'
 import { waitUntilMined } from './wait.ts'
@@ -128,39 +125,4 @@ test('on a development chain an account that is short is given coins, and its fi
   await world.add(other, writer)
   await world.add(other, writer)
   assert.deepEqual(given, [writer.address])
-})
-
-test('the migration gives a key that was used before the id that it would have had', async () => {
-  const text = await readFile(new URL('../../migrations/0017_keys_in_ids.sql', import.meta.url), 'utf8')
-  const used = Array.from({ length: 40 }, (_, index) => ({
-    accountId: randomUUID(),
-    clientId: index % 2 === 0 ? 'shop' : `app-${index}`,
-    route: '/v1/contracts/method/write',
-    key: index === 0 ? '~ \\x00' : randomUUID(),
-  }))
-  const found = await world.db.transaction().execute(async (db) => {
-    await sql`create schema earlier`.execute(db)
-    await sql`set local search_path to earlier`.execute(db)
-    await sql`create table transactions (id text primary key)`.execute(db)
-    await sql`create table idempotency_keys (account_id uuid, client_id text, route text, key text, request_hash bytea, transaction_id text)`.execute(
-      db,
-    )
-    for (const [index, { accountId, clientId, route, key }] of used.entries()) {
-      await sql`insert into transactions (id) values (${`tx_${index}`})`.execute(db)
-      await sql`insert into idempotency_keys values (${accountId}, ${clientId}, ${route}, ${key}, ${Buffer.alloc(32, index)}::bytea, ${`tx_${index}`})`.execute(
-        db,
-      )
-    }
-    for (const statement of statementsOf(text)) await sql.raw(statement).execute(db)
-    const keys = await sql<{ key_id: string; transaction_id: string }>`select * from earlier_keys`.execute(db)
-    const rows = await sql<{ id: string; request_hash: Uint8Array }>`select * from transactions`.execute(db)
-    await sql`drop schema earlier cascade`.execute(db)
-    return { keys: keys.rows, rows: rows.rows }
-  })
-  for (const [index, scope] of used.entries()) {
-    const key = found.keys.find(({ transaction_id }) => transaction_id === `tx_${index}`)
-    assert.equal(key?.key_id, transactionIdOf(scope, 0))
-    const row = found.rows.find(({ id }) => id === `tx_${index}`)
-    assert.deepEqual(Buffer.from(row!.request_hash), Buffer.alloc(32, index))
-  }
 })

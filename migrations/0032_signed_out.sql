@@ -1,2 +1,0 @@
--- users: since when every sign-in of before counts for nothing.
-alter table accounts add column signed_out_at timestamptz;
