@@ -57,7 +57,6 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
 
 /** What is wrong with the key of a store that is only looked at: that it does not open, or is of another public half. */
 export function identityFault(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): string | null {
-  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
   if (row === undefined) return null
   try {

@@ -42,10 +42,6 @@ export function policyFault(
 
 /** The same of a store that is only looked at. */
 export function verifyKeptPolicy(db: DatabaseSync): string[] {
-  const has = (name: string) => db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined
-  const columns = db.prepare('SELECT name FROM pragma_table_info(?)').all('ledger') as { name: string }[]
-  // A store that was not opened for writing since may lack both.
-  if (!has('policy') || !columns.some(({ name }) => name === 'policy')) return []
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   try {
     const fault = policyFault(db, kept === undefined ? null : readPolicyVersion(kept.document))

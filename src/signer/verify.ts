@@ -112,9 +112,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
   const unsigned = headFault(db, head)
   if (unsigned !== null) problems.push(unsigned)
-  for (const [problem, sql, column] of queries) {
-    // A store from before there was such a column has nothing of what is asked.
-    if (column !== undefined && !hasColumn(db, column)) continue
+  for (const [problem, sql] of queries) {
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
@@ -131,11 +129,10 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
 }
 
-/** Verifier key of the signer's identity; null in a store from before there was one. */
+/** Verifier key of the signer's identity; null in a store that no signer has started on. */
 function readVerifierKey(folder: string): string | null {
   const { db } = openStoreForReading(folder)
   try {
-    if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
     const row = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
     const publicKey = row === undefined ? null : Buffer.from(row.public)
     return publicKey === null ? null : verifierKeyOf({ origin: originOf(publicKey), publicKey })
@@ -146,9 +143,8 @@ function readVerifierKey(folder: string): string | null {
 
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
 export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
-  const isOlder = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() === undefined
-  const identity = isOlder ? undefined : db.prepare('SELECT public FROM identity').get()
-  // Before its first start with a signer that signs heads.
+  const identity = db.prepare('SELECT public FROM identity').get()
+  // A store that no signer has started on.
   if (identity === undefined) return macedFromOf(db) === null ? null : 'The identity key of the signer is missing.'
   const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   const signed = readSignedHead(row?.note ?? '')
@@ -215,10 +211,7 @@ const bytes = (text: string | null | undefined): Buffer | null =>
 /** What `restore-keys` mends; every other problem is one of the ledger, or of keys that are not those of it. */
 export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
 
-const hasColumn = (db: DatabaseSync, column: string): boolean =>
-  db.prepare(`SELECT 1 FROM pragma_table_info('ledger') WHERE name = ?`).get(column) !== undefined
-
-const queries: [problem: string, sql: string, column?: string][] = [
+const queries: [problem: string, sql: string][] = [
   [
     'Nonces with two effects',
     `SELECT 1 FROM ledger WHERE kind IN ('send', 'replace') GROUP BY address, chain_id, nonce
@@ -261,7 +254,6 @@ const queries: [problem: string, sql: string, column?: string][] = [
       WHERE r.kind = 'export-request' AND r.user_id = e.user_id AND r.seq < e.seq
         AND json_extract(r.evidence, '$.request') = json_extract(e.evidence, '$.request')
         AND json_extract(r.evidence, '$.ready_at') <= e.at)`,
-    'evidence',
   ],
   [
     'Withdrawals of one grant that are not one',
