@@ -53,7 +53,7 @@ export async function findStore(
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    const { head, problems } = verifyLedger(db, readMacs(db, await unwrapStored(db, await openKekOf(db, settings))))
+    const { head, problems } = verifyLedger(db, readMacs(await unwrapStored(db, await openKekOf(db, settings))))
     assertAllFreezable(db, freezing)
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()

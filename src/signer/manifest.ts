@@ -15,7 +15,7 @@ export type Manifest = {
   record: string
   /** SHA-256 of all addresses in their order, 20 bytes each, hexadecimal digits */
   addresses: string
-  /** the signer's identity, and its newest signed head; null in a store from before there were any */
+  /** the signer's identity, and its newest signed head; null in a store that no signer has started on */
   identity: string | null
   head: string | null
 }

@@ -223,9 +223,9 @@ const isHex = (value: unknown, length: number): value is Hex =>
   typeof value === 'string' && value.length === 2 + 2 * length && /^0x[0-9a-f]*$/i.test(value)
 
 /** null where another master key wrapped it */
-async function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
+async function tryOpen({ epoch, wrapped }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
   try {
-    return await openDek({ epoch, wrapped: bytes(wrapped), maced_from: macedFrom }, kek)
+    return await openDek({ epoch, wrapped: bytes(wrapped) }, kek)
   } catch (error) {
     if (error instanceof KekUnavailable) throw error
     return null

@@ -65,8 +65,8 @@ test('a nonce gets its first signature once, and as many replacements as the cod
   const add = (seq: number, kind: string, nonce: number) =>
     db
       .prepare(
-        `INSERT INTO ledger (seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, hash, raw, rule, record)
-        VALUES (?, 0, ?, 'DEV-a', x'aa', 1, ?, 'i', x'00', x'00', x'00', 'r', x'00')`,
+        `INSERT INTO ledger (seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, hash, raw, rule, record, mac)
+        VALUES (?, 0, ?, 'DEV-a', x'aa', 1, ?, 'i', x'00', x'00', x'00', 'r', x'00', zeroblob(36))`,
       )
       .run(seq, kind, nonce)
   add(1, 'send', 7)

@@ -12,20 +12,19 @@ export const DATABASE_FILE = 'signer.sqlite'
 const WITNESS_FILE = 'witness'
 export const LOCK_FILE = 'lock'
 
-/** Stands in the file's header, as PRAGMA user_version. */
+/** In the header of the file, as PRAGMA user_version. */
 const SCHEMA_VERSION = 1
 
 const SCHEMA = `
   -- id: what a data key is known by where its epoch says too little: after another master key took it over, and where two signers
-  -- were made. maced_from: the first record that has a MAC; a data key opens only under the number it was wrapped with.
+  -- were made.
   CREATE TABLE deks (
     epoch INTEGER PRIMARY KEY,
     id BLOB NOT NULL UNIQUE,
     provider TEXT NOT NULL,
     wrapped BLOB NOT NULL,
     keys INTEGER NOT NULL DEFAULT 0,
-    created_at INTEGER NOT NULL,
-    maced_from INTEGER
+    created_at INTEGER NOT NULL
   ) STRICT;
   -- generation: another one in every store, and when keys that were there are wrapped otherwise; a time.
   -- rewrap_below: keys of epochs below it are to be wrapped by newer data keys; null when all are.
@@ -75,7 +74,7 @@ const SCHEMA = `
     evidence TEXT,
     policy TEXT,
     spent TEXT,
-    mac BLOB CHECK (mac IS NULL OR length(mac) = 36),
+    mac BLOB NOT NULL CHECK (length(mac) = 36),
     CHECK (kind NOT IN ('send', 'replace', 'cancel') OR (chain_id IS NOT NULL AND nonce IS NOT NULL
       AND intent_id IS NOT NULL AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL)),
     CHECK (kind <> 'restore' OR raw IS NOT NULL),

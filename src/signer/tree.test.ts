@@ -17,7 +17,7 @@ function world(t: TestContext) {
     rmSync(folder, { recursive: true, force: true })
   })
   const insert = db.prepare(
-    `INSERT INTO ledger (seq, at, kind, user_id, address, rule, record) VALUES (?, 0, 'account', ?, x'', '', ?)`,
+    `INSERT INTO ledger (seq, at, kind, user_id, address, rule, record, mac) VALUES (?, 0, 'account', ?, x'', '', ?, zeroblob(36))`,
   )
   const records: Buffer[] = []
   let tree = openTree(db, 0)

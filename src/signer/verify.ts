@@ -4,14 +4,14 @@ import { ConfigError, readConfig } from '../config.ts'
 import type { SignedAuthorization } from '../gas/authorization.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
-import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
+import { readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { verifierKeyOf } from './heads.ts'
 import { identityFault, isSignedBy, originOf } from './identity.ts'
 import { fileFault } from './index-faults.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
-import { assertMac, type Macs } from './macs.ts'
+import { assertMac, hasMac, type Macs } from './macs.ts'
 import { verifyKeptPolicy } from './kept-policy.ts'
 import { verifyMeters } from './meters.ts'
 import { GENESIS, OUTER, type LedgerRow } from './record.ts'
@@ -69,7 +69,7 @@ export async function verifyStoreWith(folder: string, settings: KekSettings): Pr
 }
 
 function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenDeks, 'deks'> | null): Report {
-  const { head, ...report } = verifyLedger(db, opened === null ? null : readMacs(db, opened))
+  const { head, ...report } = verifyLedger(db, opened === null ? null : readMacs(opened))
   const foreign = opened === null ? null : identityFault(db, opened)
   if (foreign !== null) report.problems.push(foreign)
   try {
@@ -83,7 +83,6 @@ function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenD
 /** All of it but the witness. */
 export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
   const problems = [schemaFault(db), fileFault(db)].filter((fault) => fault !== null)
-  const macedFrom = macedFromOf(db) ?? Infinity
   let checked = 0
   const head = readHead(db)
   let last: LedgerHead = { count: 0, record: GENESIS }
@@ -95,16 +94,15 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
       problems.push((error as Error).message)
       last = { count: row.seq, record: Buffer.from(row.record) }
     }
-    const unproven = macFault(row, macs, macedFrom)
-    if (unproven !== null) problems.push(unproven)
-    else if (macs !== null && row.seq >= macs.from) checked += 1
+    const unproven = macFault(row, macs)
+    if (unproven === null) checked += 1
+    else problems.push(unproven)
     if (row.intent_id === null) continue
     signatures += 1
     if (row.kind === 'send' && row.rule === WITHDRAWAL) withdrawals += 1
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
   }
-  // Without one no record would have to have a MAC.
   if (head.count > 0 && db.prepare('SELECT 1 FROM deks').get() === undefined)
     problems.push('The data keys are missing: no MAC can be checked, and no key opens.')
   if (last.count !== head.count || !last.record.equals(head.record)) {
@@ -144,8 +142,7 @@ function readVerifierKey(folder: string): string | null {
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
 export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   const identity = db.prepare('SELECT public FROM identity').get()
-  // A store that no signer has started on.
-  if (identity === undefined) return macedFromOf(db) === null ? null : 'The identity key of the signer is missing.'
+  if (identity === undefined) return isUnused(db, head) ? null : 'The identity key of the signer is missing.'
   const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   const signed = readSignedHead(row?.note ?? '')
   if (signed === null || !isSignedBy((identity as { public: Uint8Array }).public, signed))
@@ -158,12 +155,15 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   }
 }
 
-/** Without the master key only that it has one where it should. */
-function macFault(row: LedgerRow, macs: Macs | null, macedFrom: number): string | null {
+/** No signer has started on it. */
+const isUnused = (db: DatabaseSync, { count }: LedgerHead): boolean =>
+  count === 0 && db.prepare('SELECT 1 FROM deks').get() === undefined
+
+/** Without the master key only that it has one. */
+function macFault(row: LedgerRow, macs: Macs | null): string | null {
   try {
     if (macs !== null) assertMac(macs, row)
-    else if (((row.mac ?? null) !== null) !== row.seq >= macedFrom) return `Record ${row.seq}: its MAC is missing.`
-    return null
+    return hasMac(row) ? null : `Record ${row.seq}: its MAC is missing.`
   } catch (error) {
     return (error as Error).message
   }
@@ -283,7 +283,7 @@ async function main(): Promise<void> {
   process.stdout.write(
     macs === null
       ? 'MACs were not checked, nor the identity key: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
-      : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
+      : `MACs of ${macs} records checked.\n`,
   )
   const key = readVerifierKey(folder)
   if (key !== null) process.stdout.write(`Key of its log: ${key}\n`)

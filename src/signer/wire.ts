@@ -221,8 +221,6 @@ export type WrappedDataKey = {
   provider: string
   wrapped: Hex
   createdAt: number
-  /** first record of the signer's ledger that has a MAC, which the data key is bound to */
-  macedFrom: number | null
 }
 /** Absent only in the answer of a signer of an earlier version. */
 export type WrappedAccount = { key: WrappedKey; dataKey: WrappedDataKey }
