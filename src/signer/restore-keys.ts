@@ -153,7 +153,7 @@ export async function restoreKeys(
   function mark(account: KeptAccount, said: unknown): void {
     if ((said ?? null) === null || ledger.isHeldElsewhere(account.userId)) return
     const { at: since, isBrought, statement } = said as Unread<HeldElsewhere>
-    const kept = isCount(since) && isHex(statement, 64) ? { at: since, isBrought: isBrought === true, statement } : null
+    const kept = isCount(since) && typeof isBrought === 'boolean' && isHex(statement, 64) ? { at: since, isBrought, statement } : null // prettier-ignore
     const believed = expected === null ? [identity] : [identity, expected]
     const by = kept === null ? undefined : believed.find((one) => isStatedElsewhere(one, account, kept))
     if (kept === null || by === undefined) return void (done.unmarked += 1)

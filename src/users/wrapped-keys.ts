@@ -25,8 +25,8 @@ export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount):
 }
 
 /**
- * Copies what the signer has and the database has not: accounts from before it answered with their keys, those made while the
- * database was away, and all of them when the signer wrapped them anew. One of another address than the database keeps of its
+ * Copies what the signer has and the database has not: accounts made while the database was away, and all of them when the signer
+ * wrapped them anew. One of another address than the database keeps of its
  * user stays out, and the log names the user.
  * @returns how many came
  * @throws signer_unavailable, database_unavailable
