@@ -12,7 +12,7 @@ export const DATABASE_FILE = 'signer.sqlite'
 const WITNESS_FILE = 'witness'
 export const LOCK_FILE = 'lock'
 
-/** In the header of the file, as PRAGMA user_version. */
+/** In the header of the file, as PRAGMA user_version; another one with each change of the schema. */
 const SCHEMA_VERSION = 1
 
 const SCHEMA = `

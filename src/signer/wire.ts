@@ -7,7 +7,7 @@ export type { Hex } from '../ids.ts'
 export * from './wire-heads.ts'
 export * from './wire-operations.ts'
 
-/** Changes with anything that travels: server and signer are of one release. A greeting says it. */
+/** Another one with each change of what travels: server and signer are of one release. A greeting says it. */
 export const WIRE_VERSION = 1
 
 /**
