@@ -3,7 +3,7 @@ import { explorerOf } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { listOfAccount } from '../transactions/list-own.ts'
+import { listOfAccount } from '../transactions/read/list-own.ts'
 import { findNamed } from '../users/find.ts'
 import type { AccountTransaction } from './account-wire.ts'
 

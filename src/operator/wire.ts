@@ -14,7 +14,7 @@ import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
-import { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
+import { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
