@@ -3,7 +3,7 @@ import type { Hex } from '../src/ids.ts'
 import type { Signer } from '../src/signer/client.ts'
 import { verifierKeyOf } from '../src/signer/heads.ts'
 import { originOf } from '../src/signer/identity.ts'
-import { attestedText } from '../src/signer/wire.ts'
+import { attestedText, type WrappedAccount } from '../src/signer/wire.ts'
 
 /** What a signer does with addresses, for tests that have none: its identity, accounts, and its word for them. */
 export type AttestingSigner = Pick<Signer, 'createAccount' | 'attest' | 'identity'> & {
@@ -29,7 +29,15 @@ export function attestingSigner(addressOf: (userId: string) => Hex | null | Prom
     createAccount: async ({ userId }) => {
       const address = await addressOf(userId)
       if (address === null) throw new Error('this signer makes no account of that user')
-      return { address, attestation: attestation(userId, address) }
+      return { address, wrapped: wrappedOf(userId, address), attestation: attestation(userId, address), isNew: false }
     },
   }
 }
+
+/** Of the right form, and no key. */
+const wrappedOf = (userId: string, address: Hex): WrappedAccount => ({
+  key: { userId, address, version: 1, dataKeyId: zeros(16), wrapped: zeros(32), iv: zeros(12), tag: zeros(16) },
+  dataKey: { id: zeros(16), epoch: 1, provider: 'file', wrapped: zeros(60), createdAt: 0 },
+})
+
+const zeros = (length: number): Hex => `0x${'00'.repeat(length)}`

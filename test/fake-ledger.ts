@@ -36,7 +36,14 @@ export function fakeLedger(signer: Partial<Signer>, page = 500) {
     const signatures = held.filter(({ seq }) => seq > after).slice(0, page)
     const seq = signatures.at(-1)?.seq ?? Math.min(after, held.length)
     const record = after > held.length ? null : recordAt(after)
-    return { record, through: { seq, record: recordAt(seq) }, isEnd: seq >= held.length, signatures }
+    return {
+      record,
+      through: { seq, record: recordAt(seq) },
+      isEnd: seq >= held.length,
+      signatures,
+      operations: [],
+      authorizations: [],
+    }
   }
   return {
     held,

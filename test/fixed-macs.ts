@@ -2,10 +2,6 @@ import { createSecretKey } from 'node:crypto'
 import { openMacs, type Macs } from '../src/signer/macs.ts'
 
 /** MACs of a ledger without a master key, by a key that is always the same. For tests. */
-export function fixedMacs({ from = 1, key = Buffer.alloc(32, 7) }: { from?: number; key?: Buffer } = {}): Macs {
-  return openMacs({
-    from,
-    current: () => 1,
-    keyOf: (epoch) => (epoch === 1 ? createSecretKey(key) : undefined),
-  })
+export function fixedMacs(key = Buffer.alloc(32, 7)): Macs {
+  return openMacs({ current: () => 1, keyOf: (epoch) => (epoch === 1 ? createSecretKey(key) : undefined) })
 }

@@ -107,7 +107,7 @@ export function account(shell: Shell): Command {
 }
 
 async function listRequested(shell: Shell, given: JsonOption): Promise<void> {
-  const { exports: requested, total } = await withSignerOrServer(
+  const { exports: requested, total } = await withSignerOrServer<{ exports: ExportState[]; total: number | null }>(
     shell.env,
     (signer) => listExports({ signer }),
     async (ask) => ({ exports: await ask<ExportState[]>('GET', '/accounts/exports'), total: null }),

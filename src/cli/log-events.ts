@@ -11,7 +11,7 @@ export const LOG_EVENTS: Record<string, string> = {
   accounts_marked_exported: 'The signer reported exported or imported keys; the accounts are marked.',
   address_not_proven:
     'A stored address is not the one that the signer attests. Nothing is shown or sent; compare the database with a backup.',
-  addresses_attested: 'The signer attested addresses of accounts from an older version.',
+  addresses_attested: 'The signer attested addresses that lacked the attestation of its identity.',
   addresses_not_attested: 'Attesting addresses failed; it is retried each minute.',
   admin_socket_absent: 'The signer started without an admin socket. Set SIGNER_ADMIN_SOCKET to a shorter path.',
   answer_failed: 'The signer could not write an answer to its client.',

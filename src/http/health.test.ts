@@ -313,17 +313,16 @@ test('operators see which policy the signer decides by, and why not by that of i
     }
   }
   assert.deepEqual(await look(null), [200, null, []])
-  const old = { version: 3, hash: 'ab', state: 'file' }
-  assert.deepEqual(await look(old), [200, { ...old, since: null }, [old].map((one) => ({ ...one, version: '3' }))])
-  const refused = { version: 3, hash: 'ab', state: 'refused', rules: 4, problem: 'version 2 is older than 3' }
-  assert.deepEqual(await look({ ...refused, since: 1_000 }), [
-    200,
-    { ...refused, since: '1970-01-01T00:00:01.000Z' },
-    [{ version: '3', hash: 'ab', state: 'refused' }],
-  ])
+  const inForce = { version: 3, hash: 'ab', state: 'file', rules: 4, problem: null }
+  const refused = { ...inForce, state: 'refused', problem: 'version 2 is older than 3' }
+  const shown = (policy: typeof inForce | typeof refused, code = 200) => [
+    ...[code, { ...policy, since: '1970-01-01T00:00:01.000Z' }],
+    [{ version: '3', hash: 'ab', state: policy.state }],
+  ]
+  for (const policy of [inForce, refused]) assert.deepEqual(await look({ ...policy, since: 1_000 }), shown(policy))
   // Whatever else is wrong with a signer that answers.
   for (const more of [{ revocations: 'stale' }, { tokenKeys: [] }, { maxTokenSeconds: 1 }]) {
     await look(null)
-    assert.deepEqual(await look(old, more), [503, { ...old, since: null }, [{ ...old, version: '3' }]])
+    assert.deepEqual(await look({ ...inForce, since: 1_000 }, more), shown(inForce, 503))
   }
 })

@@ -29,7 +29,7 @@ type More = {
   internalTransfers?: 'unknown'
   policy?: PolicyShown | null
 }
-type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | null }
+type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
 type Questions = {
@@ -139,12 +139,12 @@ async function checkSigner({ clock, tokenKeys, config, telemetry }: App, signer:
     const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey, policy } = await signer
     const shown = { policy: showPolicy(policy, telemetry) }
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
-    if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
+    if (inUse !== undefined && !trusted.includes(inUse))
       throw new NotReady(
         'the signer does not trust the key that tokens are signed with: chatelaine signer trust-key',
         shown,
       )
-    if (maxTokenSeconds !== undefined && config.ACCESS_TOKEN_SECONDS > maxTokenSeconds)
+    if (config.ACCESS_TOKEN_SECONDS > maxTokenSeconds)
       throw new NotReady(
         'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS',
         shown,
@@ -152,7 +152,7 @@ async function checkSigner({ clock, tokenKeys, config, telemetry }: App, signer:
     // It answers, and refuses every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens', shown)
     // It signs: the keys that are open stay open. It would not start again.
-    const fault = masterKey?.fault ?? null
+    const { fault } = masterKey
     return fault === null ? shown : { ...shown, detail: `the master key (KEK) cannot be used: ${fault}` }
   })
 }
@@ -163,7 +163,7 @@ function showPolicy(policy: PolicyHealth, { signerPolicy }: App['telemetry']): P
   if (policy === null) return null
   const { version, hash, state, since, ...more } = policy
   signerPolicy.set({ version: String(version), hash, state }, 1)
-  return { version, hash, state, ...more, since: since === undefined ? null : new Date(since).toISOString() }
+  return { version, hash, state, ...more, since: new Date(since).toISOString() }
 }
 
 /** since when a cursor of a network is at a block while there is more to read, by the chain id and which cursor it is */

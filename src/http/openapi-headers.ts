@@ -28,9 +28,7 @@ export const HEADERS = {
   ),
   'X-Next-Cursor': text('`cursor` of the next page; absent on the last', 'eyJiIjo3fQ'),
   Link: text('URL of the next page, `rel="next"`; absent on the last', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
-  'X-Total-Count': count(
-    'How many there are, where a list has the newest only; absent with a signer of an earlier version',
-  ),
+  'X-Total-Count': count('How many there are, where a list has the newest only'),
   Location: text('URL of the transaction, or of what was created', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
   'Idempotent-Replayed': text(
     '`true`: the stored response to the first request with this idempotency key; otherwise absent',

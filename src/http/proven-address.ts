@@ -67,7 +67,7 @@ const states = slot('proven addresses', (): ProofState => ({
 /**
  * The address of a user, once the signer's word for it was checked: its signature over user and address, which one who can write
  * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. The signer is
- * asked for what is missing: while the accounts from before are being attested, whenever it is; then a bounded number of times.
+ * asked for what is missing: while all are being attested by its identity, whenever it is; then a bounded number of times.
  * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's
  * @throws signer_unavailable  only where the signer's identity was never heard, or nobody else can say whether the address is right
  */

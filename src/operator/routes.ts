@@ -230,7 +230,7 @@ export async function operatorApi(
     /** GET /operator/v1/accounts/exports. Errors: signer_unavailable. */
     scope.get('/operator/v1/accounts/exports', { schema: accountWire.listExports }, async (_request, reply) => {
       const { exports, total } = await listExports(app)
-      if (total !== null) void reply.header('x-total-count', total)
+      void reply.header('x-total-count', total)
       return exports
     })
 

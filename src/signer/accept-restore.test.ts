@@ -6,13 +6,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { command } from '../../test/kit/command.ts'
 import { countingNode } from '../../test/nodes/counting-node.ts'
-import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, CHAIN_ID, refusal, SOMEWHERE, world, type Place } from '../../test/kit/signer.ts'
 import { acceptRestore, findStore } from './accept-restore.ts'
 import { askAt } from './ask-operator.ts'
 import { adminSocketIn } from './socket.ts'
-import { openStore } from './store.ts'
-import { verifyStore, verifyStoreWith } from './verify.ts'
+import { verifyStore } from './verify.ts'
 import type { ShownGrant } from './withdrawals.ts'
 import { frozenEntry, revoked, type Hex } from './wire.ts'
 
@@ -217,35 +215,6 @@ test('a node that does not answer for every account changes nothing, and its add
     assert.doesNotMatch(refused.output, /S3CRET/, name)
   }
   assert.equal((await accept(place)).output, output)
-})
-
-test('a store of an earlier version keeps its records and their hashes, and what is added has MACs', async (t) => {
-  const { place, signer, address, accessToken, again } = await world(t)
-  const send = (nonce: number): Parameters<typeof signer.sign>[0] => ask(address as Hex, { nonce, accessToken })
-  for (const nonce of [0, 1]) await signer.sign(send(nonce))
-  await signer.end('SIGTERM')
-  asBeforeMacs(place)
-  const db = new DatabaseSync(database(place))
-  for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
-    db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
-  db.exec(
-    'DROP TABLE wrapping; DROP INDEX deks_id; ALTER TABLE deks DROP COLUMN id; ALTER TABLE ledger_head DROP COLUMN meters',
-  )
-  db.exec(
-    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; DROP TABLE identity; DROP TABLE tree; DROP TABLE heads; DROP TABLE carried; PRAGMA user_version = 2',
-  )
-  db.close()
-  const folder = place.env.SIGNER_DIR!
-  const settings = { kek: { provider: 'file' as const, file: place.env.SIGNER_KEK_FILE! }, kekNext: undefined }
-  const whole = { records: 3, signatures: 2, withdrawals: 0, accounts: 1, problems: [] }
-  assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, macs: 0 })
-  openStore(folder).close()
-  assert.deepEqual(verifyStore(folder), { ...whole, macs: null })
-  const migrated = await again()
-  assert.equal((await migrated.sign(send(1))).stored, true)
-  await migrated.sign(send(2))
-  await migrated.end('SIGTERM')
-  assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, records: 4, signatures: 3, macs: 1 })
 })
 
 test('after a restore nothing is signed without a token before the first list, which has what the copy may lack', async (t) => {

@@ -53,7 +53,7 @@ export async function findStore(
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    const { head, problems } = verifyLedger(db, readMacs(db, await unwrapStored(db, await openKekOf(db, settings))))
+    const { head, problems } = verifyLedger(db, readMacs(await unwrapStored(db, await openKekOf(db, settings))))
     assertAllFreezable(db, freezing)
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
@@ -78,13 +78,11 @@ function assertAllFreezable(db: DatabaseSync, subjects: string[]): void {
 }
 
 function readShown(db: DatabaseSync): number | null {
-  const hasHeads = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() !== undefined
-  const row = hasHeads ? db.prepare(`SELECT note FROM heads WHERE which = 'shown'`).get() : undefined
-  return row === undefined ? null : (readSignedHead((row as { note: string }).note)?.size ?? null)
+  const row = db.prepare(`SELECT note FROM heads WHERE which = 'shown'`).get() as { note: string } | undefined
+  return row === undefined ? null : (readSignedHead(row.note)?.size ?? null)
 }
 
 function countFrozen(db: DatabaseSync): InspectedStore['frozen'] {
-  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'frozen'`).get() === undefined) return { list: 0, admin: 0 }
   const rows = db.prepare('SELECT by, count(*) AS subjects FROM frozen GROUP BY by').all()
   const counts = new Map((rows as { by: string; subjects: number }[]).map(({ by, subjects }) => [by, subjects]))
   return { list: counts.get('list') ?? 0, admin: counts.get('admin') ?? 0 }

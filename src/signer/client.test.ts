@@ -9,17 +9,25 @@ import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { connectSigner, SignerRefused } from './client.ts'
 import { encodeFrame, frameReader } from './frames.ts'
+import { WIRE_VERSION } from './wire.ts'
 
-type Received = { id: number; verb: string }
+type Received = { id: number; verb: string; request: { userId?: string } }
 
-/** A signer that misbehaves as told: `answer` sees every request with its connection. */
-async function world(t: TestContext, answer: (request: Received, socket: Socket) => void) {
+/** A signer that misbehaves as told: `answer` sees every request with its connection, and greetings where it is to. */
+async function world(
+  t: TestContext,
+  answer: (request: Received, socket: Socket) => void,
+  { hearsGreetings = false }: { hearsGreetings?: boolean } = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-client-'))
   const path = join(folder, 's')
   const sockets: Socket[] = []
   const server = createServer((socket) => {
     sockets.push(socket)
-    const read = frameReader((message) => answer(message as Received, socket))
+    const read = frameReader((message) => {
+      const request = message as Received
+      if (hearsGreetings || request.verb !== 'greeting') answer(request, socket)
+    })
     socket.on('data', read).on('error', () => {})
   }).listen(path)
   await once(server, 'listening')
@@ -41,20 +49,21 @@ test('answers in any order find their calls, on one connection', async (t) => {
   const { signer, sockets } = await world(t, (request, socket) => {
     held.push(request)
     if (held.length < 3) return
-    for (const { id } of held.toReversed()) socket.write(encodeFrame({ id, answer: { address: `0x${id}` } }))
+    for (const { id, request: { userId: of } } of held.toReversed()) socket.write(encodeFrame({ id, answer: { of } })) // prettier-ignore
   })
   const calls = ['X-1', 'X-2', 'X-3'].map((userId) => signer.createAccount({ userId }))
-  assert.deepEqual(await Promise.all(calls), [{ address: '0x1' }, { address: '0x2' }, { address: '0x3' }])
+  assert.deepEqual(
+    await Promise.all(calls),
+    ['X-1', 'X-2', 'X-3'].map((of) => ({ of })),
+  )
   assert.equal(sockets.length, 1)
 })
 
 test('a call that is not answered in time fails as unknown, and its late answer disturbs nothing', async (t) => {
   let late: Received | undefined
-  const { signer } = await world(t, ({ id, verb }, socket) => {
-    if (late === undefined) {
-      late = { id, verb }
-      return
-    }
+  const { signer } = await world(t, (request, socket) => {
+    const { id } = request
+    if (late === undefined) return void (late = request)
     socket.write(Buffer.concat([encodeFrame({ id: late.id, answer: 'late' }), encodeFrame({ id, answer: health })]))
   })
   await assert.rejects(signer.health(), isUnavailable)
@@ -110,11 +119,15 @@ test('refusals of the catalogue are AppErrors, the signer’s own are SignerRefu
 })
 
 test('the head that comes with a refusal is not the newest: it follows the one that was shown, or not', async (t) => {
-  const { signer } = await world(t, ({ id, verb }, socket) => {
-    if (verb === 'health') return socket.write(encodeFrame({ id, answer: health, head: 'of an answer' }))
-    if (verb === 'greeting') return socket.write(encodeFrame({ id, error: { code: 'ledger_damaged', detail: 'Older.' }, head: 'of a greeting' })) // prettier-ignore
-    return socket.write(encodeFrame({ id, error: { code: 'nonce_conflict', detail: 'Said so.' }, head: 'of a refusal' })) // prettier-ignore
-  })
+  const { signer } = await world(
+    t,
+    ({ id, verb }, socket) => {
+      if (verb === 'health') return socket.write(encodeFrame({ id, answer: health, head: 'of an answer' }))
+      if (verb === 'greeting') return socket.write(encodeFrame({ id, error: { code: 'ledger_damaged', detail: 'Older.' }, head: 'of a greeting' })) // prettier-ignore
+      return socket.write(encodeFrame({ id, error: { code: 'nonce_conflict', detail: 'Said so.' }, head: 'of a refusal' })) // prettier-ignore
+    },
+    { hearsGreetings: true },
+  )
   await assert.rejects(signer.recall({ intentId: 'x' }), SignerRefused)
   assert.equal(signer.head(), null)
   await signer.health()
@@ -122,6 +135,22 @@ test('the head that comes with a refusal is not the newest: it follows the one t
   await assert.rejects(signer.recall({ intentId: 'x' }), SignerRefused)
   await assert.rejects(signer.identity(), { code: 'ledger_damaged' })
   assert.equal(signer.head(), 'of an answer')
+})
+
+test('a connection begins with a greeting: which wire the server speaks, and the newest head that it knows', async (t) => {
+  const asked: unknown[] = []
+  const take = ({ id, verb, request }: Received, socket: Socket) => {
+    asked.push([verb, request])
+    socket.write(encodeFrame({ id, answer: health }))
+  }
+  const { signer, path } = await world(t, take, { hearsGreetings: true })
+  await signer.health()
+  const another = connectSigner({ path })
+  t.after(() => another.close())
+  another.rememberHead('kept')
+  await another.health()
+  const greeting = (head: string | null) => ['greeting', { wire: WIRE_VERSION, head }]
+  assert.deepEqual(asked, [greeting(null), ['health', {}], greeting('kept'), ['health', {}]])
 })
 
 test('a request too large to send is refused here, and the connection lives on', async (t) => {

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
 import { isSignedByPinned } from './pinned.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
-import { type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
+import { WIRE_VERSION, type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
 import { systemClock, type Timer } from '../clock.ts'
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
@@ -47,7 +47,7 @@ type CallSigner<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verb
 
 /** A refusal that no caller of ours can cause: a bug of the server, or a ledger that is ahead of its database. */
 export class SignerRefused extends Error {
-  /** one of SignerRefusal; text, because a newer signer may know more */
+  /** one of SignerRefusal, as it came */
   readonly code: string
   readonly facts: KnownFacts
   constructor(code: string, detail: string, facts: KnownFacts = {}) {
@@ -58,7 +58,7 @@ export class SignerRefused extends Error {
   }
 }
 
-/** As RefusalFacts, whose codes are text here: a newer signer may know more. */
+/** As RefusalFacts, whose codes are text here: as they came. */
 export type KnownFacts = Omit<RefusalFacts, 'because'> & { because?: string }
 
 /** What the signer’s refusal says besides its code; nothing of any other failure. */
@@ -108,7 +108,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     attest: (request) => call('attest', request),
     signatures: (request) => call('signatures', request),
     // What the operator has named needs no one's word, a database's least of all, which is asked while the signer is away.
-    identity: async () => verifierKey ?? (await call('greeting', { head })).key,
+    identity: async () => verifierKey ?? (await call('greeting', { wire: WIRE_VERSION, head })).key,
     sign: withRenewal('sign'),
     check: withRenewal('check'),
     signOperation: withRenewal('signOperation'),
@@ -190,8 +190,8 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     })
     opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
     opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
-    // First of all: what it is asked after that it refuses, where its ledger does not continue this head.
-    if (head !== null) opened.socket.write(encode({ id: (lastId += 1), verb: 'greeting', request: { head } }))
+    // First of all: what it is asked after that it refuses, where it speaks another wire, or its ledger does not continue this head.
+    opened.socket.write(encode({ id: (lastId += 1), verb: 'greeting', request: { wire: WIRE_VERSION, head } }))
     // Nobody waits for these; the process that brought the list hears of its fate at the next one.
     for (const list of greeting)
       opened.socket.write(encode({ id: (lastId += 1), verb: 'revocations', request: { list } }))

@@ -18,17 +18,17 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
   const { userId } = readCreateAccountRequest(request)
   // An account that is found is one that was committed: jobs run inside the open transaction and nothing between.
   const known = keys.ofUser(userId)
-  if (known !== null) return answer(known)
+  if (known !== null) return answer(known, { isNew: false })
   // Nobody waits for the master key here: without the next data key the newest takes a few accounts more.
   keys.prepare()
   return group(ACCOUNTS_FIRST, () => {
     const found = keys.ofUser(userId)
-    return found === null ? { ...answer(make(userId)), isNew: true as const } : answer(found)
+    return found === null ? answer(make(userId), { isNew: true }) : answer(found, { isNew: false })
   })
 
-  function answer(account: KeptAccount) {
+  function answer(account: KeptAccount, { isNew }: { isNew: boolean }) {
     const attestation = attestationOf(identity, keys, account)
-    return { address: hex(account.address), wrapped: toWrapped(keys, account), attestation }
+    return { address: hex(account.address), wrapped: toWrapped(keys, account), attestation, isNew }
   }
 
   function make(userId: string) {

@@ -8,7 +8,7 @@ import { systemClock } from '../clock.ts'
 
 /** The data keys, one per epoch, unwrapped; user keys are wrapped with them, and MACs derived from them. */
 export type Deks = {
-  /** the store is new, or from before MACs: nothing that came with them can be in it yet */
+  /** the store is new: nothing else can be in it yet */
   isNew: boolean
   of: (epoch: number) => KeyObject | undefined
   /**
@@ -57,8 +57,6 @@ type Takeover = { from: Kek; kek: Kek; wrapped: Map<number, Buffer> }
 export type OpenDeks = {
   kek: Kek
   deks: Map<number, KeyObject>
-  /** wrapped again, where they were wrapped before there were MACs */
-  bound: Map<number, Buffer>
   /** the next one, where there is none yet */
   spare: SpareDek | null
 }
@@ -75,8 +73,6 @@ export type KeptDek = {
   wrapped: Buffer
   /** milliseconds since 1970 */
   createdAt: number
-  /** part of what it is bound to: the first record of its ledger that has a MAC */
-  macedFrom: number | null
 }
 
 /** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
@@ -92,8 +88,6 @@ type DekRow = {
   wrapped: Uint8Array
   keys: number
   created_at: number
-  /** the first record of the ledger that has a MAC; null in a store from before there were any */
-  maced_from?: number | null
 }
 
 const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks ORDER BY epoch').all() as DekRow[]
@@ -103,19 +97,8 @@ const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks 
  * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
  */
 export async function unwrapDeks(db: DatabaseSync, kek: Kek): Promise<OpenDeks> {
-  const rows = readRows(db)
-  const macedFrom = macedFromOf(db) ?? nextRecord(db)
   const { deks } = await unwrapStored(db, kek)
-  const bound = new Map<number, Buffer>()
-  for (const { epoch, maced_from } of rows)
-    if ((maced_from ?? null) === null)
-      bound.set(epoch, await wrapDek(deks.get(epoch)!, { epoch, maced_from: macedFrom }, kek))
-  return {
-    kek,
-    deks,
-    bound,
-    spare: rows.length === 0 ? await makeSpare({ epoch: 1, maced_from: macedFrom }, kek) : null,
-  }
+  return { kek, deks, spare: deks.size === 0 ? await makeSpare(1, kek) : null }
 }
 
 /** Those of a store that is only looked at. @throws StartError, as above */
@@ -137,27 +120,22 @@ export function openDeks({
   now: () => number
   keysPerEpoch?: number
 }): Deks {
-  const { deks: opened, bound } = unwrapped
+  const { deks: opened } = unwrapped
   let { kek, spare } = unwrapped
   let preparing: Promise<void> | null = null
   let fault: string | null = null
   let failedAt = -Infinity
-  const rows = readRows(db)
+  const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
+  const isNew = kept.length === 0
   const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
-  const macedFrom = macedFromOf(db) ?? nextRecord(db)
-  bindAnew()
-  const insert = db.prepare(
-    'INSERT INTO deks (id, epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?, ?)',
-  )
+  const insert = db.prepare('INSERT INTO deks (id, epoch, provider, wrapped, created_at) VALUES (?, ?, ?, ?, ?)')
   const wrapAnew = db.prepare('UPDATE deks SET provider = ?, wrapped = ? WHERE epoch = ?')
   const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
-  // Once more: what was bound anew is wrapped otherwise.
-  const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
   const unwritten = new Map<number, number>()
   const rowOf = (epoch: number) => kept.find((row) => row.epoch === epoch)!
 
   return {
-    isNew: rows.every((row) => (row.maced_from ?? null) === null),
+    isNew,
     of: (epoch) => opened.get(epoch),
     prepare,
     prepareSoon() {
@@ -188,9 +166,9 @@ export function openDeks({
     },
     masterKey: () => ({ provider: kek.provider, fault }),
     async probe() {
-      const { epoch, macedFrom: maced_from, wrapped } = kept.at(-1)!
+      const newest = kept.at(-1)!
       // What is wrong is said by `masterKey`.
-      await watched(() => openDek({ epoch, maced_from, wrapped }, kek)).catch(() => {})
+      await watched(() => openDek(newest, kek)).catch(() => {})
     },
     isBy: (other) => opensAny(db, other),
     wrapBy,
@@ -209,7 +187,6 @@ export function openDeks({
       return true
     },
     macs: openMacs({
-      from: macedFrom,
       current: () => kept.at(-1)?.epoch ?? current().epoch,
       keyOf: (epoch) => macKeys.get(epoch),
     }),
@@ -217,8 +194,7 @@ export function openDeks({
 
   async function wrapBy(next: Kek): Promise<Takeover> {
     const [from, wrapped] = [kek, new Map<number, Buffer>()]
-    for (const { epoch, macedFrom: maced_from } of kept)
-      wrapped.set(epoch, await wrapDek(opened.get(epoch)!, { epoch, maced_from }, next))
+    for (const { epoch } of kept) wrapped.set(epoch, await wrapDek(opened.get(epoch)!, epoch, next))
     return { from, kek: next, wrapped }
   }
 
@@ -235,7 +211,7 @@ export function openDeks({
   async function prepare(need?: 'always'): Promise<void> {
     if (spare !== null || (need === undefined && !isSpent())) return
     const by = kek
-    preparing ??= watched(() => makeSpare({ epoch: (kept.at(-1)?.epoch ?? 0) + 1, maced_from: macedFrom }, by))
+    preparing ??= watched(() => makeSpare((kept.at(-1)?.epoch ?? 0) + 1, by))
       // Another master key may have taken over meanwhile.
       .then((made) => void (spare = by === kek ? made : null))
       .finally(() => (preparing = null))
@@ -256,33 +232,20 @@ export function openDeks({
   }
 
   function add({ epoch, dek, wrapped }: SpareDek): KeptDek {
-    const row = { id: randomBytes(16), epoch, provider: kek.provider, wrapped, createdAt: now(), macedFrom, keys: 0 }
-    insert.run(row.id, epoch, row.provider, wrapped, row.createdAt, macedFrom)
+    const row = { id: randomBytes(16), epoch, provider: kek.provider, wrapped, createdAt: now(), keys: 0 }
+    insert.run(row.id, epoch, row.provider, wrapped, row.createdAt)
     spare = null
     opened.set(epoch, dek)
     macKeys.set(epoch, macKeyOf(dek))
     kept.push(row)
     return row
   }
-
-  /**
-   * Wraps again what was wrapped before there were MACs, now bound to the record where they begin. From then on a store whose
-   * MACs were stripped is no store from before: its data keys do not open as one.
-   */
-  function bindAnew(): void {
-    const bind = db.prepare('UPDATE deks SET wrapped = ?, maced_from = ? WHERE epoch = ?')
-    for (const [epoch, wrapped] of bound) bind.run(wrapped, macedFrom, epoch)
-  }
 }
 
 /** What checks the MACs of a store that is only looked at. */
-export function readMacs(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): Macs {
+export function readMacs({ deks }: Pick<OpenDeks, 'deks'>): Macs {
   const keys = new Map([...deks].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
-  return openMacs({
-    from: macedFromOf(db) ?? nextRecord(db),
-    current: () => Math.max(...keys.keys()),
-    keyOf: (epoch) => keys.get(epoch),
-  })
+  return openMacs({ current: () => Math.max(...keys.keys()), keyOf: (epoch) => keys.get(epoch) })
 }
 
 /** Whether a master key opens a store: all of its data keys are wrapped by one. False where there is none. @throws KekUnavailable */
@@ -298,28 +261,15 @@ export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
   }
 }
 
-/** Where the MACs of a store begin, by its own word, which a master key proves; null: it has none yet. */
-export function macedFromOf(db: DatabaseSync): number | null {
-  return readRows(db).find(({ maced_from }) => (maced_from ?? null) !== null)?.maced_from ?? null
-}
-
-function nextRecord(db: DatabaseSync): number {
-  const head = db.prepare('SELECT count FROM ledger_head').get() as { count: number } | undefined
-  return (head?.count ?? 0) + 1
-}
-
-const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt, maced_from = null }: DekRow): KeptDek => ({
-  ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt, macedFrom: maced_from },
+const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt }: DekRow): KeptDek => ({
+  ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt },
 })
 
-/** What a wrapped data key is bound to. */
-type DekTerms = Pick<DekRow, 'epoch' | 'maced_from'>
-
 /** @throws StartError  when the master key is not the one that wrapped it, or is not to be had */
-export async function openDek(row: DekTerms & Pick<DekRow, 'wrapped'>, kek: Kek): Promise<KeyObject> {
+export async function openDek({ epoch, wrapped }: Pick<DekRow, 'epoch' | 'wrapped'>, kek: Kek): Promise<KeyObject> {
   let dek: Buffer
   try {
-    dek = await kek.unwrap(Buffer.from(row.wrapped), aadOf(row))
+    dek = await kek.unwrap(Buffer.from(wrapped), aadOf(epoch))
   } catch (cause) {
     if (cause instanceof KekUnavailable) throw cause
     throw new StartError(
@@ -330,20 +280,20 @@ export async function openDek(row: DekTerms & Pick<DekRow, 'wrapped'>, kek: Kek)
   return intoKeyObject(dek)
 }
 
-async function makeSpare(terms: DekTerms, kek: Kek): Promise<SpareDek> {
+async function makeSpare(epoch: number, kek: Kek): Promise<SpareDek> {
   const dek = intoKeyObject(randomBytes(32))
-  return { epoch: terms.epoch, dek, wrapped: await wrapDek(dek, terms, kek) }
+  return { epoch, dek, wrapped: await wrapDek(dek, epoch, kek) }
 }
 
 /**
  * Wraps a data key, and opens it again before anything is wrapped with it: one that does not come back is a store that never opens again.
  * @throws KekUnavailable
  */
-async function wrapDek(dek: KeyObject, terms: DekTerms, kek: Kek): Promise<Buffer> {
+async function wrapDek(dek: KeyObject, epoch: number, kek: Kek): Promise<Buffer> {
   const bytes = dek.export()
   try {
-    const wrapped = await kek.wrap(bytes, aadOf(terms))
-    const again = await openDek({ ...terms, wrapped }, kek).catch((error: unknown) => {
+    const wrapped = await kek.wrap(bytes, aadOf(epoch))
+    const again = await openDek({ epoch, wrapped }, kek).catch((error: unknown) => {
       throw error instanceof KekUnavailable ? error : new NotComingBack()
     })
     if (!again.equals(dek)) throw new NotComingBack()
@@ -359,8 +309,7 @@ class NotComingBack extends KekUnavailable {
   }
 }
 
-const aadOf = ({ epoch, maced_from: from = null }: DekTerms): Buffer =>
-  from === null ? canonical('chatelaine data key 1', epoch) : canonical('chatelaine data key 2', epoch, from)
+const aadOf = (epoch: number): Buffer => canonical('chatelaine data key 1', epoch)
 
 function intoKeyObject(bytes: Buffer): KeyObject {
   try {

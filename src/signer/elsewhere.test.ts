@@ -195,7 +195,7 @@ test('keys that come back to an empty store bring with them that they left or we
   const exportedAt = async (userId: string) => (await next.keyExport({ userId })).exportedAt
   assert.deepEqual([await exportedAt(ALICE), await exportedAt(CAROL)], [kept[0]!.at, null])
   // By its own word from now on.
-  const said = (await next.exported({ after: 0 })).exported.map(({ userId, at, isBrought = false }) => ({
+  const said = (await next.exported({ after: 0 })).exported.map(({ userId, at, isBrought }) => ({
     userId,
     at,
     isBrought,

@@ -14,7 +14,7 @@ type Since = Pick<HeldElsewhere, 'at' | 'isBrought'>
 
 /** By `origin` it is of one signer only, and by its first line nothing else that an identity signs. */
 function textOf(origin: string, { userId, address }: Of, { at, isBrought }: Since): string {
-  const kind = isBrought === true ? 'imported' : 'exported'
+  const kind = isBrought ? 'imported' : 'exported'
   return `chatelaine key elsewhere 1\n${origin}\n${userId}\n0x${Buffer.from(address).toString('hex')}\n${kind} ${at}\n`
 }
 
@@ -24,7 +24,7 @@ export function stateElsewhere(
 ): HeldElsewhere {
   const { userId, at, isBrought } = key
   const statement: Hex = `0x${identity.sign(textOf(identity.origin, key, key)).toString('hex')}`
-  return { userId, at, ...(isBrought ? { isBrought } : {}), statement }
+  return { userId, at, isBrought, statement }
 }
 
 /** For the account as the store has it: a statement for another address proves nothing of this one. */
@@ -44,6 +44,6 @@ export const recordElsewhere = (
   { at, isBrought, statement, now }: Omit<HeldElsewhere, 'userId'> & { now: number },
 ): NewEntry => ({
   ...{ at: now, kind: 'export', userId, address, tokenId: null },
-  rule: isBrought === true ? TOLD.imported : TOLD.exported,
+  rule: isBrought ? TOLD.imported : TOLD.exported,
   evidence: JSON.stringify({ request: null, left_at: at, origin, statement }),
 })

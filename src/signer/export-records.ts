@@ -77,7 +77,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     since: (seq, { within, most }) => ({
       left: (since.all(seq, seq + within, most) as LedgerRow[]).map((row) => {
         const isAccount = row.kind === 'account'
-        if (isAccount) assertOwn(row, { isMaced: true })
+        if (isAccount) assertOwn(row)
         const { at, address } = isAccount ? { at: row.at, address: Buffer.from(row.address) } : read(row)!
         const isBrought = isAccount || row.rule === TOLD.imported
         return { seq: row.seq, userId: row.user_id, at, address, isBrought }
@@ -91,7 +91,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     if (found === undefined) return null
     const row = found as LedgerRow
     // A key leaves by a record that this signer has written, or not at all.
-    assertOwn(row, { isMaced: true })
+    assertOwn(row)
     const {
       request,
       ready_at: readyAt = 0,

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { command } from '../../test/kit/command.ts'
 import { isContinued, isIncluded } from '../../test/merkle.ts'
+import { until } from '../../test/kit/until.ts'
 import { ALICE, ask, refusal, world, type Place } from '../../test/kit/signer.ts'
 import { askAt } from './ask-operator.ts'
 import { connectSigner } from './client.ts'
-import { readSignedHead } from './wire.ts'
+import { encodeFrame, frameReader } from './frames.ts'
+import { readSignedHead, WIRE_VERSION } from './wire.ts'
 
 async function accept({ env }: Place, ...args: string[]): Promise<string> {
   const { out, err } = await command(env, ['signer', 'accept-restore', ...args])
@@ -114,6 +117,25 @@ test('who knows the head of another identity gets nothing, from the first reques
   await assert.rejects(client.health(), isFound)
   assert.equal(client.head(), other)
   assert.equal((await signer.health()).ledgerEntries, 2)
+})
+
+test('a server that speaks another wire is refused in one sentence, whatever it asks on that connection', async (t) => {
+  const { place, signer } = await world(t)
+  const said = /^The server speaks wire (\d+|unknown) and the signer wire 1: run both from one release\.$/
+  for (const wire of [WIRE_VERSION + 1, undefined, 'x'.repeat(9)]) {
+    const socket = connect(place.env.SIGNER_SOCKET!)
+    t.after(() => socket.destroy())
+    const answers: { error?: { code: string; detail: string } }[] = []
+    socket.on('data', frameReader((answer) => void answers.push(answer as (typeof answers)[0]))) // prettier-ignore
+    const asked = [['greeting', { wire, head: null, unheardOf: 1 }], ['health', {}], ['prove', { seq: 1 }], ['createAccount', { userId: ALICE }]] // prettier-ignore
+    for (const [n, [verb, request]] of asked.entries()) socket.write(encodeFrame({ id: n + 1, verb, request }))
+    await until('all is answered', () => answers.length === asked.length)
+    for (const { error } of answers) {
+      assert.equal(error?.code, 'signer_unavailable')
+      assert.match(error.detail, said)
+    }
+  }
+  assert.equal((await signer.health()).ok, true)
 })
 
 test('a refusal carries no head, and hides none from who reads on', async (t) => {

@@ -36,12 +36,12 @@ type IdentityRow = { public: Uint8Array; epoch: number; iv: Uint8Array; tag: Uin
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
 
 /**
- * Opens the key, and makes it in a store that is new or from before there was one; inside a transaction.
+ * Opens the key, and makes it in a new store; inside a transaction.
  * @throws LedgerDamaged  when it is missing or was altered
  */
 export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
-  // A store whose data keys are bound to its MACs has had one: another in its place would answer for another log.
+  // A store with data keys has had one: another in its place would answer for another log.
   if (row === undefined && !deks.isNew) throw new LedgerDamaged('The identity key of the signer is missing.')
   const key = row === undefined ? make(db, deks) : unwrap(row, deks)
   const publicObject = createPublicKey(key)
@@ -57,7 +57,6 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
 
 /** What is wrong with the key of a store that is only looked at: that it does not open, or is of another public half. */
 export function identityFault(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): string | null {
-  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
   if (row === undefined) return null
   try {

@@ -9,7 +9,7 @@ import type { LedgerRow } from './record.ts'
 export const LOOKED_AT = 100_000
 
 /**
- * Whether the policy in force is at least the one by which the ledger's records, which have MACs, were decided last. Who can write the
+ * Whether the policy in force is at least the one by which the ledger's records were decided last. Who can write the
  * folder and lacks the master key cannot put an older one there, change that one, or remove it, and not be found.
  * @param most  records from the end that are looked at
  * @param macs  where the ledger was not checked as far: check the record that names the policy. One from which the name was taken
@@ -28,8 +28,7 @@ export function policyFault(
     )
     .get(most) as (LedgerRow & { policy: string }) | undefined
   if (row === undefined) return null
-  // A record from before MACs names no policy.
-  if (macs !== null) openOwnRecords(db, macs)(row, { isMaced: true })
+  if (macs !== null) openOwnRecords(db, macs)(row)
   const [version = '', hash] = row.policy.split(' ')
   const said = `the ledger's records were decided by version ${version}, ${hash}`
   if (inForce === null) return `The policy that was kept is gone: ${said}.`
@@ -42,10 +41,6 @@ export function policyFault(
 
 /** The same of a store that is only looked at. */
 export function verifyKeptPolicy(db: DatabaseSync): string[] {
-  const has = (name: string) => db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined
-  const columns = db.prepare('SELECT name FROM pragma_table_info(?)').all('ledger') as { name: string }[]
-  // A store that was not opened for writing since may lack both.
-  if (!has('policy') || !columns.some(({ name }) => name === 'policy')) return []
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   try {
     const fault = policyFault(db, kept === undefined ? null : readPolicyVersion(kept.document))

@@ -77,7 +77,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   let head = readHead(db)
   checkTail(db, head, macs)
   const assertOwn = openOwnRecords(db, macs)
-  const { floors, overruled } = readRestores(db, assertOwn, macs)
+  const { floors, overruled } = readRestores(db, assertOwn)
   const tree = openTree(db, head.count)
 
   const attempts = db.prepare(
@@ -118,7 +118,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
 
   function isOwn(row: LedgerRow): boolean {
     try {
-      assertOwn(row, { isMaced: true })
+      assertOwn(row)
       return true
     } catch (error) {
       if (error instanceof LedgerDamaged) return false
@@ -185,7 +185,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     },
     append(entry) {
       const row = toRow(head.count + 1, entry)
-      const record = recordOf(head.record, { ...row, mac: null }, 3)
+      const record = recordOf(head.record, row)
       insert.run(...COLUMNS.map((column) => row[column]), record, macs.of(record))
       moveHead.run(row.seq, record)
       tree.append(record)
@@ -266,18 +266,16 @@ const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHER
 /**
  * Looks at one record, wherever it lies, which nobody may have done since it was written: that it has the hash of its fields and of the
  * record before it, and its MAC.
- * @returns a look that throws LedgerDamaged. `isMaced`: of a kind that is younger than MACs, so that none from before is genuine
+ * @returns a look that throws LedgerDamaged
  */
-export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow, of?: { isMaced: boolean }) => void {
+export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow) => void {
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
-  return (row, { isMaced } = { isMaced: false }) => {
+  return (row) => {
     if (row.seq < 1) throw broken(row.seq)
     const before =
       row.seq === 1 ? GENESIS : (recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined)?.record
     if (before === undefined) throw broken(row.seq)
     follow({ count: row.seq - 1, record: Buffer.from(before) }, row)
-    if (isMaced && row.seq < macs.from)
-      throw new LedgerDamaged(`Record ${row.seq} of the ledger was not written by this signer.`)
     assertMac(macs, row)
   }
 }
@@ -286,7 +284,6 @@ export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow, o
 function readRestores(
   db: DatabaseSync,
   assertOwn: (row: LedgerRow) => void,
-  macs: Macs,
 ): { floors: Map<string, number>; overruled: Overruled[] } {
   const floors = new Map<string, number>()
   const overruled: Overruled[] = []
@@ -295,9 +292,8 @@ function readRestores(
     assertOwn(row)
     const { seq, at, raw } = row
     const restored = decodeRestored(raw!)
-    // Its own record is the first in which the two differ. Heads are younger than MACs.
-    if (seq >= macs.from)
-      overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
+    // Its own record is the first in which the two differ.
+    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
     for (const { address, chainId, nonce } of restored.floors) {
       const key = slotKey(address, chainId)
       floors.set(key, Math.max(floors.get(key) ?? 0, nonce))

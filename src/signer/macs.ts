@@ -8,8 +8,6 @@ import type { LedgerRow } from './record.ts'
  * hashed anew does not fit. What they do not say: a ledger without its newest records, or a whole older folder, has good ones.
  */
 export type Macs = {
-  /** The first record that has one; those before are from a version without, and only their chain speaks for them. */
-  from: number
   of: (record: Buffer) => Buffer
   isOf: (record: Uint8Array, mac: Uint8Array) => boolean
   /** the epoch that makes new ones */
@@ -29,16 +27,13 @@ export const macKeyOf = (dek: KeyObject): KeyObject =>
  * @param keyOf    the key of an epoch; undefined where there is none
  */
 export function openMacs({
-  from,
   current,
   keyOf,
 }: {
-  from: number
   current: () => number
   keyOf: (epoch: number) => KeyObject | undefined
 }): Macs {
   return {
-    from,
     of(record) {
       const mac = Buffer.alloc(EPOCH_BYTES)
       const epoch = current()
@@ -46,8 +41,8 @@ export function openMacs({
       return Buffer.concat([mac, hmac(keyOf(epoch)!, record)])
     },
     isOf(record, mac) {
+      if (!hasMac({ mac })) return false
       const bytes = Buffer.from(mac)
-      if (bytes.length !== EPOCH_BYTES + 32) return false
       const key = keyOf(bytes.readUInt32BE())
       return key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))
     },
@@ -62,10 +57,11 @@ export function openMacs({
 
 const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
 
-/** @throws LedgerDamaged  naming the record whose MAC is not the signer's, or that lacks one, or that has one too early */
-export function assertMac(macs: Macs, row: Pick<LedgerRow, 'seq' | 'record'> & Partial<Pick<LedgerRow, 'mac'>>): void {
-  // A store from before MACs that is only looked at has no such column.
-  const { seq, record, mac = null } = row
-  const isFine = seq < macs.from ? mac === null : mac !== null && macs.isOf(record, mac)
-  if (!isFine) throw new LedgerDamaged(`Record ${seq} of the ledger was not written by this signer.`)
+/** Whether a record has what may be one. The table asks for it, but an editor of the file can put anything there. */
+export const hasMac = ({ mac }: { mac: unknown }): boolean =>
+  mac instanceof Uint8Array && mac.length === EPOCH_BYTES + 32
+
+/** @throws LedgerDamaged  naming the record whose MAC is not the signer's */
+export function assertMac(macs: Macs, { seq, record, mac }: Pick<LedgerRow, 'seq' | 'record' | 'mac'>): void {
+  if (!macs.isOf(record, mac)) throw new LedgerDamaged(`Record ${seq} of the ledger was not written by this signer.`)
 }

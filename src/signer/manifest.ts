@@ -15,7 +15,7 @@ export type Manifest = {
   record: string
   /** SHA-256 of all addresses in their order, 20 bytes each, hexadecimal digits */
   addresses: string
-  /** the signer's identity, and its newest signed head; null in a store from before there were any */
+  /** the signer's identity, and its newest signed head; null in a store that no signer has started on */
   identity: string | null
   head: string | null
 }
@@ -43,7 +43,6 @@ export function manifestOf(db: DatabaseSync, at: number): Manifest {
 }
 
 function signedBy(db: DatabaseSync): Pick<Manifest, 'identity' | 'head'> {
-  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() === undefined) return { identity: null, head: null } // prettier-ignore
   const identity = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
   const newest = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   return { identity: identity === undefined ? null : originOf(identity.public), head: newest?.note ?? null }

@@ -51,7 +51,7 @@ for (const [what, edit] of Object.entries<string>({
   exchanged: `UPDATE meters SET meter = iif(meter LIKE '%${ALICE}%', replace(meter, '${ALICE}', 'X'), replace(meter, '${BOB}', '${ALICE}')) WHERE meter LIKE '%DISCORD%'`,
   'dated to another day': `UPDATE meters SET window = json_set(window, '$[1]', 1, '$[2][0][0]', 1) WHERE meter LIKE '%${ALICE}%'`,
   'no window any more': `UPDATE meters SET window = 'nothing' WHERE meter LIKE '%${ALICE}%'`,
-  'lowered, the seal removed as of an earlier version': `${lower}; UPDATE ledger_head SET meters = NULL`,
+  'lowered, the seal removed': `${lower}; UPDATE ledger_head SET meters = NULL`,
   'lowered, the seal of nothing': `${lower}; UPDATE ledger_head SET meters = zeroblob(44)`,
   'lowered, the seal of an epoch that is none': `${lower}; UPDATE ledger_head SET meters = CAST(X'00000009' || substr(meters, 5) AS BLOB)`,
   'raised, against someone': `UPDATE meters SET window = replace(window, '"2"', '"10"') WHERE meter LIKE '%${BOB}%'`,

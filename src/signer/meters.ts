@@ -130,9 +130,6 @@ export function charged(
 
 /** Counts every meter again from the records alone, and says which of the table differ. */
 export function verifyMeters(db: DatabaseSync): string[] {
-  const known = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'meters'`).get()
-  // A store that was not opened for writing since may lack the table.
-  if (known === undefined) return []
   const counted = new Map<string, MeterWindow>()
   const rows = db.prepare('SELECT seq, at, spent FROM ledger WHERE spent IS NOT NULL ORDER BY seq').iterate()
   for (const { seq, at, spent } of rows as Iterable<{ seq: number; at: number; spent: string }>) {

@@ -41,8 +41,8 @@ export type LedgerRow = {
   policy: string | null
   spent: string | null
   record: Uint8Array
-  /** of the record's hash, by the signer's own key (macs.ts); null in records from before there were any */
-  mac: Uint8Array | null
+  /** of the record's hash, by the signer's own key (macs.ts) */
+  mac: Uint8Array
 }
 
 /** A signature that the ledger holds, with its bytes. */
@@ -103,7 +103,8 @@ type SignedForSponsors = {
 /** What comes before the first record. */
 export const GENESIS = Buffer.alloc(32)
 
-const COLUMNS_1 = [
+/** All that a record's hash covers, in this order. */
+export const COLUMNS = [
   'seq',
   'at',
   'kind',
@@ -122,27 +123,16 @@ const COLUMNS_1 = [
   'rule',
   'client_id',
   'token_id',
+  'request_hash',
+  'evidence',
+  'policy',
+  'spent',
 ] as const satisfies (keyof LedgerRow)[]
-const COLUMNS_2 = [...COLUMNS_1, 'request_hash'] as const satisfies (keyof LedgerRow)[]
-/** All that a record's hash covers, in this order. */
-export const COLUMNS = [...COLUMNS_2, 'evidence', 'policy', 'spent'] as const satisfies (keyof LedgerRow)[]
-
-/**
- * The form that a record is hashed in. New ones are of the third; those of the first, and of the second, which has the
- * hash of a request, were written before there were MACs, and stay what they were.
- */
-function formOf(row: Omit<LedgerRow, 'record'>): 1 | 2 | 3 {
-  // A store that was not opened for writing since may lack the columns.
-  const has = (column: 'mac' | 'evidence' | 'policy' | 'spent' | 'request_hash') => (row[column] ?? null) !== null
-  if (has('mac') || has('evidence') || has('policy') || has('spent')) return 3
-  return has('request_hash') ? 2 : 1
-}
 
 /** The hash of a record: of the record before it, and of every field. */
-export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record'>, form = formOf(row)): Buffer {
-  const columns = { 1: COLUMNS_1, 2: COLUMNS_2, 3: COLUMNS }[form]
-  const fields = columns.map((column) => row[column])
-  return hash('sha256', canonical(`chatelaine ledger ${form}`, previous, ...fields), 'buffer')
+export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record' | 'mac'>): Buffer {
+  const fields = COLUMNS.map((column) => row[column])
+  return hash('sha256', canonical('chatelaine ledger 1', previous, ...fields), 'buffer')
 }
 
 export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 'mac'> {

@@ -1,7 +1,7 @@
 import { Refusal } from './refusal.ts'
 import { isSponsor } from './sponsor.ts'
 import type { FeeFields, UnsignedTransaction } from './transaction.ts'
-import { MAX_ATTESTED, MAX_HELD, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
+import { MAX_ATTESTED, MAX_HELD, WIRE_VERSION, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
 export type SignOrder = {
@@ -114,9 +114,16 @@ export function readProveRequest(request: unknown): ProveAsk {
   return { from: readInteger('from', from, 0), to: limit('to', to) }
 }
 
-/** @throws bad_request */
+/** @throws signer_unavailable  where the server speaks another wire; bad_request */
 export function readGreeting(request: unknown): { head: string | null } {
-  const { head } = readFields(request, new Set(['head']))
+  // First: of another wire nobody here knows the rest.
+  const { wire } = (request ?? {}) as { wire?: unknown }
+  if (wire !== WIRE_VERSION)
+    throw new Refusal(
+      'signer_unavailable',
+      `The server speaks wire ${typeof wire === 'number' ? wire : 'unknown'} and the signer wire ${WIRE_VERSION}: run both from one release.`,
+    )
+  const { head } = readFields(request, new Set(['wire', 'head']))
   if (head !== null && (typeof head !== 'string' || head.length > 1_024)) throw bad('head is not a signed head')
   return { head }
 }
@@ -181,12 +188,10 @@ export function readHeldElsewhereRequest(request: unknown): HeldElsewhere[] {
   const { accounts } = readFields(request, new Set(['accounts']))
   if (!Array.isArray(accounts) || accounts.length > MAX_HELD) throw bad(`accounts is not a list of at most ${MAX_HELD}`)
   return accounts.map((account) => {
-    const {
-      userId,
-      at,
-      isBrought = false,
-      statement,
-    } = readFields(account, new Set(['userId', 'at', 'isBrought', 'statement']))
+    const { userId, at, isBrought, statement } = readFields(
+      account,
+      new Set(['userId', 'at', 'isBrought', 'statement']),
+    )
     if (typeof isBrought !== 'boolean') throw bad('isBrought is not true or false')
     if (typeof statement !== 'string' || !/^0x[0-9a-f]{128}$/.test(statement))
       throw bad('statement is not 64 bytes of 0x-hex')

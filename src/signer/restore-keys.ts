@@ -153,7 +153,7 @@ export async function restoreKeys(
   function mark(account: KeptAccount, said: unknown): void {
     if ((said ?? null) === null || ledger.isHeldElsewhere(account.userId)) return
     const { at: since, isBrought, statement } = said as Unread<HeldElsewhere>
-    const kept = isCount(since) && isHex(statement, 64) ? { at: since, isBrought: isBrought === true, statement } : null
+    const kept = isCount(since) && typeof isBrought === 'boolean' && isHex(statement, 64) ? { at: since, isBrought, statement } : null // prettier-ignore
     const believed = expected === null ? [identity] : [identity, expected]
     const by = kept === null ? undefined : believed.find((one) => isStatedElsewhere(one, account, kept))
     if (kept === null || by === undefined) return void (done.unmarked += 1)
@@ -223,9 +223,9 @@ const isHex = (value: unknown, length: number): value is Hex =>
   typeof value === 'string' && value.length === 2 + 2 * length && /^0x[0-9a-f]*$/i.test(value)
 
 /** null where another master key wrapped it */
-async function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
+async function tryOpen({ epoch, wrapped }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
   try {
-    return await openDek({ epoch, wrapped: bytes(wrapped), maced_from: macedFrom }, kek)
+    return await openDek({ epoch, wrapped: bytes(wrapped) }, kek)
   } catch (error) {
     if (error instanceof KekUnavailable) throw error
     return null

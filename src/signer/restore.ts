@@ -1,7 +1,6 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs' // prettier-ignore
 import type { KeyObject } from 'node:crypto'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { readArguments } from './arguments.ts'
 import { readIdentities } from '../backup/age.ts'
 import { readArchive } from '../backup/archive.ts'
@@ -15,7 +14,7 @@ import { openKekOf, type KekSettings } from './open-kek.ts'
 import { differences, MANIFEST_FILE, manifestOf, readManifest, type Manifest } from './manifest.ts'
 import { readOwnFile } from './own-file.ts'
 import { StartError } from './refusal.ts'
-import { DATABASE_FILE, LOCK_FILE, makeFolder, takeLock } from './store.ts'
+import { DATABASE_FILE, LOCK_FILE, makeFolder, openStoreForReading, takeLock } from './store.ts'
 import { KEYS_MISSING, verifyLedger } from './verify.ts'
 
 export type RestoredStore = {
@@ -58,7 +57,7 @@ export async function restoreStore({
     rmSync(draft, { recursive: true, force: true })
     mkdirSync(draft, { mode: 0o700 })
     const said = await unpackTo(draft, file, identities)
-    const restored = await checkCopy(join(draft, DATABASE_FILE), said, settings)
+    const restored = await checkCopy(draft, said, settings)
     // Once more: a store that someone made here meanwhile stays.
     assertEmpty(folder)
     renameSync(join(draft, DATABASE_FILE), join(folder, DATABASE_FILE))
@@ -104,14 +103,14 @@ async function writeTo(path: string, data: AsyncIterable<Uint8Array>): Promise<v
   }
 }
 
-async function checkCopy(path: string, said: Manifest, settings: KekSettings | null): Promise<RestoredStore> {
-  const db = new DatabaseSync(path, { readOnly: true })
+async function checkCopy(folder: string, said: Manifest, settings: KekSettings | null): Promise<RestoredStore> {
+  const { db } = openStoreForReading(folder)
   try {
     const found = manifestOf(db, 0)
     const wrong = differences(said, found)
     if (wrong.length > 0) throw new StartError(`The store in the backup is not the one of its manifest: ${wrong.join(', ')}.`) // prettier-ignore
     const opened = settings === null ? null : await unwrapStored(db, await openKekOf(db, settings))
-    const { problems, signatures, macs } = verifyLedger(db, opened === null ? null : readMacs(db, opened))
+    const { problems, signatures, macs } = verifyLedger(db, opened === null ? null : readMacs(opened))
     const foreign = opened === null ? null : identityFault(db, opened)
     const faults = [...problems.filter((one) => !one.startsWith(KEYS_MISSING)), ...(foreign === null ? [] : [foreign])]
     if (faults.length > 0)

@@ -4,9 +4,9 @@ import { LedgerDamaged } from './refusal.ts'
 export type Restored = {
   /** where the ledger ended that was lost, by its witness; null when there was none */
   witness: { count: number; record: string } | null
-  /** what the chains had counted of each account, where that is not nothing; addresses in hexadecimal digits */
   /** the size of the newest head that a server had shown, which this store did not reach; absent: none was */
   shown?: number
+  /** what the chains had counted of each account, where that is not nothing; addresses in hexadecimal digits */
   floors: { address: string; chainId: number; nonce: number }[]
 }
 

@@ -9,7 +9,7 @@ import { openUnwitnessed, type Ledger } from './ledger.ts'
 export type SigningLog = { deks: Deks; ledger: Ledger; identity: SignerIdentity; heads: Heads }
 
 /**
- * Opens all of it, and makes in one transaction what a new store, or one from an earlier version, lacks.
+ * Opens all of it, and makes in one transaction what a new store lacks.
  * Does not look at the witness, nor whether the ledger continues the heads that were shown: an older copy is to be accepted so.
  * Nobody else may write to the store meanwhile: its lock is held.
  * @throws StartError     when the master key is not the one that this store was made with, or is not to be had

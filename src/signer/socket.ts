@@ -94,7 +94,7 @@ function serve(
   { handlers, log, head }: { handlers: Served; log: Logger; head: () => string },
 ): { finish: () => void } {
   let told = ''
-  /** Why a greeting was refused: nothing is done for a server that knows another ledger than this one. */
+  /** Why a greeting was refused: nothing is done for a server that speaks another wire, or knows another ledger than this one. */
   let refused: Refusal | null = null
   let underWay = 0
   let bytesUnderWay = 0
@@ -135,7 +135,8 @@ function serve(
   function guarded(verb: string, handle: Served[string]): Served[string] {
     if (verb !== 'greeting') {
       return (request) => {
-        if (refused !== null && verb !== 'prove') throw refused
+        // Another ledger proves that it is one.
+        if (refused !== null && (verb !== 'prove' || refused.code !== 'ledger_damaged')) throw refused
         return handle(request)
       }
     }
@@ -145,7 +146,7 @@ function serve(
         refused = null
         return answered
       } catch (error) {
-        if (error instanceof Refusal && error.code === 'ledger_damaged') refused = error
+        if (error instanceof Refusal && error.code !== 'bad_request') refused = error
         throw error
       }
     }

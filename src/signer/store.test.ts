@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { StartError } from './refusal.ts'
-import { openStore } from './store.ts'
+import { openStore, openStoreForReading } from './store.ts'
 
 function world(t: TestContext) {
   const parent = mkdtempSync(join(tmpdir(), 'chatelaine-store-'))
@@ -51,23 +51,13 @@ test('a store whose file cannot be opened at all is no damaged ledger', (t) => {
   assert.throws(() => openStore(folder), StartError)
 })
 
-test('a store of an earlier version is brought forward, one of a later version is left alone', (t) => {
+test('a store of another schema is refused by name, and left as it is', (t) => {
   const folder = world(t)
-  const first = openStore(folder)
-  for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
-    first.db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
-  first.db.exec(
-    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE policy; DROP TABLE meters; DROP TABLE identity; DROP INDEX ledger_account',
-  )
-  first.db.exec('DROP TABLE tree; DROP TABLE heads; DROP TABLE carried; ALTER TABLE ledger_head DROP COLUMN meters')
-  first.db.exec('DROP TABLE wrapping; DROP INDEX deks_id; ALTER TABLE deks DROP COLUMN id')
-  first.db.exec('PRAGMA user_version = 1')
-  first.close()
-  const second = openStore(folder)
-  assert.ok(second.db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'ledger_account'`).get())
-  second.db.exec('PRAGMA user_version = 99')
-  second.close()
-  assert.throws(() => openStore(folder), /newer version/)
+  const { db, close } = openStore(folder)
+  db.exec('PRAGMA user_version = 99')
+  close()
+  const refusal = { name: 'StartError', message: /has schema 99, and this signer reads schema 1 only/ }
+  for (const open of [openStore, openStoreForReading]) assert.throws(() => open(folder), refusal)
 })
 
 test('a nonce gets its first signature once, and as many replacements as the code allows', (t) => {
@@ -75,8 +65,8 @@ test('a nonce gets its first signature once, and as many replacements as the cod
   const add = (seq: number, kind: string, nonce: number) =>
     db
       .prepare(
-        `INSERT INTO ledger (seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, hash, raw, rule, record)
-        VALUES (?, 0, ?, 'DEV-a', x'aa', 1, ?, 'i', x'00', x'00', x'00', 'r', x'00')`,
+        `INSERT INTO ledger (seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, hash, raw, rule, record, mac)
+        VALUES (?, 0, ?, 'DEV-a', x'aa', 1, ?, 'i', x'00', x'00', x'00', 'r', x'00', zeroblob(36))`,
       )
       .run(seq, kind, nonce)
   add(1, 'send', 7)

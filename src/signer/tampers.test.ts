@@ -28,6 +28,7 @@ test(`${TAMPERS} tampers with recomputed hashes are all found`, async (t) => {
   const newest = heads.get(RECORDS)!
   const rows = db.prepare('SELECT * FROM ledger ORDER BY seq').all() as LedgerRow[]
   const names = Object.keys(rows[0]!)
+  db.exec('PRAGMA ignore_check_constraints = ON')
   const insert = db.prepare(`INSERT INTO ledger (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
   const write = (all: LedgerRow[]) => {
     db.exec('DELETE FROM ledger')
@@ -62,10 +63,10 @@ test(`${TAMPERS} tampers with recomputed hashes are all found`, async (t) => {
     inserted: () => number(rows.toSpliced(below(RECORDS), 0, { ...forged(rows[0]!), nonce: 1_000 })),
     stripped: () => {
       const at = below(RECORDS)
-      return rows.with(at, { ...rows[at]!, mac: null })
+      return rows.with(at, { ...rows[at]!, mac: Buffer.alloc(0) })
     },
   }
-  const macs = readMacs(db, await unwrapStored(db, openKekFile(kekFile)))
+  const macs = readMacs(await unwrapStored(db, openKekFile(kekFile)))
   const found: Record<string, number> = {}
   const count = (kind: string) => (found[kind] = (found[kind] ?? 0) + 1)
   const all = [...Object.keys(kinds), 'truncated']

@@ -65,22 +65,12 @@ export function openTree(db: DatabaseSync, size: number): Tree {
   }
 
   function open(): void {
-    const isNew = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM tree) AS isNew').get() as { isNew: number }
-    if (isNew.isNew === 1 && size >= BLOCK) return build()
     const blocks = Math.floor(size / BLOCK)
     for (let level = STORED_LEVEL; 2 ** level <= size; level++)
       if (Math.floor(size / 2 ** level) % 2 === 1) peaks[level] = subtreeAt(level, Math.floor(size / 2 ** level) - 1)
     count = blocks * BLOCK
-    addAll(count, BLOCK, () => {})
-  }
-
-  /** A ledger from before there was a tree; inside a transaction. */
-  function build(): void {
-    addAll(0, size, (level, position, subtree) => put.run(level, position, subtree))
-  }
-
-  function addAll(after: number, most: number, keep: Parameters<typeof add>[1]): void {
-    for (const { record } of records.iterate(after, most) as Iterable<{ record: Uint8Array }>) add(leafOf(record), keep)
+    const rest = records.iterate(count, BLOCK) as Iterable<{ record: Uint8Array }>
+    for (const { record } of rest) add(leafOf(record), () => {})
     if (count !== size) throw new LedgerDamaged('The ledger has fewer records than its head says.')
   }
 

@@ -104,7 +104,6 @@ export function delegationFault(row: LedgerRow): string | null {
  * remembered of who carried what is so.
  */
 export function outerFaults(db: DatabaseSync): string[] {
-  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'carried'`).get() === undefined) return []
   const faults: string[] = []
   const held = db.prepare(`SELECT seq, raw FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`)
   const delegated = db.prepare(

@@ -70,11 +70,14 @@ for (const [what, sql] of [
   })
 }
 
-test('a store whose data keys and MACs were taken away is no store from before MACs', async (t) => {
-  const { db, says } = await world(t)
+test('a store whose data keys and MACs were taken away is no new store', async (t) => {
+  const { db, says, open } = await world(t)
   db.exec(
-    'PRAGMA foreign_keys = OFF; DELETE FROM deks; DELETE FROM identity; DELETE FROM heads; UPDATE ledger SET mac = NULL',
+    `PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; DELETE FROM deks; DELETE FROM identity; DELETE FROM heads; UPDATE ledger SET mac = x''`,
   )
-  for (const withKek of [false, true])
-    assert.ok((await says(withKek)).includes('The data keys are missing: no MAC can be checked, and no key opens.'))
+  for (const withKek of [false, true]) {
+    const problems = await says(withKek)
+    for (const said of ['The data keys are missing: no MAC can be checked, and no key opens.', 'The identity key of the signer is missing.']) assert.ok(problems.includes(said), said) // prettier-ignore
+  }
+  await assert.rejects(open, /not written by this signer/)
 })

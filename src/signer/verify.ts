@@ -4,14 +4,14 @@ import { ConfigError, readConfig } from '../config.ts'
 import type { SignedAuthorization } from '../gas/authorization.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
-import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
+import { readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { verifierKeyOf } from './heads.ts'
 import { identityFault, isSignedBy, originOf } from './identity.ts'
 import { fileFault } from './index-faults.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
-import { assertMac, type Macs } from './macs.ts'
+import { assertMac, hasMac, type Macs } from './macs.ts'
 import { verifyKeptPolicy } from './kept-policy.ts'
 import { verifyMeters } from './meters.ts'
 import { GENESIS, OUTER, type LedgerRow } from './record.ts'
@@ -69,7 +69,7 @@ export async function verifyStoreWith(folder: string, settings: KekSettings): Pr
 }
 
 function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenDeks, 'deks'> | null): Report {
-  const { head, ...report } = verifyLedger(db, opened === null ? null : readMacs(db, opened))
+  const { head, ...report } = verifyLedger(db, opened === null ? null : readMacs(opened))
   const foreign = opened === null ? null : identityFault(db, opened)
   if (foreign !== null) report.problems.push(foreign)
   try {
@@ -83,7 +83,6 @@ function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenD
 /** All of it but the witness. */
 export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
   const problems = [schemaFault(db), fileFault(db)].filter((fault) => fault !== null)
-  const macedFrom = macedFromOf(db) ?? Infinity
   let checked = 0
   const head = readHead(db)
   let last: LedgerHead = { count: 0, record: GENESIS }
@@ -95,16 +94,15 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
       problems.push((error as Error).message)
       last = { count: row.seq, record: Buffer.from(row.record) }
     }
-    const unproven = macFault(row, macs, macedFrom)
-    if (unproven !== null) problems.push(unproven)
-    else if (macs !== null && row.seq >= macs.from) checked += 1
+    const unproven = macFault(row, macs)
+    if (unproven === null) checked += 1
+    else problems.push(unproven)
     if (row.intent_id === null) continue
     signatures += 1
     if (row.kind === 'send' && row.rule === WITHDRAWAL) withdrawals += 1
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
   }
-  // Without one no record would have to have a MAC.
   if (head.count > 0 && db.prepare('SELECT 1 FROM deks').get() === undefined)
     problems.push('The data keys are missing: no MAC can be checked, and no key opens.')
   if (last.count !== head.count || !last.record.equals(head.record)) {
@@ -112,9 +110,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
   const unsigned = headFault(db, head)
   if (unsigned !== null) problems.push(unsigned)
-  for (const [problem, sql, column] of queries) {
-    // A store from before there was such a column has nothing of what is asked.
-    if (column !== undefined && !hasColumn(db, column)) continue
+  for (const [problem, sql] of queries) {
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
@@ -131,11 +127,10 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
 }
 
-/** Verifier key of the signer's identity; null in a store from before there was one. */
+/** Verifier key of the signer's identity; null in a store that no signer has started on. */
 function readVerifierKey(folder: string): string | null {
   const { db } = openStoreForReading(folder)
   try {
-    if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
     const row = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
     const publicKey = row === undefined ? null : Buffer.from(row.public)
     return publicKey === null ? null : verifierKeyOf({ origin: originOf(publicKey), publicKey })
@@ -146,10 +141,8 @@ function readVerifierKey(folder: string): string | null {
 
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
 export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
-  const isOlder = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() === undefined
-  const identity = isOlder ? undefined : db.prepare('SELECT public FROM identity').get()
-  // Before its first start with a signer that signs heads.
-  if (identity === undefined) return macedFromOf(db) === null ? null : 'The identity key of the signer is missing.'
+  const identity = db.prepare('SELECT public FROM identity').get()
+  if (identity === undefined) return isUnused(db, head) ? null : 'The identity key of the signer is missing.'
   const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   const signed = readSignedHead(row?.note ?? '')
   if (signed === null || !isSignedBy((identity as { public: Uint8Array }).public, signed))
@@ -162,12 +155,15 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   }
 }
 
-/** Without the master key only that it has one where it should. */
-function macFault(row: LedgerRow, macs: Macs | null, macedFrom: number): string | null {
+/** No signer has started on it. */
+const isUnused = (db: DatabaseSync, { count }: LedgerHead): boolean =>
+  count === 0 && db.prepare('SELECT 1 FROM deks').get() === undefined
+
+/** Without the master key only that it has one. */
+function macFault(row: LedgerRow, macs: Macs | null): string | null {
   try {
     if (macs !== null) assertMac(macs, row)
-    else if (((row.mac ?? null) !== null) !== row.seq >= macedFrom) return `Record ${row.seq}: its MAC is missing.`
-    return null
+    return hasMac(row) ? null : `Record ${row.seq}: its MAC is missing.`
   } catch (error) {
     return (error as Error).message
   }
@@ -215,10 +211,7 @@ const bytes = (text: string | null | undefined): Buffer | null =>
 /** What `restore-keys` mends; every other problem is one of the ledger, or of keys that are not those of it. */
 export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
 
-const hasColumn = (db: DatabaseSync, column: string): boolean =>
-  db.prepare(`SELECT 1 FROM pragma_table_info('ledger') WHERE name = ?`).get(column) !== undefined
-
-const queries: [problem: string, sql: string, column?: string][] = [
+const queries: [problem: string, sql: string][] = [
   [
     'Nonces with two effects',
     `SELECT 1 FROM ledger WHERE kind IN ('send', 'replace') GROUP BY address, chain_id, nonce
@@ -261,7 +254,6 @@ const queries: [problem: string, sql: string, column?: string][] = [
       WHERE r.kind = 'export-request' AND r.user_id = e.user_id AND r.seq < e.seq
         AND json_extract(r.evidence, '$.request') = json_extract(e.evidence, '$.request')
         AND json_extract(r.evidence, '$.ready_at') <= e.at)`,
-    'evidence',
   ],
   [
     'Withdrawals of one grant that are not one',
@@ -291,7 +283,7 @@ async function main(): Promise<void> {
   process.stdout.write(
     macs === null
       ? 'MACs were not checked, nor the identity key: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
-      : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
+      : `MACs of ${macs} records checked.\n`,
   )
   const key = readVerifierKey(folder)
   if (key !== null) process.stdout.write(`Key of its log: ${key}\n`)

@@ -116,12 +116,12 @@ export type RecalledDelegation = DelegationText & { seq: number; signedAt: numbe
 
 /**
  * `from`, milliseconds since 1970: no operation is signed before, since a restore may have lost some that are under way; null: now.
- * `delegates`: for which code operations are signed; absent of a signer that knows our own alone.
+ * `delegates`: for which code operations are signed.
  */
 export type OperationsHealth = {
   dispatcher: Hex
   delegate: Hex
   sequenceFloor: string
   from: number | null
-  delegates?: DelegateName[]
+  delegates: DelegateName[]
 }

@@ -7,6 +7,9 @@ export type { Hex } from '../ids.ts'
 export * from './wire-heads.ts'
 export * from './wire-operations.ts'
 
+/** Another one with each change of what travels: server and signer are of one release. A greeting says it. */
+export const WIRE_VERSION = 1
+
 /**
  * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
  * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order; with
@@ -73,11 +76,11 @@ export type LimitLeft = {
 export type Verbs = {
   /**
    * Makes the user's account, or finds it: one per user, forever. Its key comes along as the signer keeps it, to be stored
-   * elsewhere before the address is told: a signer whose disk is gone has it from there. `isNew` where this call made it.
+   * elsewhere before the address is told: a signer whose disk is gone has it from there. `isNew`: this call made it.
    */
   createAccount: {
     request: { userId: string }
-    answer: { address: Hex; wrapped?: WrappedAccount; attestation?: Hex; isNew?: true }
+    answer: { address: Hex; wrapped: WrappedAccount; attestation: Hex; isNew: boolean }
   }
   /** That these users have these addresses, signed by the signer’s identity; one who has no account here is left out. */
   attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
@@ -112,10 +115,11 @@ export type Verbs = {
    */
   recallSince: { request: { after: number }; answer: RecalledSince }
   /**
-   * What a server says first on each connection: the newest head that it has kept of this signer. One that the ledger does not
-   * continue stops the signer until its operator accepts what was lost. `key`: the signer's identity, as readers of signed notes take it.
+   * What a server says first on each connection: which wire it speaks, and the newest head that it has kept of this signer. Of another
+   * wire nothing on the connection is answered. A head that the ledger does not continue stops the signer until its operator accepts what
+   * was lost. `key`: the signer's identity, as readers of signed notes take it.
    */
-  greeting: { request: { head: string | null }; answer: { key: string } }
+  greeting: { request: { wire: number; head: string | null }; answer: { key: string } }
   /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
   prove: { request: ProveRequest; answer: Proof }
   /**
@@ -136,8 +140,8 @@ export type Verbs = {
   exported: { request: { after: number }; answer: ExportedPage }
   /** What a server has kept of `exported`: a ledger from before learns of it. `refused`: what this signer has not signed. */
   heldElsewhere: { request: { accounts: HeldElsewhere[] }; answer: { taken: number; refused: number } }
-  /** Requests for keys that are under way: the newest 500, the oldest first. `total`: how many there are; absent from a signer of an earlier version. */
-  keyExports: { request: Record<string, never>; answer: { exports: OpenExport[]; total?: number } }
+  /** Requests for keys that are under way: the newest 500, the oldest first. `total`: how many there are. */
+  keyExports: { request: Record<string, never>; answer: { exports: OpenExport[]; total: number } }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -154,12 +158,11 @@ export type Verbs = {
       /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
       tokenKeys: string[]
       policy: PolicyHealth
-      /** longest lifetime of an access token that is accepted; absent from a signer of an earlier version */
-      maxTokenSeconds?: number
+      /** longest lifetime of an access token that is accepted */
+      maxTokenSeconds: number
       /** why the master key (KEK) could not be used when it was last asked, null when it could: keys that are open sign on */
-      masterKey?: { provider: string; fault: string | null }
-      /** absent from a signer of an earlier version, which signs none */
-      operations?: operations.OperationsHealth
+      masterKey: { provider: string; fault: string | null }
+      operations: operations.OperationsHealth
     }
   }
 }
@@ -179,15 +182,16 @@ export type KeyExport = {
   delaySeconds: number | null
 }
 export type ExportedPage = {
-  exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
-  restored?: string // hash of the record of the last restore, '' for none: of another ledger another one
+  exported: HeldElsewhere[]
+  /** hash of the record of the last restore, '' for none: of another ledger another one */
+  restored: string
   /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
   through: number
   /** there was no more */
   isEnd: boolean
 }
 /** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
-export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
+export type HeldElsewhere = { userId: string; at: number; isBrought: boolean; statement: Hex }
 export const MAX_HELD = 100
 /** of requests for keys in an answer, which a frame has to hold */
 export const MAX_OPEN_EXPORTS = 500
@@ -221,10 +225,7 @@ export type WrappedDataKey = {
   provider: string
   wrapped: Hex
   createdAt: number
-  /** first record of the signer's ledger that has a MAC, which the data key is bound to */
-  macedFrom: number | null
 }
-/** Absent only in the answer of a signer of an earlier version. */
 export type WrappedAccount = { key: WrappedKey; dataKey: WrappedDataKey }
 
 export type WrappedPage = {
@@ -246,12 +247,12 @@ export type PolicyHealth = {
   version: number
   hash: string
   state: 'file' | 'refused' | 'missing' | 'kept'
-  /** how many; absent, as what follows, from a signer of an earlier version */
-  rules?: number
+  /** how many */
+  rules: number
   /** since when this process of the signer has decided by it, milliseconds since 1970 */
-  since?: number
+  since: number
   /** why what SIGNER_POLICY_FILE says is not in force; null where it is, or the setting is not there */
-  problem?: string | null
+  problem: string | null
 } | null
 
 /**
@@ -330,9 +331,9 @@ export type RecalledSince = {
   /** the ledger ends there */
   isEnd: boolean
   signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
-  /** `hash`: the digest; absent, as what follows, from a signer of an earlier version */
-  operations?: (Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'hash'> & { space: Hex; sequence: string })[]
-  authorizations?: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce'>[]
+  /** `hash`: the digest */
+  operations: (Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'hash'> & { space: Hex; sequence: string })[]
+  authorizations: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce'>[]
 }
 
 /** `attestation`: the Ed25519 signature of the signer’s identity over `attestedText`, 64 bytes; the same whenever it is asked for. */

@@ -31,6 +31,6 @@ const toWrappedKey = ({ userId, address, version, wrapped, iv, tag }: KeptAccoun
   ...{ wrapped: hex(wrapped), iv: hex(iv), tag: hex(tag) },
 })
 
-const toWrappedDataKey = ({ id, epoch, provider, wrapped, createdAt, macedFrom }: KeptDek): WrappedDataKey => ({
-  ...{ id: hex(id), epoch, provider, wrapped: hex(wrapped), createdAt, macedFrom },
+const toWrappedDataKey = ({ id, epoch, provider, wrapped, createdAt }: KeptDek): WrappedDataKey => ({
+  ...{ id: hex(id), epoch, provider, wrapped: hex(wrapped), createdAt },
 })

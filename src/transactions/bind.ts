@@ -12,7 +12,7 @@ import { budgetNow } from './prepare.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
 import { reach } from './crash-points.ts'
-import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
+import { mostPending, reserveOf, takeNonce, type Binding, type LaneState } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
 import { firstNonce } from './nonce-used.ts'
 import { slot } from '../state.ts'
@@ -91,7 +91,7 @@ function toBound(
 }
 
 /** @throws account_stopped, too_many_pending */
-function refuseWhileFull(app: App, { isStopped, pending, turn }: Lane): void {
+function refuseWhileFull(app: App, { isStopped, pending, turn }: LaneState): void {
   if (isStopped) throw stopped()
   const before = pending + turn - 1
   if (before >= mostPending(app)) {
@@ -104,10 +104,10 @@ function refuseWhileFull(app: App, { isStopped, pending, turn }: Lane): void {
 }
 
 /** Whether the account cannot pay for this beside its open writes; what is bound in the same moment waits its turn to be one. */
-const isShort = (chain: Chain, binding: Binding, { reserved }: Lane): boolean =>
+const isShort = (chain: Chain, binding: Binding, { reserved }: LaneState): boolean =>
   binding.budget !== null && reserved + reserveOf(chain, binding) > binding.budget.available
 
-const short = (chain: Chain, binding: Binding, { reserved }: Lane): AppError =>
+const short = (chain: Chain, binding: Binding, { reserved }: LaneState): AppError =>
   insufficientFunds(binding.from, {
     cost: reserveOf(chain, binding),
     reserved,

@@ -53,19 +53,14 @@ export const toKey = (
 /** hours for which a key answers what it answered, from when its transaction is final */
 const KEPT_HOURS = 24
 
-/**
- * What a key stands for: a transaction or an operation and the hash it was told under, one that has no bytes yet, or nothing: an id to
- * use.
- */
-export type KeyLookup =
-  | { told: TransactionRow; hash: Hex }
-  | { unsigned: TransactionRow }
-  | { carried: OperationRow; hash: Hex }
-  | { uncarried: OperationRow }
-  | { free: string }
+/** A transaction of an account, or an operation, which has a `sequence`. */
+export type WriteRow = (TransactionRow & { sequence?: undefined }) | OperationRow
+
+/** What a key stands for: a write and the hash that was returned for it, a write that has no bytes yet, or an id to use. */
+export type KeyLookup = { told: WriteRow; hash: Hex } | { unsigned: WriteRow } | { free: string }
 
 type UseFacts = { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
-type KeyedRow = UseFacts & ((TransactionRow & { sequence?: undefined }) | OperationRow)
+type KeyedRow = UseFacts & WriteRow
 
 /** uses of one key looked for at first; four times as many each time that all of them are there */
 const FIRST_USES = 4
@@ -88,12 +83,11 @@ export async function findKey(
     return { free: transactionIdOf(scope, next) }
   }
   if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()
-  if (use.told !== null)
-    return use.sequence === undefined ? { told: use, hash: toHex(use.told) } : { carried: use, hash: toHex(use.told) }
+  if (use.told !== null) return { told: use, hash: toHex(use.told) }
   // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (!use.is_idle || isTold) throw inFlight()
-  return use.sequence === undefined ? { unsigned: use } : { uncarried: use }
+  return { unsigned: use }
 }
 
 /** minutes: far longer than a write may take to look at its key */

@@ -1,11 +1,13 @@
+import type { App } from '../app.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { bigNumber } from '../abi/bignumber.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
-import type { Bound } from './intent.ts'
-import { dispatcherId, type Operation } from './operation.ts'
+import { retrying } from '../store/db.ts'
+import { toBound, type Bound } from './intent.ts'
+import { dispatcherId, toOperation, type Operation, type OperationRow } from './operation.ts'
 import type { GasPayer, WireOperation } from './wire.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
@@ -25,6 +27,14 @@ export function answerOfOperation(
     operation: wireOperation(operation),
     gas: payerOf(bound.from),
   }
+}
+
+/** The answer that an operation had, under the hash that was returned then. @throws database_unavailable */
+export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
+  const outer = await retrying(() =>
+    app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirstOrThrow(),
+  )
+  return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
 }
 
 export const payerOf = (payer: Hex): GasPayer => ({ strategy: 'sponsor', payer: checksumAddress(payer) })

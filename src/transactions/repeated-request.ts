@@ -21,11 +21,12 @@ export async function findBegun(
   })
   // No ABI is kept beside what is called.
   const rest = { abi: '', fn: null, errors: [] }
-  if ('carried' in known) {
-    const { to, value, data } = toOperation(known.carried).calls[0]!
-    return { to: toHex(to), value, data: toHex(data), ...rest }
-  }
   if (!('told' in known)) return null
-  const { to, value, data } = toBound(known.told)
-  return { to, value, data, ...rest }
+  const { told } = known
+  if (told.sequence === undefined) {
+    const { to, value, data } = toBound(told)
+    return { to, value, data, ...rest }
+  }
+  const { to, value, data } = toOperation(told).calls[0]!
+  return { to: toHex(to), value, data: toHex(data), ...rest }
 }

@@ -190,7 +190,7 @@ async function moveCursor(
 }
 
 type RecalledPage = Pick<RecalledSince, 'signatures' | 'operations'>
-type RecalledOperations = NonNullable<RecalledSince['operations']>
+type RecalledOperations = RecalledSince['operations']
 type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
 /** An operation has no nonce; `hash` is what its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
@@ -209,7 +209,7 @@ async function findLost(db: Db, { signatures, operations }: RecalledPage): Promi
   const unknown = await withoutStored(db, signatures)
   const lost = await withoutStored(db, await withoutBound(db, unknown))
   // Operations first: what carried them finds them then.
-  return [...(await withoutRow(db, operations ?? [])), ...lost]
+  return [...(await withoutRow(db, operations)), ...lost]
 }
 
 /** Operations of which there is no row under their id and their number, on their network. */

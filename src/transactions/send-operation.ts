@@ -6,47 +6,41 @@ import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { newTransactionId, type Hex } from '../ids.ts'
+import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { SignOperationRequest } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
 import { paysFor, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { balanceThisBlock } from './balances.ts'
 import { BINDER, claimOperation, giveBack, moveOperation, unbind, type Claim } from './bind-operation.ts'
 import { canAnyPay, carriersOf, inTurn, noCarrier } from './carriers.ts'
-import { between } from './crash-points.ts'
 import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from './delegation.ts'
 import { findExhausted, readNetworkBudget } from './gas-budget.ts'
-import { toBound, type Intent } from './intent.ts'
-import { findKey, inFlight, toKey, type IdempotencyKey, type SendOptions } from './key.ts'
-import { answerOf } from './answer.ts'
+import type { Intent } from './intent.ts'
+import { inFlight, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from './key.ts'
 import { answerOfOperation } from './operation-answer.ts'
 import { aloneGas } from './operation-gas.ts'
-import { toOperation, type Operation, type OperationRow } from './operation.ts'
+import { toOperation, type Operation } from './operation.ts'
 import { namingClocks, networkSeconds } from './network-clock.ts'
 import { noteDelegating, refuseBehindOwn } from './own-nonces.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
-import { untilReplayed } from './replay.ts'
+import { LOST, MAX_LOST, sendOnce, type Outcome } from './pipeline.ts'
 import { explainRefusal } from './refused-operation.ts'
 import { restoreOperation } from './restore-operation.ts'
 import { sequencesOf } from './sequences.ts'
-import { restoreIntent, restoreSent } from './sign.ts'
+import { restoreIntent } from './sign.ts'
 import { operation as step } from './operation-steps.ts'
 import { exhaustedError } from './top-up.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /** seconds from when an operation is bound to the last one in which it can be done: it fails for sure then, without a cancel */
 export const LIFE_SECONDS = 600
-/** numbers and operations that a database which went back has lost, each at the cost of one attempt */
-const MAX_LOST = 64
 
 /**
- * A write that a sponsor sends, in this order: rehearse and estimate, bind with what it may cost (commit 1), have the person's account
- * sign it, have it packed, and with that stored (commit 2) and sent. Nothing is sent and no hash is told before it is stored. What throws
- * before `bind` has stored nothing; what throws after is finished by a repeat with its key, or can never be done once its ten minutes are over.
+ * Sends a write that a sponsor pays for (`sendOnce`): an operation that the user's account signs and a sponsor's transaction
+ * includes. What it may cost is reserved with commit 1. Once its ten minutes are over it can never be done.
  * @param intents  what is done, in this order, all or nothing
  * @param paidFor  contracts that the budget has to pay for; those that are called unless given
  * @returns the answer, and whether it is the one of an earlier request with the same key
@@ -60,15 +54,16 @@ export async function sendOperation(
   intents: readonly Intent[],
   { idempotency, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  await untilReplayed(app)
   const targets = paidFor ?? intents.map(({ to }) => to)
   const write = { chain: chainOf(app, caller), caller, intents, targets, key: toKey(caller, idempotency) }
-  for (let lost = 0; lost < MAX_LOST; lost++) {
-    const outcome = await attempt(app, write)
-    if (outcome.kind !== 'lost') return { answer: outcome.answer, isReplay: outcome.kind === 'told_before' }
-  }
-  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
-    retryAfter: 5,
+  return sendOnce<BoundOperation>(app, {
+    ...write,
+    lane: {
+      bind: (id) => prepareAndBind(app, write, id),
+      finish: (bound) => finish(app, write, bound),
+      resume: (row) => resume(app, write, row),
+      answered: 'before-answer-operation',
+    },
   })
 }
 
@@ -81,23 +76,8 @@ type OperationWrite = {
   key: IdempotencyKey | null
 }
 
-/** `lost`: the database had lost something that it has again. The write begins anew. */
-type OperationOutcome = { kind: 'sent' | 'told_before'; answer: WriteAnswer } | { kind: 'lost' }
-const LOST = { kind: 'lost' } as const
-
-const attempt = between({ after: ({ kind }) => (kind === 'sent' ? 'before-answer-operation' : null) }, attemptWrite)
-
-async function attemptWrite(app: App, write: OperationWrite): Promise<OperationOutcome> {
-  const { chain, key } = write
-  const known = key === null ? { free: newTransactionId() } : await findKey(app, key)
-  if ('free' in known) return prepareAndSend(app, write, known.free)
-  if ('carried' in known)
-    return { kind: 'told_before', answer: await toldOperation(app, chain, known.carried, known.hash) }
-  if ('uncarried' in known) return resume(app, write, known.uncarried)
-  // Of before the network's gas was another.
-  if ('told' in known) return { kind: 'told_before', answer: answerOf(chain, toBound(known.told), known.hash) }
-  throw inFlight()
-}
+/** `claim`: what this request may give back. */
+type BoundOperation = { operation: Operation; claim: Claim }
 
 /** The budgets of the application. @throws gas_not_sponsored */
 function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBudget {
@@ -114,19 +94,6 @@ function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): Sp
   if (!targets.every((to) => paysFor(budget, to)))
     return new AppError('gas_not_sponsored', 'The gas budget of the application is for other contracts. Nothing was sent. The operator can add this one: chatelaine app update --sponsor-contract.') // prettier-ignore
   return budget
-}
-
-async function prepareAndSend(app: App, write: OperationWrite, id: string): Promise<OperationOutcome> {
-  const { chain, key } = write
-  let bound: Operation
-  try {
-    bound = await prepareAndBind(app, write, id)
-  } catch (error) {
-    // What was sent before may be why it cannot be done again.
-    if (key !== null && !isTaken(error) && (await restoreSent(app, chain, id))) return LOST
-    throw error
-  }
-  return finish(app, write, bound, BINDER)
 }
 
 /**
@@ -150,7 +117,7 @@ async function prepareAndBind(
   app: App,
   { chain, caller, intents, targets, key }: OperationWrite,
   id: string,
-): Promise<Operation> {
+): Promise<BoundOperation> {
   const { accountId, clientId, address: from } = caller
   refuseApart(chain, intents)
   const budget = budgetOf(app, caller, targets)
@@ -176,16 +143,13 @@ async function prepareAndBind(
     if (authorizationNonce !== null) noteDelegating(chain)
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
     const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
-    if (bound === 'bound') return operation
+    if (bound === 'bound') return { operation, claim: BINDER }
     if (bound === 'key is taken') throw inFlight()
     if (bound !== 'sequence is taken') throw exhaustedError(app, bound)
     sequencesOf(app, chain).skip(operation.sequence)
   }
   throw numbersTaken()
 }
-
-/** Another request is at it: nothing is lost. */
-const isTaken = (error: unknown): boolean => error instanceof AppError && error.code === 'idempotency_in_flight'
 
 /**
  * Rehearsed, and with the most that it may cost, which a sponsor has.
@@ -225,7 +189,9 @@ async function costOf(
 }
 
 /** A repeat finishes what a request before it left bound. */
-async function resume(app: App, write: OperationWrite, row: OperationRow): Promise<OperationOutcome> {
+async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<Outcome> {
+  // The network's gas was another when the row was bound.
+  if (row.sequence === undefined) throw inFlight()
   let operation = toOperation(row)
   // Nothing that is sent now would be done; the key is at its next use once that is certain.
   if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
@@ -243,9 +209,9 @@ async function resume(app: App, write: OperationWrite, row: OperationRow): Promi
   if (claim === 'gone') throw inFlight()
   if (claim === 'unpaid') throw budget
   if ('of' in claim) throw exhaustedError(app, claim)
-  if (operation.sequence >= 0) return finish(app, write, operation, claim)
-  // Its number was another's, which the database had lost (restore-operation.ts).
-  return finish(app, write, await moved(app, write.chain, operation), claim)
+  // A number below 0 was another's, which the database had lost (restore-operation.ts).
+  if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
+  return finish(app, write, { operation, claim })
 }
 
 /** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */
@@ -267,9 +233,8 @@ const numbersTaken = (): AppError =>
 async function finish(
   app: App,
   { chain, caller: { token } }: OperationWrite,
-  bound: Operation,
-  claim: Claim,
-): Promise<OperationOutcome> {
+  { operation: bound, claim }: BoundOperation,
+): Promise<Outcome> {
   let operation = bound
   for (let lost = 0; lost < MAX_LOST; lost++) {
     let packed: Hex
@@ -321,14 +286,6 @@ export const requestOf = (operation: Operation, accessToken: string): SignOperat
   // A signer of before knows no other.
   ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),
 })
-
-/** What an operation was answered with, under the hash that it was told. @throws database_unavailable */
-export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
-  const outer = await retrying(() =>
-    app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirstOrThrow(),
-  )
-  return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
-}
 
 /** Whether sponsors would pay for it, for a dry run. @throws gas_not_sponsored, gas_budget_exhausted */
 export async function rehearseBudget(

@@ -24,7 +24,7 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
   let leasing: Promise<void> | null = null
 
   async function lease(): Promise<void> {
-    const floor = BigInt((await app.signer.health()).operations?.sequenceFloor ?? 0)
+    const floor = BigInt((await app.signer.health()).operations.sequenceFloor)
     assert(floor < MAX_SEQUENCE, 'the signer signs only numbers of operations that are none here')
     const first = await leaseBlock(app, chain, Number(floor))
     ;[next, end] = [first, first + WORD_IDS]

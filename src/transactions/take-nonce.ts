@@ -33,7 +33,7 @@ export type Binding = {
  * The lane as the statement saw it. `turn`: its 1-based position among the group's writes of this account.
  * `reserved`: wei that the open writes may cost, without those of the group. `isAhead`: its nonce would have been too far above one that is not signed yet.
  */
-export type Lane = {
+export type LaneState = {
   isStopped: boolean
   pending: number
   vacant: number | null
@@ -43,7 +43,7 @@ export type Lane = {
   turn: number
 }
 
-export type NonceResult = { nonce: number } | 'key is taken' | { lane: Lane }
+export type NonceResult = { nonce: number } | 'key is taken' | { lane: LaneState }
 
 /** `first`: the chain's count of the account, once it was asked; only an account without a row needs it. */
 type GroupedBinding = Binding & { first: number | null }

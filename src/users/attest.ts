@@ -23,8 +23,8 @@ const CHECKED_PAGES = 50
 const places = slot('looks at addresses', () => ({ late: START, checked: START }))
 
 /**
- * Has the signer attest the addresses that were stored before it did, or that an identity attested which is no more: page after page
- * by account id, from where the last run ended. An address that is not the signer's stays as it is, and is refused from then on.
+ * Has the signer attest the addresses that its identity has not attested, as after its store was made anew: page after page by
+ * account id, from where the last run ended. An address that is not the signer's stays as it is, and is refused from then on.
  * @returns how many were attested
  * @throws signer_unavailable, database_unavailable
  */
@@ -47,8 +47,8 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
 }
 
 /**
- * Afterwards each is stored with its attestation. One without is of a server of an earlier version, or someone took it away; one that
- * another identity attested has a key that came late, by `restore-keys`, or never. Those stay as they are until there is a better word.
+ * Afterwards each is stored with its attestation. Someone took it away where there is none; what another identity attested has a key
+ * that came late, by `restore-keys`, or never. Those stay as they are until there is a better word.
  */
 async function attestLate(app: AddressProver, identity: AttestingIdentity): Promise<number> {
   const [{ db }, place] = [app, places.of(app)]
@@ -136,7 +136,7 @@ const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: 
       .execute(),
   )
 
-/** Attests what lacks the signer's word: one was added by a server of an earlier version, or its key came late. */
+/** Attests what lacks the signer's word: it was taken away, another identity attested it, or its key came late. */
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({

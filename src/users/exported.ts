@@ -54,15 +54,15 @@ export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, p
   let marked = 0
   for (;;) {
     const { exported, through, isEnd, restored } = await signer.exported({ after: place.through })
-    if (restored !== place.restored && restored !== undefined) {
+    if (restored !== place.restored) {
       const isOther = place.restored !== undefined
       Object.assign(place, { restored, isTold: false })
       if (isOther) place.through = 0
       if (isOther) continue
     }
     for (const one of exported) {
-      if (one.isBrought !== true) marked += await markUser(db, one.userId, new Date(one.at))
-      if (one.statement !== undefined) await keepStatement(db, one as HeldElsewhere)
+      if (!one.isBrought) marked += await markUser(db, one.userId, new Date(one.at))
+      await keepStatement(db, one)
     }
     const isOlder = through < place.through
     place.through = isOlder ? 0 : through
@@ -81,8 +81,7 @@ export async function tellHeldElsewhere(
   place: ExportedPlace,
 ): Promise<{ taken: number; refused: number }> {
   const told = { taken: 0, refused: 0 }
-  // A signer of an earlier version takes no such word.
-  if (place.isTold === true || place.restored === undefined) return told
+  if (place.isTold === true) return told
   for (let after = '00000000-0000-0000-0000-000000000000'; ;) {
     const rows = await retrying(
       () =>
@@ -117,7 +116,7 @@ export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> |
   const isStatement =
     Number.isSafeInteger(at) &&
     (at as number) >= 0 &&
-    (isBrought === undefined || typeof isBrought === 'boolean') &&
+    typeof isBrought === 'boolean' &&
     typeof statement === 'string' &&
     /^0x[0-9a-f]{128}$/.test(statement) &&
     Object.keys(more).length === 0
@@ -134,12 +133,10 @@ export async function readExported(db: Db, accountId: string): Promise<Date | nu
 
 /**
  * Requests for keys that are under way, the newest 500 of them, the oldest first. Of the signer, which counts their delay.
- * @returns `total`: how many there are; null: a signer of an earlier version does not say
+ * @returns `total`: how many there are
  */
-export async function listExports({
-  signer,
-}: Pick<App, 'signer'>): Promise<{ exports: ExportState[]; total: number | null }> {
-  const { exports, total = null } = await signer.keyExports()
+export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ exports: ExportState[]; total: number }> {
+  const { exports, total } = await signer.keyExports()
   return { exports: exports.map(exportWire), total }
 }
 
@@ -216,14 +213,14 @@ async function markUser(db: Db, userId: string, at: Date): Promise<number> {
 
 /** A key that was brought and has left since has left. */
 async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldElsewhere): Promise<void> {
-  const elsewhere = JSON.stringify({ at, isBrought: isBrought === true, statement })
+  const elsewhere = JSON.stringify({ at, isBrought, statement })
   await retrying(() =>
     db
       .updateTable('accounts')
       .set({ elsewhere })
       .where('user_id', '=', userId)
       .where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', '<>', elsewhere)]))
-      .$if(isBrought === true, (query) =>
+      .$if(isBrought, (query) =>
         query.where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', 'like', '%"isBrought":true%')])),
       )
       .execute(),

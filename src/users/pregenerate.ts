@@ -34,7 +34,7 @@ export async function pregenerate(
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
-  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
+  await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
@@ -50,7 +50,7 @@ export async function makeSponsorAccount(app: AddressProver, name: string): Prom
   const { db, signer } = app
   const userId = userIdOf(SPONSOR_PROVIDER, name)
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
-  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
+  await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, address, attestation, isKeyNew })
   const { stored } = (await findNamed(db, userId))!
   return { userId, address: await provenAddress(app, stored), isNew }

@@ -37,7 +37,7 @@ export async function signIn(
   const userId = userIdOf(profile.provider, profile.subject)
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
-  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
+  await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username, isKeyNew })
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')

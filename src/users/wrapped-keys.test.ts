@@ -134,13 +134,13 @@ test('a signer that began anew takes nobody’s key out of the database', async 
   assert.deepEqual(errors, [['wrapped_key_of_another_address', { userId: 'X-1' }]])
 })
 
-test('a signer of an earlier version, which has no such verb, is told of once', async (t) => {
+test('a signer that gives no keys is told of once', async (t) => {
   const { db } = await world(t)
   const warned: string[] = []
   let asked = 0
   const refuse = () => {
     asked += 1
-    return Promise.reject(new SignerRefused('bad_request', 'The signer has no such verb.'))
+    return Promise.reject(new SignerRefused('bad_request', 'wrapped is asked on SIGNER_AUTH_SOCKET only.'))
   }
   const log = { warn: (event: string) => warned.push(event), info: () => {} }
   const clock = stoppedClock()

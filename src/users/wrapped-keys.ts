@@ -25,8 +25,8 @@ export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount):
 }
 
 /**
- * Copies what the signer has and the database has not: accounts from before it answered with their keys, those made while the
- * database was away, and all of them when the signer wrapped them anew. One of another address than the database keeps of its
+ * Copies what the signer has and the database has not: accounts made while the database was away, and all of them when the signer
+ * wrapped them anew. One of another address than the database keeps of its
  * user stays out, and the log names the user.
  * @returns how many came
  * @throws signer_unavailable, database_unavailable
@@ -72,7 +72,6 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
           .doUpdateSet({
             provider: (eb) => eb.ref('excluded.provider'),
             wrapped: (eb) => eb.ref('excluded.wrapped'),
-            maced_from: (eb) => eb.ref('excluded.maced_from'),
           })
           .whereRef('wrapped_data_keys.wrapped', '<>', 'excluded.wrapped'),
       )
@@ -143,8 +142,14 @@ const EXPORT_PAGE = 1_000
 /** Lines of JSON for `chatelaine signer restore-keys`: data keys first, and a last line that says how many keys there are. */
 export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
   const dataKeys = await db.selectFrom('wrapped_data_keys').selectAll().orderBy('epoch').execute()
-  for (const { id, epoch, provider, wrapped, created_at, maced_from: macedFrom } of dataKeys) {
-    const dataKey: WrappedDataKey = { id: toHex(id), epoch, provider, wrapped: toHex(wrapped), createdAt: created_at.getTime(), macedFrom } // prettier-ignore
+  for (const { id, epoch, provider, wrapped, created_at } of dataKeys) {
+    const dataKey: WrappedDataKey = {
+      id: toHex(id),
+      epoch,
+      provider,
+      wrapped: toHex(wrapped),
+      createdAt: created_at.getTime(),
+    }
     yield JSON.stringify({ dataKey })
   }
   let keys = 0
@@ -161,9 +166,8 @@ export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
   yield JSON.stringify({ end: { keys } })
 }
 
-const dataKeyRow = ({ id, epoch, provider, wrapped, createdAt, macedFrom }: WrappedDataKey) => ({
+const dataKeyRow = ({ id, epoch, provider, wrapped, createdAt }: WrappedDataKey) => ({
   ...{ id: fromHex(id), epoch, provider, wrapped: fromHex(wrapped), created_at: new Date(createdAt) },
-  maced_from: macedFrom,
 })
 
 const keyRow = ({ userId, address, version, dataKeyId, wrapped, iv, tag }: WrappedKey) => ({

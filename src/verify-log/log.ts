@@ -1,6 +1,6 @@
 import { createDecipheriv, createHash, createHmac, createPublicKey, hkdfSync, verify } from 'node:crypto'
 
-/** What a record's hash covers, in this order, by its form (docs/signing-log.md). */
+/** What a record's hash covers, in this order (docs/signing-log.md). */
 const FIELDS = [
   ...['seq', 'at', 'kind', 'user_id', 'address', 'chain_id', 'nonce', 'intent_id', 'effect', 'fee_type', 'max_fee'],
   ...[
@@ -17,10 +17,8 @@ const FIELDS = [
     'spent',
   ],
 ]
-const FORM_1 = FIELDS.slice(0, 18)
-const FORM_2 = FIELDS.slice(0, 19)
 
-export type LogRecord = Record<string, Uint8Array | string | number | null | undefined>
+export type LogRecord = Record<string, Uint8Array | string | number | null>
 
 const sha256 = (...parts: Uint8Array[]): Buffer => {
   const digest = createHash('sha256')
@@ -29,10 +27,10 @@ const sha256 = (...parts: Uint8Array[]): Buffer => {
 }
 
 /** Each field a length, 4 bytes big-endian, and so many bytes; null is the length 2^32 - 1 and nothing. */
-function encode(values: (Uint8Array | string | number | null | undefined)[]): Buffer {
+function encode(values: (Uint8Array | string | number | null)[]): Buffer {
   return Buffer.concat(
     values.map((value) => {
-      if (value === null || value === undefined) return Buffer.from('ffffffff', 'hex')
+      if (value === null) return Buffer.from('ffffffff', 'hex')
       const bytes = value instanceof Uint8Array ? value : Buffer.from(String(value), 'utf8')
       const length = Buffer.alloc(4)
       length.writeUInt32BE(bytes.length)
@@ -41,14 +39,9 @@ function encode(values: (Uint8Array | string | number | null | undefined)[]): Bu
   )
 }
 
-const isThere = (value: unknown): boolean => value !== null && value !== undefined
-
 /** The hash that a record has to have after another. */
-export function hashOf(before: Uint8Array, record: LogRecord): Buffer {
-  const isThird = ['mac', 'evidence', 'policy', 'spent'].some((field) => isThere(record[field]))
-  const [form, fields] = isThird ? [3, FIELDS] : isThere(record.request_hash) ? [2, FORM_2] : [1, FORM_1]
-  return sha256(encode([`chatelaine ledger ${form}`, before, ...fields.map((field) => record[field])]))
-}
+export const hashOf = (before: Uint8Array, record: LogRecord): Buffer =>
+  sha256(encode(['chatelaine ledger 1', before, ...FIELDS.map((field) => record[field]!)]))
 
 /** RFC 9162 §2.1.1 as records come, with the roots at the sizes that are asked for. */
 export function growTree() {
@@ -160,7 +153,7 @@ export function includes(
 }
 
 /** A data key as it lies in the store. */
-export type WrappedDek = { epoch: number; wrapped: Uint8Array; maced_from: number | null | undefined }
+export type WrappedDek = { epoch: number; wrapped: Uint8Array }
 
 /**
  * The MAC keys of a store, by epoch.
@@ -169,12 +162,9 @@ export type WrappedDek = { epoch: number; wrapped: Uint8Array; maced_from: numbe
  */
 export function macKeys(master: Uint8Array, wrapped: WrappedDek[]): Map<number, Buffer> {
   return new Map(
-    wrapped.map(({ epoch, wrapped: bytes, maced_from: from }) => {
+    wrapped.map(({ epoch, wrapped: bytes }) => {
       const decipher = createDecipheriv('aes-256-gcm', master, bytes.subarray(0, 12), { authTagLength: 16 })
-      decipher.setAAD(
-        isThere(from) ? encode(['chatelaine data key 2', epoch, from]) : encode(['chatelaine data key 1', epoch]),
-      )
-      decipher.setAuthTag(bytes.subarray(12, 28))
+      decipher.setAAD(encode(['chatelaine data key 1', epoch])).setAuthTag(bytes.subarray(12, 28))
       try {
         const key = Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()])
         return [epoch, Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), 'chatelaine ledger mac 1', 32))]

@@ -31,7 +31,7 @@ test('a log that nobody touched is whole, with its MACs, its head and a checkpoi
   const { code, text } = verify(...all, '--checkpoint', kept)
   assert.equal(code, 0, text)
   assert.match(text, /^307 records, root \S{44}; 1 checkpoints compared\.$/m)
-  assert.match(text, /^MACs of 307 records checked; 0 have none/m)
+  assert.match(text, /^MACs of 307 records checked\.$/m)
   assert.ok(text.includes(log.ledger.tree.root().toString('base64')))
   const less = verify(join(store, 'signer.sqlite'))
   assert.equal(less.code, 0)
@@ -75,27 +75,15 @@ test('what was hashed anew is found by the MACs, by the head, and by a checkpoin
   assert.deepEqual([found.code, /The first 9 records are not those/.test(found.text)], [1, true])
 })
 
-test('a MAC on a record from before there were any is a fault', async (t) => {
-  const { db, verify, store } = await world(t, 5)
-  assert.equal(verify(store).code, 0)
-  db.exec('UPDATE deks SET maced_from = 3')
-  const { code, text } = verify(store)
-  assert.equal(code, 1)
-  assert.deepEqual(text.match(/Record \d has no MAC, or one too early/g)?.length, 2)
-  db.exec('UPDATE ledger SET mac = NULL WHERE seq < 3')
-  assert.doesNotMatch(verify(store).text, /too early/)
-})
-
-test('a MAC that was taken away is a fault, also where the record has the same hash without it, and so is a store without data keys', async (t) => {
+test('a MAC that was taken away is a fault, and so is a store without data keys', async (t) => {
   const { db, verify, store, kekFile } = await world(t, 5)
-  db.exec('UPDATE ledger SET mac = NULL WHERE seq = 3')
+  db.exec(`PRAGMA ignore_check_constraints = ON; UPDATE ledger SET mac = x'' WHERE seq = 3`)
   for (const args of [[store], [store, '--kek-file', kekFile]]) {
     const { code, text } = verify(...args)
     assert.equal(code, 1)
-    assert.match(text, /Record 3 has no MAC, or one too early/)
+    assert.match(text, /Record 3 has no MAC/)
   }
-  // As from before there were any, with a head of the thief's own.
-  db.exec('PRAGMA foreign_keys = OFF; UPDATE ledger SET mac = NULL; DELETE FROM deks')
+  db.exec('PRAGMA foreign_keys = OFF; DELETE FROM deks')
   const { code, text } = verify(store, '--kek-file', kekFile)
   assert.equal(code, 1)
   assert.match(text, /The store has no data key/)
@@ -132,7 +120,7 @@ test('two heads that were shown to two readers are found by the proof between th
 })
 
 test('what cannot be checked is told from what is damaged', async (t) => {
-  const { verify, file, all, store } = await world(t, 2)
+  const { db, verify, file, all, store } = await world(t, 2)
   for (const [args, reason] of [
     [[], /Usage/],
     [[join(store, 'nothing')], /could not be checked/],
@@ -145,6 +133,8 @@ test('what cannot be checked is told from what is damaged', async (t) => {
     assert.equal(code, 2, args.join(' '))
     assert.match(text, reason)
   }
+  db.exec('PRAGMA user_version = 99')
+  assert.match(verify(...all).text, /could not be checked: the store has schema 99/)
 })
 
 test('the verifier imports nothing but Node.js and itself', async () => {

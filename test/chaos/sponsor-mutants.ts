@@ -81,7 +81,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'a key of a sponsored write stands for nothing',
     scenario: 'killed',
     caughtBy: 'doubled',
-    patches: [['transactions/send-operation.ts', ': await findKey(app, key)', ': { free: newTransactionId() }']],
+    patches: [['transactions/pipeline.ts', ': await findKey(app, key)', ': { free: newTransactionId() }']],
   },
   {
     name: 'a reorganisation leaves operations where they were',
@@ -107,7 +107,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'most tries fail before anything is done, and a repeat is done',
     scenario: 'plain',
     caughtBy: 'answers',
-    patches: [['transactions/send-operation.ts', '  await untilReplayed(app)\n', "  await untilReplayed(app)\n  if (Math.random() < 0.9) throw new Error('planted')\n"]], // prettier-ignore
+    patches: [['transactions/pipeline.ts', '  await untilReplayed(app)\n', "  await untilReplayed(app)\n  if (Math.random() < 0.9) throw new Error('planted')\n"]], // prettier-ignore
   },
   {
     name: 'what its person cancelled is packed again',

@@ -6,15 +6,20 @@ async function forget(app: App, id: string): Promise<void> {
   await app.db.updateTable('transactions').set({ state: 'VACANT', hash: null }).where('id', '=', id).execute()
 }
 `
+const IMPORT_ERRORS: Mutant['patches'][number] = [
+  'transactions/send.ts',
+  "import type { App } from '../app.ts'\n",
+  "import type { App } from '../app.ts'\nimport { AppError } from '../errors.ts'\n",
+]
 /** Ids that say nothing of their key: the ledger cannot tell a repeat from something new. */
 const RANDOM_IDS: Mutant['patches'][number] = [
-  'transactions/send.ts',
+  'transactions/pipeline.ts',
   ': await findKey(app, key)',
   ': { free: newTransactionId() }',
 ]
 /** The same mistake within one request only. */
 const RANDOM_ID_ON_RETRY: Mutant['patches'][number] = [
-  'transactions/send.ts',
+  'transactions/pipeline.ts',
   ': await findKey(app, key)',
   ": 'tried' in key ? { free: newTransactionId() } : (Object.assign(key, { tried: true }), await findKey(app, key))",
 ]
@@ -37,6 +42,7 @@ export const sendingMutants: Mutant[] = [
     scenario: 'answer-lost',
     caughtBy: 'doubled',
     patches: [
+      IMPORT_ERRORS,
       [
         'transactions/send.ts',
         BROADCAST,
@@ -54,6 +60,7 @@ export const sendingMutants: Mutant[] = [
     scenario: 'answer-lost',
     caughtBy: 'doubled',
     patches: [
+      IMPORT_ERRORS,
       [
         'transactions/send.ts',
         BROADCAST,
@@ -209,7 +216,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        "  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return { kind: 'nonce_taken' }\n",
+        "  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return LOST\n",
       ],
       RANDOM_ID_ON_RETRY,
     ],

@@ -7,7 +7,7 @@ import { openNamed, secretFiles } from '../../../test/key-services/opened.ts'
 import { signCall } from './aws-signature.ts'
 import { readAwsKmsUri } from './remote-uri.ts'
 
-const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2')]
+const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 1')]
 
 test('signatures are those of the published test suite of Signature Version 4', () => {
   const keys = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' }

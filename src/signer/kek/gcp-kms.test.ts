@@ -7,7 +7,7 @@ import { openNamed, secretFiles } from '../../../test/key-services/opened.ts'
 import { crc32c } from './crc32c.ts'
 import { KekUnavailable } from './provider.ts'
 
-const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2')]
+const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 1')]
 
 async function world(t: { after: (end: () => void | Promise<void>) => void }) {
   const gcp = await gcpKmsStandIn(t)

@@ -10,7 +10,7 @@ import { readPkcs11Uri } from './pkcs11-uri.ts'
 import { KekUnavailable } from './provider.ts'
 
 const hsm = softHsm({ after: (end) => process.on('exit', end) })
-const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2')]
+const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 1')]
 
 function setting(t: { after: (end: () => void) => void }, uri: string, pinFile = hsm.pinFile) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-pin-'))
@@ -38,7 +38,7 @@ test('a key in a token wraps data keys, and opens what it wrapped and nothing el
     bent[at]! ^= 1
     await assert.rejects(kek.unwrap(bent, AAD), isOther, `byte ${at}`)
   }
-  await assert.rejects(kek.unwrap(wrapped, Buffer.from('chatelaine data key 3')), isOther)
+  await assert.rejects(kek.unwrap(wrapped, Buffer.from('chatelaine data key 2')), isOther)
   await assert.rejects(kek.unwrap(wrapped.subarray(0, 20), AAD), isOther)
   const stranger = await openPkcs11(setting(t, hsm.uri('two')))
   await assert.rejects(stranger.unwrap(wrapped, AAD), isOther)

@@ -6,7 +6,7 @@ import { IMPATIENT, keyServices, openNamed, type KeyService } from '../../../tes
 import type { Misbehaviour } from '../../../test/key-services/server.ts'
 import { KekUnavailable } from './provider.ts'
 
-const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2\0\xff', 'latin1')]
+const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 1\0\xff', 'latin1')]
 const open = (service: KeyService) => openNamed(service.uri, service.files)
 
 /** A refusal in so many words, and none of the service's secrets, nor the data key, in it or below it. */
@@ -34,7 +34,7 @@ for (const [name, start] of Object.entries(keyServices)) {
     assert.notDeepEqual(await kek.wrap(DEK, AAD), wrapped)
     // Another process opens it.
     assert.deepEqual(await (await open(service)).unwrap(wrapped, AAD), DEK)
-    await assert.rejects(kek.unwrap(wrapped, Buffer.from('chatelaine data key 3')), isNotItsOwn)
+    await assert.rejects(kek.unwrap(wrapped, Buffer.from('chatelaine data key 2')), isNotItsOwn)
     const bent = Buffer.from(wrapped)
     bent[wrapped.length - 5]! ^= 1
     await assert.rejects(kek.unwrap(bent, AAD), isNotItsOwn)

@@ -8,7 +8,7 @@ import { openNamed, secretFiles } from '../../../test/key-services/opened.ts'
 import { vaultStandIn } from '../../../test/key-services/vault.ts'
 import { KekUnavailable, NotItsOwn } from './provider.ts'
 
-const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2')]
+const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 1')]
 
 test('an agent on a Unix socket shows a token of its own, and needs no file of ours', async (t) => {
   const { folder } = secretFiles(t)

@@ -1,0 +1,88 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { answerOf } from './answer.ts'
+import { between, type Step } from './crash-points.ts'
+import { toBound } from './intent.ts'
+import { findKey, type IdempotencyKey, type WriteRow } from './key.ts'
+import { toldOperation } from './operation-answer.ts'
+import { untilReplayed } from './replay.ts'
+import { restoreSent } from './sign.ts'
+import type { WriteAnswer } from './write-wire.ts'
+
+/**
+ * How a write reaches the chain: in a nonce of its own account (`send.ts`), or in a number of a space, which a sponsor's
+ * transaction includes (`send-operation.ts`). `Bound` is what commit 1 leaves.
+ */
+export type Lane<Bound> = {
+  /** Rehearses and estimates the write, and stores it with a number of its own (commit 1). Signs nothing. */
+  bind: (id: string) => Promise<Bound>
+  /** Signs, stores the bytes (commit 2), sends, and answers. */
+  finish: (bound: Bound) => Promise<Outcome>
+  /** Finishes a row that an earlier request with the same key has bound. @throws idempotency_in_flight  if the row is of the other lane */
+  resume: (row: WriteRow) => Promise<Outcome>
+  answered: Step
+}
+
+/** `lost`: the signer's ledger had something that the database had lost and has again. The write begins again. */
+export type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'lost' }
+export const LOST = { kind: 'lost' } as const
+
+/** Of one account, records of the ledger that the database has lost; each costs one attempt. */
+export const MAX_LOST = 64
+
+/**
+ * Sends a write once, in this order: claim the key, bind a number (commit 1), sign, store the bytes (commit 2), send, answer. Nothing is
+ * sent and no hash is returned before the bytes are stored. If it throws before commit 1, nothing is stored. If it throws
+ * later, a repeat with the same key finishes the write.
+ *
+ * The signer's ledger decides what was sent, not the database, which may have lost its newest commits. If the ledger has
+ * another signature for an id or a number, the database is corrected and the write begins again.
+ * @returns the answer, and whether it is the one of an earlier request with the same key
+ * @throws idempotency_key_reused, idempotency_in_flight, database_unavailable, and what the lane throws
+ */
+export async function sendOnce<Bound>(
+  app: App,
+  { chain, key, lane }: { chain: Chain; key: IdempotencyKey | null; lane: Lane<Bound> },
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  await untilReplayed(app)
+  const attempt = between({ after: ({ kind }) => (kind === 'sent' ? lane.answered : null) }, attemptWrite<Bound>)
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const outcome = await attempt(app, chain, key, lane)
+    if (outcome.kind !== 'lost') return { answer: outcome.answer, isReplay: outcome.kind === 'told_before' }
+  }
+  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
+    retryAfter: 5,
+  })
+}
+
+async function attemptWrite<Bound>(
+  app: App,
+  chain: Chain,
+  key: IdempotencyKey | null,
+  lane: Lane<Bound>,
+): Promise<Outcome | { kind: 'told_before'; answer: WriteAnswer }> {
+  const known = key === null ? { free: newTransactionId() } : await findKey(app, key)
+  if ('told' in known) return { kind: 'told_before', answer: await toldAnswer(app, chain, known) }
+  if ('unsigned' in known) return lane.resume(known.unsigned)
+  let bound: Bound
+  try {
+    bound = await lane.bind(known.free)
+  } catch (error) {
+    // The write may be refused now because an earlier request has sent it.
+    const isRefused = error instanceof AppError || error instanceof SignerRefused
+    if (key !== null && isRefused && (await restoreSent(app, chain, known.free))) return LOST
+    throw error
+  }
+  return lane.finish(bound)
+}
+
+/** The network may have changed who pays for gas since: the row says how the write was sent. */
+const toldAnswer = async (
+  app: App,
+  chain: Chain,
+  { told, hash }: { told: WriteRow; hash: Hex },
+): Promise<WriteAnswer> =>
+  told.sequence === undefined ? answerOf(chain, toBound(told), hash) : toldOperation(app, chain, told, hash)
