@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { readConfig, type ConfigError } from '../src/config.ts'
-import { newKey } from '../src/oauth/keys.ts'
+import { newKeys } from '../src/oauth/keys.ts'
 import { readSettings } from '../src/signer/settings.ts'
 import { endAll, startProgram } from './programs.ts'
 
@@ -22,8 +22,9 @@ const inside = (name: string): string => join(folder, name)
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'chatelaine-misconfigured-'))
-  const keys = [newKey('ES256'), newKey('RS256')]
-  keysText = JSON.stringify({ keys })
+  const made = newKeys()
+  const { keys } = made
+  keysText = JSON.stringify(made)
   await writeFile(inside('auth-keys.json'), keysText, { mode: 0o600 })
   await writeFile(inside('half-keys.json'), JSON.stringify({ keys: keys.slice(0, 1) }), { mode: 0o600 })
   await writeFile(inside('open-keys.json'), JSON.stringify({ keys }), { mode: 0o644 })

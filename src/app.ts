@@ -45,7 +45,7 @@ export type App = {
 export type IdentityKeys = {
   /** null in a program that only checks */
   signing: { kid: string; key: KeyObject } | null
-  /** public keys by their ids; none: the keys are of an earlier version, and no proof is asked for */
+  /** public keys by their ids */
   known: ReadonlyMap<string, KeyObject>
 }
 

@@ -43,7 +43,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), clock: systemClock },
       authOrigin: config.AUTH_ORIGIN!,
       identityKeys: identityKeysOf(keys.identities),
-      rowKeys: rowKeysOf(keys),
+      rowKeys: rowKeysOf(keys.rows),
       chains: new Map(),
       networks: await openNames({ clock: systemClock, db }, opened),
       state: opened('state', openState(), (state) => state.clear()),

@@ -148,7 +148,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       state: opened('state', openState(), (state) => state.clear()),
       tokenKeys: { keys: published.keys },
       identityKeys: identityKeysOf(published.identities),
-      rowKeys: keys === null ? null : rowKeysOf(keys),
+      rowKeys: keys === null ? null : rowKeysOf(keys.rows),
       knownTokens: await listKnownTokens(config, main, embedded),
       clock,
       writesRefused: writes.recent,

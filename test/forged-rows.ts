@@ -19,6 +19,10 @@ export const set = (names: string[], value: unknown) =>
   `payload = jsonb_set(payload, ${path(...names)}, '${JSON.stringify(value)}'::jsonb)`
 export const ofUser = (kind: string, userId: string) => `kind = '${kind}' and payload->>'accountId' = '${userId}'`
 export const withHash = (kind: string, idHash: string) => `kind = '${kind}' and id_hash = decode('${idHash}', 'hex')`
+/** A payload, as SQL, that says that its user came by their first identity, just now. */
+export const cameAs = (userId: string) => `(payload || '${JSON.stringify({ amr: amrOf(userId) })}')`
+export const amrOf = (userId: string) => [userId, String(Math.floor(Date.now() / 1_000))]
+
 /** Copies a row, with what is said of it changed. */
 export const copy = (where: string, changed: { idHash?: string; payload?: string; mac?: string }) => `
   insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, mac)
@@ -26,7 +30,7 @@ export const copy = (where: string, changed: { idHash?: string; payload?: string
     ${changed.payload ?? 'payload'}, expires_at, ${changed.mac ?? 'mac'} from oauth_records where ${where} limit 1`
 
 export const signedInAs = (userId: string) =>
-  `user_id = '${userId}', payload = jsonb_set(payload - 'amr', '{accountId}', '"${userId}"'::jsonb)`
+  `user_id = '${userId}', payload = jsonb_set(${cameAs(userId)}, '{accountId}', '"${userId}"'::jsonb)`
 
 /** Everything that `demo` can be allowed. */
 const ALL = 'openid wallet:read contracts:read contracts:write'

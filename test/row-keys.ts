@@ -4,7 +4,7 @@ import type { RowKeys } from '../src/store/row-mac.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 
 /** Of an authorization server that believes only rows it wrote. */
-export const madeRowKeys = (): RowKeys => rowKeysOf({ keys: [], rows: [newRowKey()] })
+export const madeRowKeys = (): RowKeys => rowKeysOf([newRowKey()])
 
 /** What is beside a database where rows are read and written under MACs. */
 export const guarded = (): Pick<App, 'rowKeys' | 'telemetry'> => ({

@@ -113,7 +113,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
     mechanisms: [
       ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && verify(', 'attestation !== null || verify(', 'users/false-address', 'a false deposit address'], // prettier-ignore
       ['a linked identity counts without a proof', 'users/proven-identity.ts', 'return key !== undefined && verify(', 'return key === undefined || verify(', 'users/proven-identity', 'a first identity proves itself'], // prettier-ignore
-      ['a row counts without its MAC', 'http/authentic-row.ts', '!rowKeys.isInForce || isMacRight(rowKeys, content, mac)', 'mac !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
+      ['a row counts without its MAC', 'http/authentic-row.ts', 'rowKeys === null || isMacRight(rowKeys, content, mac)', 'mac !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
     ],
   },
   "the signer's folder, to write, without the master key": {

@@ -53,11 +53,7 @@ export const changeApplication = <T>(
   retrying(() =>
     inTransaction(root, async (db) => {
       const before = await lockedRow(db, clientId)
-      if (
-        before !== null &&
-        rowKeys?.isInForce === true &&
-        !isMacRight(rowKeys, applicationContent(before), before.mac)
-      )
+      if (before !== null && rowKeys !== null && !isMacRight(rowKeys, applicationContent(before), before.mac))
         throw new AppError(
           'application_not_authentic',
           `The stored application ${clientId} is not as it was registered.`,

@@ -9,7 +9,7 @@ import {
 } from '../oauth/authenticate-rows.ts'
 import { identityKeysOf, newIdentityKey } from '../oauth/identity-keys.ts'
 import { changeKeys, loadKeys, newKey, type PrivateKey, type PrivateKeys } from '../oauth/keys.ts'
-import { derivedRowKeys, newRowKey, rowKeysOf } from '../oauth/row-keys.ts'
+import { newRowKey, rowKeysOf } from '../oauth/row-keys.ts'
 import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-identities.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 import { keyFiles } from './key-files.ts'
@@ -37,14 +37,12 @@ export function authKeys(shell: Shell): Command {
     .action(inShell(shell, fingerprints))
   command
     .command('prove-identities')
-    .description('list identities that were linked to an account and are not proven; the first step after an update')
+    .description('list identities that were linked to an account and are not proven')
     .option('--accept <digest>', 'prove those that were listed, and no others: what the list ends with')
     .action(inShell(shell, prove))
   command
     .command('authenticate-rows')
-    .description(
-      'list applications, consents and sign-ins that the authorization server does not believe; after an update',
-    )
+    .description('list applications, consents and sign-ins that the authorization server does not believe')
     .option('--accept <digest>', 'have those believed that were listed, and no others: what the list ends with')
     .option(
       '--with-sign-ins',
@@ -91,11 +89,13 @@ async function prepare({ env, console }: Shell): Promise<void> {
   await changeKeys(files(env), ({ keys, identities, rows }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
-    const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
     // Later than all there are, also where a clock was set back: `drop` goes by it.
     const iat = Math.max(systemClock.wall() / 1_000, ...keys.map((key) => madeAt(key) + 1))
-    const authenticating = rows === undefined ? {} : { rows: [...rows, newRowKey()] }
-    return { keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }], ...proving, ...authenticating }
+    return {
+      keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }],
+      identities: [...identities, newIdentityKey()],
+      rows: [...rows, newRowKey()],
+    }
   })
   console.log(
     'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
@@ -106,9 +106,11 @@ async function switchOver({ env, console }: Shell): Promise<void> {
   await changeKeys(files(env), ({ keys, identities, rows }) => {
     assertUnderWay(keys)
     const signing = signingOf(keys)
-    const proving = identities === undefined ? {} : { identities: identities.toReversed() }
-    const authenticating = rows === undefined ? {} : { rows: rows.toReversed() }
-    return { keys: [...keys.filter((key) => !signing.includes(key)), ...signing], ...proving, ...authenticating }
+    return {
+      keys: [...keys.filter((key) => !signing.includes(key)), ...signing],
+      identities: identities.toReversed(),
+      rows: rows.toReversed(),
+    }
   })
   console.log(
     'The other keys sign once every server has been restarted. Wait SESSION_SECONDS before drop: people who come back within that time stay signed in.',
@@ -130,30 +132,25 @@ async function drop(
     assertDroppable(keys, prepared)
     const signing = signingOf(keys)
     ;[kept, removed] = [fingerprintOf(signing), fingerprintOf(othersOf(keys))]
-    const [proving] = identities ?? []
     return {
       keys: signing,
-      ...(proving === undefined ? {} : { identities: [leaked ? newIdentityKey() : proving] }),
-      ...(rows === undefined ? {} : { rows: [leaked ? newRowKey() : rows[0]!] }),
+      identities: [leaked ? newIdentityKey() : identities[0]!],
+      rows: [leaked ? newRowKey() : rows[0]!],
     }
   })
   console.log(
     `${removed} is removed, ${kept} signs. Restart every server; what the removed keys signed is not accepted from then on, nor by the signer after signer trust-key --remove ${removed}.`,
   )
-  if (leaked && before.rows !== undefined)
-    console.log('No application, consent or sign-in is believed any more: from that start on applications are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it before the start, without --with-sign-ins.') // prettier-ignore
-  if (leaked && before.identities !== undefined)
-    console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
+  if (!leaked) return
+  console.log('No application, consent or sign-in is believed any more: from that start on applications are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it before the start, without --with-sign-ins.') // prettier-ignore
+  console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
 }
 
 /** @throws Error where an identity would be refused, or a row not be believed, without the keys that go */
-async function assertRenewed(env: Environment, before: PrivateKeys): Promise<void> {
-  const { identities, rows } = before
-  const identityKeys = identityKeysOf(identities)
-  const rowKeys = rowKeysOf(before)
+async function assertRenewed(env: Environment, { identities, rows }: PrivateKeys): Promise<void> {
   const count = await withDatabase(readInstallationSettings(env), async (db) => ({
-    identities: identities === undefined ? 0 : await countOnOlderKeys({ db, identityKeys }),
-    rows: rows === undefined ? 0 : await countOnOlderRowKeys({ db, rowKeys }),
+    identities: await countOnOlderKeys({ db, identityKeys: identityKeysOf(identities) }),
+    rows: await countOnOlderRowKeys({ db, rowKeys: rowKeysOf(rows) }),
   }))
   if (count.identities > 0)
     throw new Error(
@@ -165,7 +162,6 @@ async function assertRenewed(env: Environment, before: PrivateKeys): Promise<voi
     )
 }
 
-/** The key is written after the rows, as with `prove`. Until then servers derive the same one, and give it to what they write. */
 async function authenticate(
   shell: Shell,
   {
@@ -177,18 +173,14 @@ async function authenticate(
   },
 ): Promise<void> {
   const { env, console } = shell
-  const before = await loadKeys({ ...files(env), create: false })
-  const rows = before.rows ?? derivedRowKeys(before.keys)
-  const rowKeys = rowKeysOf({ ...before, rows })
+  const rowKeys = rowKeysOf((await loadKeys({ ...files(env), create: false })).rows)
   await withDatabase(readInstallationSettings(env), async (db) => {
     if (accept === undefined) return printUnauthentic(shell, await listUnauthentic({ db, rowKeys }))
     const done = await authenticateRows({ db, rowKeys }, { listed: accept, withSignIns })
     if (done === null)
       throw new Error('The applications or consents that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
-    if (before.rows === undefined) await changeKeys(files(env), (keys) => ({ ...keys, rows }))
     const { applications, consents, signIns } = done
     console.log(`Authenticated: ${applications} applications, ${consents} consents, ${signIns} rows of sign-ins.`)
-    if (before.rows === undefined) console.log('From the next start of every server on no other row counts.')
   })
 }
 
@@ -205,10 +197,8 @@ function printUnauthentic({ console }: Shell, { applications, consents, signIns,
 
 const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.join(' '))
 
-/** The key is written after what it has proven: a run that was ended is run again, and nothing is refused meanwhile. */
 async function prove({ env, console }: Shell, { accept }: { accept?: string }): Promise<void> {
-  const before = await loadKeys({ ...files(env), create: false })
-  const identities = before.identities ?? [newIdentityKey()]
+  const { identities } = await loadKeys({ ...files(env), create: false })
   await withDatabase(readInstallationSettings(env), async (db) => {
     const prover = { db, identityKeys: identityKeysOf(identities) }
     if (accept !== undefined) {
@@ -216,10 +206,7 @@ async function prove({ env, console }: Shell, { accept }: { accept?: string }): 
       if (done === null)
         throw new Error('The linked identities that are not proven are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
       const { proven, ledBack } = done
-      if (before.identities === undefined) await changeKeys(files(env), (keys) => ({ ...keys, identities }))
       console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
-      if (before.identities === undefined)
-        console.log('From the next start of every server no other identity leads to an account of another. Run this again then, for those that were linked meanwhile.') // prettier-ignore
       return
     }
     const rows = listUnproven(prover)
@@ -238,9 +225,8 @@ async function prove({ env, console }: Shell, { accept }: { accept?: string }): 
 const endOfList = ({ count, moved, digest }: { count: number; moved: number; digest: string }): string =>
   `${moved > 0 ? LED_BACK : ''}${count} linked identities are not proven. Those are proven that have no account of their own, and the others led back to it, with:\n  chatelaine auth-keys prove-identities --accept ${digest}`
 
-/** Nothing in the database tells the two apart: a thief who moves a row can date it as they like. */
 const LED_BACK =
-  'An identity with an account of its own was moved by someone else, or its person linked it before this version, after a first sign-in that was not finished. Ask who it is. It is led back either way: the other account keeps its first identity, by which its person signs in, and this identity cannot be linked to it again.\n'
+  'An identity with an account of its own was moved by someone else: what has an account of its own cannot be linked. It is led back to it, and the other account keeps its first identity.\n'
 
 /** What someone wrote into the table as it is safe to show: nothing in it moves a cursor or turns the reading around. */
 const plain = (text: string): string =>
@@ -263,7 +249,7 @@ const fingerprintOf = (keys: PrivateKey[]): string =>
     .map(({ kid }) => kid)
     .join(' ')
 
-/** Keys of an earlier version do not say when they were made: before those that do. */
+/** The first keys do not say when they were made: before those that do. */
 const madeAt = ({ iat }: PrivateKey): number => (typeof iat === 'number' ? iat : 0)
 
 const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2

@@ -17,5 +17,5 @@ export async function readRowKeys(env: Environment): Promise<RowKeys> {
   const files = keyFiles(env)
   if (!isDevelopment && !existsSync(files.keysFile))
     throw new Error('AUTH_KEYS_FILE names no file: chatelaine auth-keys create comes first.')
-  return rowKeysOf(await loadKeys({ ...files, create: isDevelopment }))
+  return rowKeysOf((await loadKeys({ ...files, create: isDevelopment })).rows)
 }

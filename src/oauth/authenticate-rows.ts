@@ -200,12 +200,8 @@ export function startRenewingMacs(app: App): { stop(): Promise<void> } {
   let timer: Timer | undefined
   let [hasFailed, isOver] = [false, false]
   const look = async () => {
-    const { db, rowKeys, config } = app
+    const { db, rowKeys } = app
     if (rowKeys === null) return
-    if (!rowKeys.isInForce) {
-      if (config.NODE_ENV === 'production') log.warn('rows_unauthenticated', { hint: 'AUTH_KEYS_FILE is of an earlier version: chatelaine auth-keys authenticate-rows' }) // prettier-ignore
-      return
-    }
     const rows = await renewMacs({ db, rowKeys }, () => isOver)
     if (rows > 0) log.info('rows_renewed', { rows })
     for await (const { row } of unauthentic(rowKeys, macedApplications(db)))

@@ -2,7 +2,19 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { sql } from 'kysely'
-import { copy, hashOf, ofUser, SECRET, set, signedInAs, stage, withHash, type Stage } from '../../test/forged-rows.ts'
+import {
+  amrOf,
+  cameAs,
+  copy,
+  hashOf,
+  ofUser,
+  SECRET,
+  set,
+  signedInAs,
+  stage,
+  withHash,
+  type Stage,
+} from '../../test/forged-rows.ts'
 import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { keyHolder } from '../../test/key-holder.ts'
 import { authorizationUrl, demoApplication, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
@@ -20,8 +32,7 @@ let closed: Rehearsal
 let idp: IssuerStandIn
 before(async () => {
   ;[closed, idp] = await Promise.all([rehearse(), issuerStandIn()])
-  const { rows: _, ...older } = closed.keys
-  open = await rehearse({ keys: older })
+  open = await rehearse({ asksForMacs: false })
 })
 after(async () => {
   idp.close()
@@ -95,7 +106,7 @@ const attacks: Record<string, Attack> = {
     await at.arrive(at.victim)
     const visit = await at.answerOf(at.thief)
     await visit.answered()
-    await at.run(`update oauth_records set payload = jsonb_set(payload #- '{result,login,amr}', '{result,login,accountId}', '"${at.victimId}"') where ${withHash('Interaction', hashOf(visit.uid))}`) // prettier-ignore
+    await at.run(`update oauth_records set payload = jsonb_set(jsonb_set(payload, '{result,login,amr}', '${JSON.stringify(amrOf(at.victimId))}'), '{result,login,accountId}', '"${at.victimId}"') where ${withHash('Interaction', hashOf(visit.uid))}`) // prettier-ignore
     const code = (await visit.browser.go(visit.resume)).url.searchParams.get('code')
     return code === null ? null : at.victims(await at.exchange({ ...visit, code }))
   },
@@ -145,13 +156,13 @@ const attacks: Record<string, Attack> = {
   async 'a code is led to another person, with its grant'(at) {
     await at.arrive(at.victim)
     const code = await at.codeOf(at.thief)
-    await at.run(`update oauth_records set payload = jsonb_set(payload - 'amr', '{accountId}', '"${at.victimId}"') where kind in ('AuthorizationCode', 'Grant') and payload->>'accountId' = '${at.thiefId}'`) // prettier-ignore
+    await at.run(`update oauth_records set payload = jsonb_set(${cameAs(at.victimId)}, '{accountId}', '"${at.victimId}"') where kind in ('AuthorizationCode', 'Grant') and payload->>'accountId' = '${at.thiefId}'`) // prettier-ignore
     return at.victims(await at.exchange(code))
   },
   async 'a code is led to the grant of another person'(at) {
     const { grantId } = await at.arrive(at.victim)
     const code = await at.codeOf(at.thief)
-    await at.run(`update oauth_records set grant_id = '${grantId}', payload = payload - 'amr' || '{"grantId":"${grantId}","accountId":"${at.victimId}"}' where ${withHash('AuthorizationCode', code.idHash)}`) // prettier-ignore
+    await at.run(`update oauth_records set grant_id = '${grantId}', payload = ${cameAs(at.victimId)} || '{"grantId":"${grantId}","accountId":"${at.victimId}"}' where ${withHash('AuthorizationCode', code.idHash)}`) // prettier-ignore
     return at.victims(await at.exchange(code))
   },
   async 'a code that was seen has the challenge of another'(at) {
@@ -174,7 +185,7 @@ const attacks: Record<string, Attack> = {
     const { code, idHash } = await at.codeOf(at.thief)
     const challenge = new URL(own.url).searchParams.get('code_challenge')
     const made = at.another()
-    await at.run(copy(withHash('AuthorizationCode', idHash), { idHash: hashOf(made), mac: 'null', payload: `payload - 'amr' || '{"grantId":"${grantId}","accountId":"${at.victimId}","codeChallenge":"${challenge}"}'` })) // prettier-ignore
+    await at.run(copy(withHash('AuthorizationCode', idHash), { idHash: hashOf(made), mac: 'null', payload: `${cameAs(at.victimId)} || '{"grantId":"${grantId}","accountId":"${at.victimId}","codeChallenge":"${challenge}"}'` })) // prettier-ignore
     await at.run(
       `update oauth_records set grant_id = '${grantId}' where ${withHash('AuthorizationCode', hashOf(made))}`,
     )
@@ -203,12 +214,12 @@ const attacks: Record<string, Attack> = {
   // Refresh tokens and grants
   async 'a refresh token is led to the grant of another person'(at) {
     const { victim, thief } = await both(at)
-    await at.run(`update oauth_records set grant_id = '${victim.grantId}', payload = payload - 'amr' || '{"grantId":"${victim.grantId}","accountId":"${at.victimId}"}' where ${withHash('RefreshToken', hashOf(thief.refresh))}`) // prettier-ignore
+    await at.run(`update oauth_records set grant_id = '${victim.grantId}', payload = ${cameAs(at.victimId)} || '{"grantId":"${victim.grantId}","accountId":"${at.victimId}"}' where ${withHash('RefreshToken', hashOf(thief.refresh))}`) // prettier-ignore
     return at.victims(await at.refresh(thief.refresh))
   },
   async 'a refresh token and its grant are led to another person'(at) {
     const { thief } = await both(at)
-    await at.run(`update oauth_records set payload = jsonb_set(payload - 'amr' - 'identity', '{accountId}', '"${at.victimId}"') where kind in ('RefreshToken', 'Grant') and payload->>'accountId' = '${at.thiefId}'`) // prettier-ignore
+    await at.run(`update oauth_records set payload = jsonb_set(${cameAs(at.victimId)} - 'identity', '{accountId}', '"${at.victimId}"') where kind in ('RefreshToken', 'Grant') and payload->>'accountId' = '${at.thiefId}'`) // prettier-ignore
     return at.victims(await at.refresh(thief.refresh))
   },
   async 'a refresh token is moved to an id that the thief knows'(at) {

@@ -16,8 +16,8 @@ export function newIdentityKey(): IdentityKey {
 export const publicIdentityKeys = (keys: IdentityKey[]): IdentityKey[] =>
   keys.map(({ kty, crv, kid, x }) => ({ kty, crv, kid, x }))
 
-/** The keys as they are used. Those of a file of an earlier version are none. @throws Error */
-export function identityKeysOf(keys: readonly IdentityKey[] = []): IdentityKeys {
+/** The keys as they are used. @throws Error */
+export function identityKeysOf(keys: readonly IdentityKey[]): IdentityKeys {
   const [first] = keys
   const signing =
     first?.d === undefined
@@ -32,6 +32,7 @@ export function identityKeysOf(keys: readonly IdentityKey[] = []): IdentityKeys 
 /** Whether something read from a file are keys, private ones where `d` is asked for. */
 export const areIdentityKeys = (given: unknown, isPrivate: boolean): given is IdentityKey[] =>
   Array.isArray(given) &&
+  given.length > 0 &&
   given.every(
     (key: Partial<IdentityKey> | null) =>
       key?.kty === 'OKP' &&

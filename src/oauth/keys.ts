@@ -10,9 +10,9 @@ import { areRowKeys, newRowKey, type RowKey } from './row-keys.ts'
 
 /**
  * Private keys of the authorization server; the first of each algorithm signs, the others still verify. `identities`: those by which
- * linked identities are proven; none in a file of an earlier version, and then no proof is asked for. `rows`: likewise those of the MACs of rows.
+ * linked identities are proven. `rows`: those of the MACs of rows.
  */
-export type PrivateKeys = { keys: PrivateKey[]; identities?: IdentityKey[]; rows?: RowKey[] }
+export type PrivateKeys = { keys: PrivateKey[]; identities: IdentityKey[]; rows: RowKey[] }
 export type PrivateKey = JWK & {
   kid: string
   alg: 'ES256' | 'RS256'
@@ -40,11 +40,7 @@ export async function loadKeys({
   let text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
   if (text === null) {
     if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
-    text = JSON.stringify({
-      keys: [newKey('ES256'), newKey('RS256')],
-      identities: [newIdentityKey()],
-      rows: [newRowKey()],
-    })
+    text = JSON.stringify(newKeys())
     await mkdir(dirname(keysFile), { recursive: true })
     // 'wx' in one step with its mode: the keys are at no moment readable by others, and never overwritten.
     const file = await open(keysFile, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
@@ -77,7 +73,7 @@ export async function changeKeys(
 }
 
 /** The public half: what `/oauth/jwks` shows and the signer verifies with. Member by member, so that nothing private strays. */
-export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
+export function publicKeys({ keys }: Pick<PrivateKeys, 'keys'>): JSONWebKeySet {
   return {
     keys: keys.map(({ kty, kid, alg, use, crv, x, y, n, e }) =>
       kty === 'EC' ? { kty, kid, alg, use, crv: crv!, x: x!, y: y! } : { kty: kty!, kid, alg, use, n: n!, e: e! },
@@ -89,23 +85,34 @@ export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
  * The public half as its owner wrote it, for a program that has nothing else.
  * @throws Error  when it cannot be read, or holds a private key
  */
-export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { identities?: IdentityKey[] }> {
+export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { identities: IdentityKey[] }> {
   const text = await readIfThere(jwksFile, 'AUTH_JWKS_FILE')
-  if (text === null || text.trim() === '' || !isPublicSet(text))
+  const keys =
+    text === null || text.trim() === '' || !isPublicSet(text)
+      ? null
+      : (JSON.parse(text) as JSONWebKeySet & { identities?: IdentityKey[] })
+  if (keys?.identities === undefined)
     throw new Error('AUTH_JWKS_FILE must hold the public keys of the authorization server, which its program writes')
-  return JSON.parse(text) as JSONWebKeySet & { identities?: IdentityKey[] }
+  return { ...keys, identities: keys.identities }
 }
 
 /**
  * Keys for signing cookies, newest first, derived from the signing keys: one file to guard, and a new signing key
  * put in front signs nobody out while the old one stays behind it.
  */
-export const cookieKeysOf = ({ keys }: PrivateKeys): string[] =>
+export const cookieKeysOf = ({ keys }: Pick<PrivateKeys, 'keys'>): string[] =>
   keys.filter(({ alg }) => alg === 'ES256').map(({ d }) => derive(d, 'cookies').toString('base64url'))
 
 /** A key for one purpose from a secret. RFC 5869, HKDF-SHA256, 32 bytes. */
 export const derive = (secret: string, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', secret, '', `chatelaine ${purpose}`, 32))
+
+/** A key for each purpose. */
+export const newKeys = (): PrivateKeys => ({
+  keys: [newKey('ES256'), newKey('RS256')],
+  identities: [newIdentityKey()],
+  rows: [newRowKey()],
+})
 
 /** A new signing key with its RFC 7638 thumbprint as key id. */
 export function newKey(alg: PrivateKey['alg']): PrivateKey {
@@ -138,15 +145,11 @@ function readKeys(text: string): PrivateKeys {
   if (new Set(keys.map(({ kid }) => kid)).size < keys.length)
     throw new Error('AUTH_KEYS_FILE holds two keys with one kid')
   const { identities, rows } = parsed as { identities?: unknown; rows?: unknown }
-  if (identities !== undefined && !(areIdentityKeys(identities, true) && identities.length > 0))
+  if (!areIdentityKeys(identities, true))
     throw new Error('AUTH_KEYS_FILE must have private Ed25519 JWKs, each with a kid, as its `identities`')
-  if (rows !== undefined && !areRowKeys(rows))
+  if (!areRowKeys(rows))
     throw new Error('AUTH_KEYS_FILE must have secret JWKs (oct, 32 bytes), each with a kid of its own, as its `rows`')
-  return {
-    keys: keys.map((key) => ({ ...key, use: 'sig' })),
-    ...(identities === undefined ? {} : { identities }),
-    ...(rows === undefined ? {} : { rows }),
-  }
+  return { keys: keys.map((key) => ({ ...key, use: 'sig' })), identities, rows }
 }
 
 /** @throws Error  naming the setting */
@@ -166,9 +169,7 @@ async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_
  */
 async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   const there = await readIfThere(file, 'AUTH_JWKS_FILE')
-  const { identities } = keys
-  const proving = identities === undefined ? {} : { identities: publicIdentityKeys(identities) }
-  const text = JSON.stringify({ ...publicKeys(keys), ...proving })
+  const text = JSON.stringify({ ...publicKeys(keys), identities: publicIdentityKeys(keys.identities) })
   if (there === text) return
   if (there !== null && !isPublicSet(there))
     throw new Error('AUTH_JWKS_FILE names a file that holds something other than public keys: it is not changed')
@@ -183,8 +184,8 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
 function isPublicSet(text: string): boolean {
   if (text.trim() === '') return true
   try {
-    const { keys, identities = [] } = JSON.parse(text) as { keys?: unknown; identities?: unknown }
-    if (!areIdentityKeys(identities, false)) return false
+    const { keys, identities } = JSON.parse(text) as { keys?: unknown; identities?: unknown }
+    if (identities !== undefined && !areIdentityKeys(identities, false)) return false
     return Array.isArray(keys) && keys.every((key: JWK | null) => typeof key?.kty === 'string' && key.d === undefined)
   } catch {
     return false

@@ -17,7 +17,7 @@ import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { revokeAll } from './account/allowed.ts'
-import { newKey, publicKeys, type PrivateKeys } from './keys.ts'
+import { newKeys, publicKeys } from './keys.ts'
 import { demoApplication } from '../../test/rehearsal.ts'
 import { startRevocations, type Publisher } from './revocations.ts'
 import { revokeGrant } from './revoke.ts'
@@ -26,7 +26,7 @@ import { systemClock } from '../clock.ts'
 
 const ORIGIN = 'http://localhost:4000'
 const USER = 'DISCORD-1'
-const keys: PrivateKeys = { keys: [newKey('ES256'), newKey('RS256')] }
+const keys = newKeys()
 
 let database: Awaited<ReturnType<typeof testDatabase>>
 let place: Place

@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
-import { cookieKeysOf, newKey, type PrivateKeys } from './keys.ts'
+import { cookieKeysOf, newKey, newKeys, type PrivateKeys } from './keys.ts'
 import { askMe, authorizationUrl, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { openBrowser } from '../../test/kit/browser.ts'
 
 /** The stages of a change of keys, each a start of the same installation with the next state of AUTH_KEYS_FILE. */
 const old = [newKey('ES256'), newKey('RS256')]
 const fresh = [newKey('ES256'), newKey('RS256')]
-const prepared: PrivateKeys = { keys: [...old, ...fresh] }
-const switched: PrivateKeys = { keys: [...fresh, ...old] }
-const dropped: PrivateKeys = { keys: fresh }
+const made = newKeys()
+const original: PrivateKeys = { ...made, keys: old }
+const prepared: PrivateKeys = { ...made, keys: [...old, ...fresh] }
+const switched: PrivateKeys = { ...made, keys: [...fresh, ...old] }
+const dropped: PrivateKeys = { ...made, keys: fresh }
 
 let first: Rehearsal
-before(async () => void (first = await rehearse({ keys: { keys: old } })))
+before(async () => void (first = await rehearse({ keys: original })))
 after(() => first.close())
 
 const kidOf = (token: string): string =>
@@ -64,7 +66,7 @@ test('new keys of the authorization server sign nobody out, at no stage of the c
 })
 
 test('a replica that has the new keys and one that has not yet understand each other', async (t) => {
-  const a = await rehearse({ keys: { keys: old } })
+  const a = await rehearse({ keys: original })
   t.after(() => a.close())
   const b = await rehearse({ again: a, keys: prepared })
   t.after(() => b.close())

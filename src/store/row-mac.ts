@@ -6,8 +6,6 @@ export type RowKeys = {
   signing: { kid: string; key: KeyObject }
   /** by their ids, the one that signs among them */
   known: ReadonlyMap<string, KeyObject>
-  /** false: an installation from before. Rows are given a MAC, and none is asked for */
-  isInForce: boolean
 }
 
 /** What of a row is believed, as JSON has it: its table, its primary key, and every column that leads to a token. */

@@ -36,8 +36,7 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
 
 /**
  * Gives an account one more identity, which the caller has seen its owner prove. An identity belongs to one account:
- * where it has one, made before its owner came or not, it stays there, because that account may hold something. Also where a
- * first sign-in of an earlier version ended before it had stored the identity.
+ * where it has one, made before its owner came or not, it stays there, because that account may hold something.
  */
 export async function linkIdentity(
   { db, identityKeys }: Pick<IdentityReader, 'db' | 'identityKeys'>,
@@ -65,11 +64,11 @@ export async function linkIdentity(
       .executeTakeFirst()
   const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await retrying(insert)
   if (made !== undefined) return 'linked'
-  // Whose proof is missing has just proven it. A server that has no key yet takes no proof away that another one made.
+  // Whose proof is missing has just proven it.
   const { numUpdatedRows } = await retrying(() =>
     db
       .updateTable('identities')
-      .set(({ ref }) => ({ proof: proof ?? ref('proof') }))
+      .set({ proof })
       .where('provider', '=', provider)
       .where('subject', '=', subject)
       .where('account_id', '=', accountId)

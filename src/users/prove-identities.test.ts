@@ -43,7 +43,7 @@ async function house(t: TestContext) {
   }
 }
 
-test('identities of before are proven after an operator looked, those that were moved are led back, and the rest stays', async (t) => {
+test('identities without a proof are proven after an operator looked, those that were moved are led back, and the rest stays', async (t) => {
   const { db, by, all, digest, link, proofs, ann } = await house(t)
   const keys = madeIdentityKeys()
   // More than a page.
@@ -112,12 +112,4 @@ test('proofs by an older key become those of the newest, and false ones do not',
   assert.equal(told('identities_not_proven')[0]!.fields.identities, 1)
   await db.deleteFrom('identities').where('subject', '=', '3').execute()
   assert.deepEqual([await renewProofs(by(both)), await countOnOlderKeys(by(both))], [0, 0])
-})
-
-test('keys of an earlier version prove nothing, and the start says so', async (t) => {
-  const { app, told, link } = await house(t)
-  await link(noIdentityKeys, 1)
-  await startRenewingProofs(app).stop()
-  assert.equal(told('identities_unproven').length, 1)
-  assert.equal(told('identity_not_proven').length, 0)
 })

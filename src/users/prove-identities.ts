@@ -37,8 +37,8 @@ export async function* listUnproven({ db, identityKeys }: Prover): AsyncGenerato
 }
 
 /**
- * Proves what an operator has looked at: identities that were linked before there were proofs. One that has an account of its own is
- * led back to it instead. Killed at any point it is listed and run again.
+ * Proves what an operator has looked at, after keys leaked or were lost. An identity that has an account of its own is led back to it
+ * instead. Killed at any point it is listed and run again.
  * @param listed  what `listUnproven` returned. Only those rows are changed: they are read as a whole before the first is
  * @returns null where the rows are others than were listed: nothing is changed then
  */
@@ -145,10 +145,6 @@ export function startRenewingProofs(app: App): { stop(): Promise<void> } {
   let timer: Timer | undefined
   let hasFailed = false
   const look = async () => {
-    if (app.identityKeys.known.size === 0) {
-      log.warn('identities_unproven', { hint: 'AUTH_KEYS_FILE is of an earlier version: chatelaine auth-keys prove-identities' }) // prettier-ignore
-      return
-    }
     const identities = await renewProofs(app)
     if (identities > 0) log.info('identities_proven', { identities })
     let without = 0

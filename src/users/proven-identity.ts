@@ -42,9 +42,8 @@ export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Whether an identity leads to its account by right; everything does before there are keys. */
+/** Whether an identity leads to its account by right. */
 export function isIdentityProven({ known }: IdentityKeys, row: StoredIdentity): boolean {
-  if (known.size === 0) return true
   const first = parseUserId(row.user_id)
   if (first === null || accountIdOf(first.provider, first.subject) !== row.account_id) return false
   if (userIdOf(row.provider, row.subject) === row.user_id) return true

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { madeIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import type { App } from '../app.ts'
 import { accountIdOf, type Hex, type UserId } from '../ids.ts'
@@ -36,7 +36,7 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
     db,
     signer: attestingSigner(addressOf),
     state: openState(),
-    identityKeys: noIdentityKeys,
+    identityKeys: madeIdentityKeys(),
     chains: new Map([[1, { chainId: 1, gas: 'self', faucet }]]),
     telemetry: { log: { warn: (event: string) => warned.push(event) } },
   } as unknown as App
@@ -95,20 +95,9 @@ test('an account made before its owner came is the one they get', async (t) => {
 })
 
 test('a linked identity leads to the stable user', async (t) => {
-  const { app, db } = await house(t)
-  const { accountId, address } = await signIn(app, alice)
-  await db
-    .insertInto('identities')
-    .values({
-      provider: 'TWO',
-      subject: 'x-y',
-      account_id: accountId,
-      username: 'other',
-      image_src: null,
-      email: null,
-      email_verified: null,
-    })
-    .execute()
+  const { app } = await house(t)
+  const { accountId, userId, address } = await signIn(app, alice)
+  assert.equal(await linkIdentity(app, { accountId, userId }, { ...alice, provider: 'TWO', subject: 'x-y' }), 'linked')
   assert.equal((await signIn(app, { ...alice, provider: 'TWO', subject: 'x-y' })).userId, 'ONE-7')
   const user = await findUser(app, 'TWO-x-y')
   assert.deepEqual([user?.userId, user?.stored.address], ['ONE-7', address])

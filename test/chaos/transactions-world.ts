@@ -7,7 +7,7 @@ import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
 import { accountIdOf, type Hex } from '../../src/ids.ts'
-import { newKey, publicKeys, type PrivateKeys } from '../../src/oauth/keys.ts'
+import { newKeys, publicKeys, type PrivateKeys } from '../../src/oauth/keys.ts'
 import { connectSigner } from '../../src/signer/client.ts'
 import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, openPostgres, retrying, type RootDb } from '../../src/store/db.ts'
@@ -108,7 +108,7 @@ async function assemble(
 ): Promise<ChaosWorld> {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-proof-'))
   closers.unshift(() => rm(folder, { recursive: true, force: true }))
-  const keys: PrivateKeys = { keys: [newKey('ES256'), newKey('RS256')] }
+  const keys = newKeys()
   const keysFile = join(folder, 'auth-keys.json')
   await writeFile(keysFile, JSON.stringify(keys), { mode: 0o600 })
   await writeFile(join(folder, 'auth-keys.public.json'), JSON.stringify(publicKeys(keys)))
