@@ -15,12 +15,15 @@ export function addWays(command: Command, ways: [flags: string, help: string, va
   return command
 }
 
-/** What is said of each field; undefined where nothing is. Of several ways the first that is used counts. */
-export function said<Fields>(ways: Ways<Fields>, given: object): { [F in keyof Fields]?: Fields[F] | undefined } {
+/** What is said of these fields, and nothing else. Of several ways the first that is used counts. */
+export function said<Fields>(ways: Ways<Fields>, given: object): Partial<Fields> {
   const fields = Object.entries<Way<unknown>[]>(ways as never)
   return Object.fromEntries(
-    fields.map(([field, some]) => [field, some.map((way) => valueOf(way, given)).find((value) => value !== undefined)]),
-  ) as never
+    fields.flatMap(([field, some]) => {
+      const value = some.map((way) => valueOf(way, given)).find((one) => one !== undefined)
+      return value === undefined ? [] : [[field, value]]
+    }),
+  ) as Partial<Fields>
 }
 
 function valueOf([flags, , value]: Way<unknown>, given: object): unknown {
