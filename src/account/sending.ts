@@ -6,7 +6,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { AccountOwner, AccountSending, Rehearsed, Sender, ShownMove } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
@@ -108,14 +108,12 @@ async function moveOf(
 async function nameOf(db: Db, userId: UserId | null): Promise<Rehearsed['recipient']['name']> {
   const identity = userId === null ? null : parseUserId(userId)
   if (identity === null) return null
-  const row = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select('username')
-      .where('provider', '=', identity.provider)
-      .where('subject', '=', identity.subject)
-      .where('signed_in_at', 'is not', null)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('identities')
+    .select('username')
+    .where('provider', '=', identity.provider)
+    .where('subject', '=', identity.subject)
+    .where('signed_in_at', 'is not', null)
+    .executeTakeFirst()
   return row?.username ?? null
 }

@@ -1,5 +1,5 @@
 import { AppError, type FieldError } from '../errors.ts'
-import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { type Db, type RootDb } from '../store/db.ts'
 import { columnsOf, explainNetwork, type NetworkFacts } from './network-facts.ts'
 import { readNetworks } from './networks.ts'
 import type { NetworkChanges } from './wire.ts'
@@ -24,13 +24,11 @@ export async function updateNetwork(db: RootDb, name: string, changes: NetworkCh
   refuseIfAny([...problems, ...untried(before, given)])
   const columns = columnsOf(given)
   if (Object.keys(columns).length > 0)
-    await retrying(() =>
-      db
-        .updateTable('networks')
-        .set(columns as never)
-        .where('chain_id', '=', before.chainId)
-        .execute(),
-    )
+    await db
+      .updateTable('networks')
+      .set(columns as never)
+      .where('chain_id', '=', before.chainId)
+      .execute()
   return readNetwork(db, name)
 }
 

@@ -32,16 +32,18 @@ export async function listApplications(
   db: RootDb,
   { after = '', limit = MAX_PAGE }: { after?: string; limit?: number } = {},
 ): Promise<RegisteredApplication[]> {
-  const rows = await retrying(() =>
-    registered(db).where('client_id', '>', after).orderBy('client_id').limit(Math.min(limit, MAX_PAGE)).execute(),
-  )
+  const rows = await registered(db)
+    .where('client_id', '>', after)
+    .orderBy('client_id')
+    .limit(Math.min(limit, MAX_PAGE))
+    .execute()
   return rows.map(wireOf)
 }
 
 /** @throws not_found */
 export async function readApplication(db: Db, clientId: string): Promise<RegisteredApplication> {
   const row = isClientId(clientId)
-    ? await retrying(() => registered(db).where('client_id', '=', clientId).executeTakeFirst())
+    ? await registered(db).where('client_id', '=', clientId).executeTakeFirst()
     : undefined
   if (row === undefined) throw new AppError('not_found', 'There is no application with this client id.')
   return wireOf(row)
@@ -160,7 +162,7 @@ export async function suspendApplication(app: ApplicationWriter, clientId: strin
     await changeApplication(app, clientId, suspend)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'application_not_authentic') throw error
-    await retrying(() => suspend(db))
+    await suspend(db)
   }
   return readApplication(db, clientId)
 }
@@ -208,9 +210,7 @@ async function addSecret(
 }
 
 async function findChainId(db: Db, name: string): Promise<{ chainId: number } | { problem: FieldError }> {
-  const networks = await retrying(() =>
-    db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute(),
-  )
+  const networks = await db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute()
   const found = networks.find((network) => network.name === name)
   if (found !== undefined) return { chainId: found.chain_id }
   const known =

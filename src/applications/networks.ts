@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Explorer } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import type { ExplorerTemplates } from '../store/column-values.ts'
 import { columnsOf, factsIn, unsaid, type NetworkFacts } from './network-facts.ts'
@@ -25,21 +25,17 @@ export async function bindNetwork(
   const { chainId, name, genesisHash } = facts
   const genesis = fromHex(genesisHash)
   const columns = columnsOf({ ...unsaid, ...facts })
-  await retrying(() =>
-    db
-      .insertInto('networks')
-      .values({ chain_id: chainId, name, genesis_hash: genesis, ...columns } as never)
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
+  await db
+    .insertInto('networks')
+    .values({ chain_id: chainId, name, genesis_hash: genesis, ...columns } as never)
+    .onConflict((on) => on.doNothing())
+    .execute()
   await checkNetwork(db, facts, { mayBegin })
-  await retrying(() =>
-    db
-      .updateTable('networks')
-      .set({ genesis_hash: genesis, ...columns } as never)
-      .where('chain_id', '=', chainId)
-      .execute(),
-  )
+  await db
+    .updateTable('networks')
+    .set({ genesis_hash: genesis, ...columns } as never)
+    .where('chain_id', '=', chainId)
+    .execute()
 }
 
 /** Checks a chain against the one that this database was made for. Errors and `mayBegin` as above. */
@@ -48,9 +44,7 @@ export async function checkNetwork(
   { chainId, name, genesisHash }: NetworkIdentity,
   { mayBegin }: { mayBegin: boolean },
 ): Promise<void> {
-  const known = await retrying(() =>
-    db.selectFrom('networks').selectAll().where('chain_id', '=', chainId).executeTakeFirst(),
-  )
+  const known = await db.selectFrom('networks').selectAll().where('chain_id', '=', chainId).executeTakeFirst()
   if (known === undefined)
     throw new Error(
       `the network name ${name} belongs to another chain id in this database, or no server has opened it yet`,
@@ -70,39 +64,35 @@ const LEFT_ALONE = sql<boolean>`coalesce(greatest(work.lease_until, work.updated
 
 /** What is said of each network, by name. */
 export async function readNetworks(db: Db): Promise<Required<NetworkFacts>[]> {
-  const rows = await retrying(() => db.selectFrom('networks').selectAll().orderBy('name').execute())
+  const rows = await db.selectFrom('networks').selectAll().orderBy('name').execute()
   return rows.map((row) => ({ chainId: row.chain_id, name: row.name, ...factsIn(row) }))
 }
 
 /** All networks by name, each with how many applications are bound to it. */
 export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed' | 'owedDelegations'>[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('networks')
-      .leftJoin('cursors', 'cursors.chain_id', 'networks.chain_id')
-      .leftJoin('backfill_work as work', 'work.chain_id', 'networks.chain_id')
-      .leftJoin('native_coverage as native', 'native.chain_id', 'networks.chain_id')
-      .selectAll('networks')
-      .select([
-        'read_from',
-        'native.from_block as native_from',
-        'native.internal_from_block',
-        'native.to_block as native_to',
-      ])
-      .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
-      .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
-      .select(['waiting', 'asked', 'covered', 'counted_at', 'blocks_per_second', 'done_at', LEFT_ALONE])
-      .orderBy('name')
-      .execute(),
-  )
-  const bound = await retrying(() =>
-    db
-      .selectFrom('applications')
-      .select(({ fn }) => ['chain_id', fn.countAll<string | number>().as('count')])
-      .groupBy('chain_id')
-      .execute(),
-  )
-  const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
+  const rows = await db
+    .selectFrom('networks')
+    .leftJoin('cursors', 'cursors.chain_id', 'networks.chain_id')
+    .leftJoin('backfill_work as work', 'work.chain_id', 'networks.chain_id')
+    .leftJoin('native_coverage as native', 'native.chain_id', 'networks.chain_id')
+    .selectAll('networks')
+    .select([
+      'read_from',
+      'native.from_block as native_from',
+      'native.internal_from_block',
+      'native.to_block as native_to',
+    ])
+    .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
+    .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
+    .select(['waiting', 'asked', 'covered', 'counted_at', 'blocks_per_second', 'done_at', LEFT_ALONE])
+    .orderBy('name')
+    .execute()
+  const bound = await db
+    .selectFrom('applications')
+    .select(({ fn }) => ['chain_id', fn.countAll<string | number>().as('count')])
+    .groupBy('chain_id')
+    .execute()
+  const sponsors = await db.selectFrom('sponsors').select('chain_id').execute()
   const spent = await spentByNetwork(db)
   return rows.map((row) => ({
     chainId: row.chain_id,
@@ -123,7 +113,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
 
 /** wei of the rolling day, by chain id. */
 async function spentByNetwork(db: Db): Promise<Map<number, string>> {
-  const rows = await retrying(() => db.selectFrom('gas_spent_on_network').select('chain_id').distinct().execute())
+  const rows = await db.selectFrom('gas_spent_on_network').select('chain_id').distinct().execute()
   return new Map(
     await Promise.all(
       rows.map(async ({ chain_id: chainId }) => [chainId, String(await spentOnNetwork(db, chainId))] as const),
@@ -143,16 +133,11 @@ export async function describeNetworks(db: Db): Promise<Omit<ListedNetwork, 'isS
  * before operations were one of them.
  */
 async function owedByNetwork(db: Db): Promise<Map<number, number> | null> {
-  const { rows: rights } = await retrying(() =>
-    sql<{
-      can: boolean
-    }>`select has_table_privilege('operations', 'select') and has_table_privilege('carried', 'select') as can`.execute(
-      db,
-    ),
-  )
+  const { rows: rights } = await sql<{
+    can: boolean
+  }>`select has_table_privilege('operations', 'select') and has_table_privilege('carried', 'select') as can`.execute(db)
   if (!rights[0]!.can) return null
-  const { rows } = await retrying(() =>
-    sql<{ chain_id: number; owed: string | number }>`
+  const { rows } = await sql<{ chain_id: number; owed: string | number }>`
       with signed as (
         select o.chain_id, o.sender, o.authorization_nonce, bool_or(exists (select 1 from carried c join transactions t on t.id = c.transaction_id
             where c.operation_id = o.id and t.block_number is not null)) as is_there
@@ -160,8 +145,7 @@ async function owedByNetwork(db: Db): Promise<Map<number, number> | null> {
         where o.authorization_nonce is not null
         group by o.chain_id, o.sender, o.authorization_nonce
       )
-      select chain_id, count(distinct sender) as owed from signed where not is_there group by chain_id`.execute(db),
-  )
+      select chain_id, count(distinct sender) as owed from signed where not is_there group by chain_id`.execute(db)
   return new Map(rows.map(({ chain_id: chainId, owed }) => [Number(chainId), Number(owed)]))
 }
 
@@ -209,20 +193,18 @@ function progressOf(row: {
  * @throws Error when there is none of that name, or applications are bound to it
  */
 export async function removeNetwork(db: RootDb, name: string): Promise<void> {
-  const gone = await retrying(() =>
-    db
-      .deleteFrom('networks')
-      .where('name', '=', name)
-      .where(({ not, exists, selectFrom }) =>
-        not(
-          exists(
-            selectFrom('applications').select('client_id').whereRef('applications.chain_id', '=', 'networks.chain_id'),
-          ),
+  const gone = await db
+    .deleteFrom('networks')
+    .where('name', '=', name)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('applications').select('client_id').whereRef('applications.chain_id', '=', 'networks.chain_id'),
         ),
-      )
-      .returning('chain_id')
-      .executeTakeFirst(),
-  )
+      ),
+    )
+    .returning('chain_id')
+    .executeTakeFirst()
   if (gone !== undefined) return
   const network = (await listNetworks(db)).find((one) => one.name === name)
   if (network === undefined) throw new Error(`There is no network ${name}.`)

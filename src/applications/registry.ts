@@ -84,13 +84,11 @@ export async function noteUser(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
 ): Promise<void> {
-  await retrying(() =>
-    db
-      .insertInto('application_users')
-      .values({ client_id: clientId, account_id: accountId })
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
+  await db
+    .insertInto('application_users')
+    .values({ client_id: clientId, account_id: accountId })
+    .onConflict((on) => on.doNothing())
+    .execute()
 }
 
 /** Forgets that a user signed in to an application: it reads nothing of them by itself any more. */
@@ -98,14 +96,16 @@ export async function forgetUse(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
 ): Promise<void> {
-  await retrying(() =>
-    db.deleteFrom('application_users').where('client_id', '=', clientId).where('account_id', '=', accountId).execute(),
-  )
+  await db
+    .deleteFrom('application_users')
+    .where('client_id', '=', clientId)
+    .where('account_id', '=', accountId)
+    .execute()
 }
 
 /** Forgets which applications a user signed in to. */
 export async function forgetUses(db: Db, accountId: string): Promise<void> {
-  await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())
+  await db.deleteFrom('application_users').where('account_id', '=', accountId).execute()
 }
 
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
@@ -131,9 +131,7 @@ export function isSecretRight({ secretHashes }: Application, secret: string): bo
 }
 
 async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: string): Promise<Application | null> {
-  const row = await retrying(() =>
-    app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
-  )
+  const row = await app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst()
   if (row === undefined || !isApplicationAuthentic(app, row)) return null
   const column = damagedColumn(row)
   if (column !== null) {

@@ -141,8 +141,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/settle/nonce-used.ts',
-        "db.selectFrom('cursors').select('finalized_number')",
-        "db.selectFrom('cursors').select('block_number as finalized_number')",
+        ".select('finalized_number')",
+        ".select('block_number as finalized_number')",
       ],
     ],
   },

@@ -47,7 +47,7 @@ export async function bindOperation(app: App, chain: Chain, binding: OperationBi
   if (typeof result === 'string' || result.resetsAt === null) return result
   // Outside of the lock, and with what was bound beside it: most of a day's budget may be held by writes that end within minutes.
   const perNetwork = await readNetworkBudget(app.db, chain.chainId)
-  return (await retrying(() => findExhausted(app.db, binding, { ...binding.budget, perNetwork }))) ?? result
+  return (await findExhausted(app.db, binding, { ...binding.budget, perNetwork })) ?? result
 }
 
 const groupOf = oncePer('commits of operations', (app, chain) =>
@@ -269,16 +269,14 @@ export async function moveOperation(
   next: number,
 ): Promise<'moved' | 'gone' | 'sequence is taken'> {
   try {
-    const moved = await retrying(() =>
-      db
-        .updateTable('operations')
-        .set({ sequence: next, updated_at: sql`now()` })
-        .where('id', '=', id)
-        .where('sequence', '=', sequence)
-        .where('state', '=', 'BOUND')
-        .returning('id')
-        .executeTakeFirst(),
-    )
+    const moved = await db
+      .updateTable('operations')
+      .set({ sequence: next, updated_at: sql`now()` })
+      .where('id', '=', id)
+      .where('sequence', '=', sequence)
+      .where('state', '=', 'BOUND')
+      .returning('id')
+      .executeTakeFirst()
     return moved === undefined ? 'gone' : 'moved'
   } catch (error) {
     if (isUniqueViolation(error)) return 'sequence is taken'

@@ -126,14 +126,12 @@ const stopped = (): AppError =>
 
 /** For an intent that was bound before its account was stopped. @throws account_stopped */
 export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {
-  const lane = await retrying(() =>
-    db
-      .selectFrom('stopped_lanes')
-      .select('nonce')
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(from))
-      .executeTakeFirst(),
-  )
+  const lane = await db
+    .selectFrom('stopped_lanes')
+    .select('nonce')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .executeTakeFirst()
   if (lane !== undefined) throw stopped()
 }
 
@@ -220,15 +218,13 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
     ...{ target: fromHex(effect.to), value: toWord(effect.value), data: fromHex(effect.data) },
     ...{ gas_limit: Number(effect.gas), ...writeFees(effect.fees), authorizations: null },
   }
-  const mine = await retrying(() =>
-    db
-      .updateTable('transactions')
-      .set({ ...asked, claims: sql`claims + 1`, updated_at: sql`now()` })
-      .where('id', '=', id)
-      .where('state', '=', 'BOUND')
-      .returning('id')
-      .executeTakeFirst(),
-  )
+  const mine = await db
+    .updateTable('transactions')
+    .set({ ...asked, claims: sql`claims + 1`, updated_at: sql`now()` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .returning('id')
+    .executeTakeFirst()
   return mine !== undefined
 }
 
@@ -240,16 +236,14 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
  * @returns false when someone else took the intent up meanwhile: it then stays bound, and is finished or cancelled
  */
 export async function vacate({ db }: App, id: string): Promise<boolean> {
-  const mine = await retrying(() =>
-    db
-      .updateTable('transactions')
-      .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
-      .where('id', '=', id)
-      .where('state', '=', 'BOUND')
-      .where('claims', '=', 1)
-      .returning('id')
-      .executeTakeFirst(),
-  )
+  const mine = await db
+    .updateTable('transactions')
+    .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .where('claims', '=', 1)
+    .returning('id')
+    .executeTakeFirst()
   return mine !== undefined
 }
 
@@ -258,9 +252,7 @@ export async function vacate({ db }: App, id: string): Promise<boolean> {
  * intent's id is free for another nonce; the row stays to be settled or filled.
  */
 export async function part({ db }: App, id: string): Promise<void> {
-  await retrying(() =>
-    db.updateTable('transactions').set(NOBODYS()).where('id', '=', id).where('state', '=', 'BOUND').execute(),
-  )
+  await db.updateTable('transactions').set(NOBODYS()).where('id', '=', id).where('state', '=', 'BOUND').execute()
 }
 
 /** What a row is called that holds a nonce and no intent. The intent reserves where it is bound next. */

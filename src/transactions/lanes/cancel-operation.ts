@@ -3,7 +3,6 @@ import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
 import { SignerRefused } from '../../signer/client.ts'
-import { retrying } from '../../store/db.ts'
 import { toBound } from '../intent.ts'
 import type { OperationRow } from '../operation.ts'
 import { sendCancel } from './replace.ts'
@@ -16,28 +15,22 @@ import { sendCancel } from './replace.ts'
  */
 export async function cancelOperation(app: App, chain: Chain, row: OperationRow, accessToken: string): Promise<void> {
   if (row.state !== 'SUBMITTED') throw new AppError('not_cancellable', `The transaction is already ${row.state}.`)
-  const isMine = await retrying(() =>
-    app.db
-      .updateTable('operations')
-      .set({ is_cancel: true, updated_at: sql`now()` })
-      .where('id', '=', row.id)
-      .where('state', '=', 'SUBMITTED')
-      .returning('id')
-      .executeTakeFirst(),
-  )
+  const isMine = await app.db
+    .updateTable('operations')
+    .set({ is_cancel: true, updated_at: sql`now()` })
+    .where('id', '=', row.id)
+    .where('state', '=', 'SUBMITTED')
+    .returning('id')
+    .executeTakeFirst()
   if (isMine === undefined) throw new AppError('not_cancellable', 'The transaction is already mined.')
-  const others = await retrying(() =>
-    app.db
-      .selectFrom('carried')
-      .select('operation_id')
-      .where('transaction_id', '=', row.outer_id!)
-      .where('operation_id', '<>', row.id)
-      .limit(1)
-      .executeTakeFirst(),
-  )
-  const outer = await retrying(() =>
-    app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirst(),
-  )
+  const others = await app.db
+    .selectFrom('carried')
+    .select('operation_id')
+    .where('transaction_id', '=', row.outer_id!)
+    .where('operation_id', '<>', row.id)
+    .limit(1)
+    .executeTakeFirst()
+  const outer = await app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirst()
   if (others !== undefined || outer === undefined || outer.state !== 'SUBMITTED' || outer.is_cancel) return
   try {
     const { sent } = await sendCancel(app, chain, toBound(outer), { accessToken, usesUp: [row.sequence] })

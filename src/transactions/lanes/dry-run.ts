@@ -13,7 +13,6 @@ import { SignerRefused } from '../../signer/client.ts'
 import type { Checked } from '../../signer/wire.ts'
 import { notSigned } from './bind.ts'
 import { fromHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { wireTransaction } from '../read/answer.ts'
 import { countAt } from '../settle/nonce-count.ts'
 import { gasStrategy, strategyFor } from './gas.ts'
@@ -115,9 +114,9 @@ async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> 
       .where('chain_id', '=', chain.chainId)
       .where('sender', '=', fromHex(from))
       .limit(1)
-  const vacant = await retrying(() => mine().where('state', '=', 'VACANT').orderBy('nonce').executeTakeFirst())
+  const vacant = await mine().where('state', '=', 'VACANT').orderBy('nonce').executeTakeFirst()
   if (vacant !== undefined) return vacant.nonce
-  const last = await retrying(() => mine().orderBy('nonce', 'desc').executeTakeFirst())
+  const last = await mine().orderBy('nonce', 'desc').executeTakeFirst()
   if (last !== undefined) return last.nonce + 1
   try {
     return await countAt(chain, from, 'latest')

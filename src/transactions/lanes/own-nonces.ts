@@ -5,7 +5,6 @@ import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 import { fromHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { append } from '../attempts.ts'
 import { delegationNonce } from '../sponsors/delegation.ts'
 import type { Bound } from '../intent.ts'
@@ -38,16 +37,14 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
 export async function owesDelegation(app: App, chain: Chain, account: Hex): Promise<boolean> {
   const { db } = app
   if (!(await hasDelegating(app, chain))) return false
-  const signed = await retrying(() =>
-    db
-      .selectFrom('operations')
-      .select('authorization_nonce as nonce')
-      .distinct()
-      .where('chain_id', '=', chain.chainId)
-      .where('sender', '=', fromHex(account))
-      .where('authorization_nonce', 'is not', null)
-      .execute(),
-  )
+  const signed = await db
+    .selectFrom('operations')
+    .select('authorization_nonce as nonce')
+    .distinct()
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(account))
+    .where('authorization_nonce', 'is not', null)
+    .execute()
   if (signed.length === 0) return false
   const next = await delegationNonce(chain, account)
   if (next === null || !signed.some(({ nonce }) => nonce! >= next)) return false
@@ -66,10 +63,7 @@ const BELIEVED_MS = 5_000
 async function hasDelegating({ db, clock }: App, chain: Chain): Promise<boolean> {
   const known = delegating.of(chain)
   if (known.isThere || clock.ticks() < known.until) return known.isThere
-  const { rows } = await retrying(
-    () =>
-    sql`select 1 where exists (select 1 from operations where chain_id = ${chain.chainId}::int8 and authorization_nonce is not null)`.execute(db), // prettier-ignore
-  )
+  const { rows } = await sql`select 1 where exists (select 1 from operations where chain_id = ${chain.chainId}::int8 and authorization_nonce is not null)`.execute(db) // prettier-ignore
   known.isThere = rows.length > 0
   known.until = clock.ticks() + BELIEVED_MS
   return known.isThere
@@ -99,17 +93,15 @@ export async function refuseBehindOwn(
   account: Hex,
   next: number,
 ): Promise<void> {
-  const own = await retrying(() =>
-    db
-      .selectFrom('transactions')
-      .select('state')
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(account))
-      .where('nonce', '>=', next)
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .limit(1)
-      .executeTakeFirst(),
-  )
+  const own = await db
+    .selectFrom('transactions')
+    .select('state')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(account))
+    .where('nonce', '>=', next)
+    .where('state', 'in', ['BOUND', 'SUBMITTED'])
+    .limit(1)
+    .executeTakeFirst()
   if (own === undefined) return
   const { authorization } = await signer.recall({ chainId, from: account, nonce: next })
   if (authorization === undefined)
@@ -128,18 +120,16 @@ export async function endIfDelegation(
 ): Promise<boolean> {
   const { authorization } = await signer.recall({ chainId, from, nonce })
   if (authorization === undefined) return false
-  await retrying(() =>
-    db
-      .updateTable('transactions')
-      .set({
-        ...NOBODYS(),
-        ...{ state: 'REPLACED', updated_at: sql`now()` },
-        transitions: append([{ state: 'REPLACED', at: new Date(clock.wall()).toISOString() }]),
-      })
-      .where('id', '=', id)
-      .where('nonce', '=', nonce)
-      .where('state', '=', 'BOUND')
-      .execute(),
-  )
+  await db
+    .updateTable('transactions')
+    .set({
+      ...NOBODYS(),
+      ...{ state: 'REPLACED', updated_at: sql`now()` },
+      transitions: append([{ state: 'REPLACED', at: new Date(clock.wall()).toISOString() }]),
+    })
+    .where('id', '=', id)
+    .where('nonce', '=', nonce)
+    .where('state', '=', 'BOUND')
+    .execute()
   return true
 }

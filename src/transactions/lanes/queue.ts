@@ -3,7 +3,6 @@ import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 
 /** Bytes that are a node's turn now. */
 export type Released = { id: string; from: Hex; raw: Hex; hash: Hex }
@@ -34,14 +33,12 @@ export const isQueued = (row: TableAlias): RawBuilder<boolean> =>
  * @throws database_unavailable
  */
 export async function holdBack(app: App, { chainId }: Chain, hash: Hex): Promise<boolean> {
-  const { rows } = await retrying(() =>
-    sql`
+  const { rows } = await sql`
       update attempts set queued_sender = t.sender, queued_nonce = t.nonce, broadcast_at = now()
       from transactions t
       where attempts.chain_id = ${chainId}::bigint and attempts.hash = ${fromHex(hash)}::bytea
         and t.id = attempts.transaction_id and t.state = 'SUBMITTED' and ${isFar(app, 't')}
-      returning t.id`.execute(app.db),
-  )
+      returning t.id`.execute(app.db)
   return rows.length > 0
 }
 
@@ -57,8 +54,14 @@ const CHUNK = 500
 export async function takeQueued(app: App, chain: Chain): Promise<{ released: Released[]; hasMore: boolean }> {
   const { db, config } = app
   const head = chain.head.current()?.number ?? null
-  const { rows } = await retrying(() =>
-    sql<{ id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number; is_newest: boolean }>`
+  const { rows } = await sql<{
+    id: string
+    raw: Uint8Array
+    hash: Uint8Array
+    sender: Uint8Array
+    nonce: number
+    is_newest: boolean
+  }>`
       with recursive lanes (chain_id, sender, nonce) as (
         (select chain_id, queued_sender, queued_nonce from attempts
           where chain_id = ${chain.chainId}::bigint and queued_nonce is not null order by queued_sender, queued_nonce limit 1)
@@ -84,8 +87,7 @@ export async function takeQueued(app: App, chain: Chain): Promise<{ released: Re
       where attempts.chain_id = ${chain.chainId}::bigint and attempts.hash = next.hash and attempts.queued_nonce is not null
         and t.id = attempts.transaction_id
       returning t.id, attempts.raw, attempts.hash, t.sender, t.nonce, (t.state = 'SUBMITTED' and t.hash = attempts.hash) as is_newest`.execute(
-      db,
-    ),
+    db,
   )
   const released = rows
     .filter(({ is_newest }) => is_newest)

@@ -4,7 +4,6 @@ import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { oncePer } from './group-commit.ts'
 import { MAX_SEQUENCE, WORD_IDS } from './operation-gas.ts'
 
@@ -54,11 +53,9 @@ const FIRST_PER_MS = 4_096
 async function leaseBlock({ db, clock }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
   const wordFrom = (sequence: number) => Math.ceil(sequence / WORD_IDS) * WORD_IDS
   const [from, first] = [wordFrom(floor), wordFrom(Math.max(floor, clock.wall() * FIRST_PER_MS))]
-  const { rows } = await retrying(() =>
-    sql<{ first: number }>`
+  const { rows } = await sql<{ first: number }>`
       insert into operation_sequences (chain_id, space, next) values (${chainId}::bigint, ${fromHex(gasSpace as Hex)}::bytea, ${first + WORD_IDS}::bigint)
       on conflict (chain_id, space) do update set next = greatest(operation_sequences.next, ${from}::bigint) + ${WORD_IDS}::bigint
-      returning next - ${WORD_IDS}::bigint as first`.execute(db),
-  )
+      returning next - ${WORD_IDS}::bigint as first`.execute(db)
   return Number(rows[0]!.first)
 }

@@ -42,7 +42,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
   await reach(app, 'in-store-outer')
   const linking = linkingOf(app, bound, attempt.hash)
   const links = linking === null ? null : linkedBy(linking, sql`exists (select 1 from signed)`)
-  const [stored] = await retrying(() => insertFirst(app, chain, [{ bound, attempt }], links))
+  const [stored] = await insertFirst(app, chain, [{ bound, attempt }], links)
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
@@ -54,9 +54,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
-  together(app.clock, LIMITS, sizeOf, (members: StoredAttempt[]) =>
-    retrying(() => insertFirst(app, chain, members, null)),
-  ),
+  together(app.clock, LIMITS, sizeOf, (members: StoredAttempt[]) => insertFirst(app, chain, members, null)),
 )
 
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512

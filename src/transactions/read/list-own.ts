@@ -5,7 +5,7 @@ import { isKnownAddress, storedAddressOf, type AddressProver } from '../../http/
 import { cutPage, isMoment, readPageCursor, writeCursor } from '../../http/cursor.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
-import { retrying, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import { momentText } from '../../store/read-time.ts'
 import { readCalls } from '../../gas/dispatch.ts'
 import { publicStates } from '../wire.ts'
@@ -45,17 +45,15 @@ export async function listOfAccount(
 ): Promise<{ entries: OwnTransaction[]; nextCursor: string | null }> {
   const after = placeOf('sent', cursor)
   const signed = await listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
-  const sent = await retrying(() =>
-    ofAccount(db, { accountId, chainId })
-      .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
-      .$if(after !== null, (query) =>
-        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
-      )
-      .orderBy('sent.created_at', 'desc')
-      .orderBy('sent.id', 'desc')
-      .limit(limit + 1)
-      .execute(),
-  )
+  const sent = await ofAccount(db, { accountId, chainId })
+    .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+    .$if(after !== null, (query) =>
+      query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+    )
+    .orderBy('sent.created_at', 'desc')
+    .orderBy('sent.id', 'desc')
+    .limit(limit + 1)
+    .execute()
   const rows = [...sent, ...signed].toSorted(newestFirst)
   const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => ['sent', since, id])
   return { entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))), nextCursor }
@@ -67,11 +65,9 @@ export async function findOwn(
   scope: Scope,
   id: string,
 ): Promise<(OwnTransaction & { data: Hex }) | null> {
-  const row = await retrying(() =>
-    ofAccount(db, scope).select('sent.data').where('sent.id', '=', id).executeTakeFirst(),
-  )
+  const row = await ofAccount(db, scope).select('sent.data').where('sent.id', '=', id).executeTakeFirst()
   if (row !== undefined) return { ...toOwn(row), data: toHex(row.data) }
-  const signed = await retrying(() => signedBy(db, scope).where('sent.id', '=', id).executeTakeFirst())
+  const signed = await signedBy(db, scope).where('sent.id', '=', id).executeTakeFirst()
   return signed === undefined ? null : { ...toOwnOperation(signed), data: toHex(readCalls(signed.calls)[0]!.data) }
 }
 
@@ -82,17 +78,15 @@ type Page = { limit: number; after: [since: string, id: string] | null; clientId
 
 /** A page of what the account signed and a sponsor sent, as `listOfAccount` reads one of what it sent itself. */
 const listSigned = (db: Db, scope: Scope, { limit, after, clientId }: Page): Promise<SignedRow[]> =>
-  retrying(() =>
-    signedBy(db, scope)
-      .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
-      .$if(after !== null, (query) =>
-        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
-      )
-      .orderBy('sent.created_at', 'desc')
-      .orderBy('sent.id', 'desc')
-      .limit(limit)
-      .execute(),
-  )
+  signedBy(db, scope)
+    .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+    .$if(after !== null, (query) =>
+      query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+    )
+    .orderBy('sent.created_at', 'desc')
+    .orderBy('sent.id', 'desc')
+    .limit(limit)
+    .execute()
 
 const signedBy = (db: Db, { accountId, chainId }: Scope) =>
   db
@@ -220,10 +214,7 @@ export async function listPayments(
       .orderBy('sent.created_at', 'desc')
       .orderBy('sent.id', 'desc')
       .limit(limit + 1)
-  const parts = await retrying(
-    () =>
-    Promise.all((['out', 'in'] as const).filter((one) => direction === 'all' || direction === one).map((one) => part(one === 'out').execute())), // prettier-ignore
-  )
+  const parts = await Promise.all((['out', 'in'] as const).filter((one) => direction === 'all' || direction === one).map((one) => part(one === 'out').execute())) // prettier-ignore
   const rows = parts
     .flat()
     .toSorted((one, other) => (one.since === other.since ? (one.id < other.id ? 1 : -1) : one.since < other.since ? 1 : -1)) // prettier-ignore
@@ -250,16 +241,14 @@ export async function listPayments(
 /** What people of this installation are called, by addresses that are theirs, at the identity that their account is known by. */
 export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
   if (addresses.length === 0) return new Map()
-  const rows = await retrying(() =>
-    app.db
-      .selectFrom('accounts as account')
-      .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
-      .select(['account.address', 'account.user_id', 'account.attestation', 'identity.username'])
-      .where('account.address', 'in', addresses)
-      .where('identity.signed_in_at', 'is not', null)
-      .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
-      .execute(),
-  )
+  const rows = await app.db
+    .selectFrom('accounts as account')
+    .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
+    .select(['account.address', 'account.user_id', 'account.attestation', 'identity.username'])
+    .where('account.address', 'in', addresses)
+    .where('identity.signed_in_at', 'is not', null)
+    .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
+    .execute()
   const names = new Map<Hex, string>()
   for (const row of rows)
     if (await isKnownAddress(app, storedAddressOf(row))) names.set(toHex(row.address), row.username)

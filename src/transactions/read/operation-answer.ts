@@ -5,7 +5,6 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { toHex } from '../../store/bytes.ts'
 import { wireTransaction } from './answer.ts'
-import { retrying } from '../../store/db.ts'
 import { toBound, type Bound } from '../intent.ts'
 import { dispatcherId, toOperation, type Operation, type OperationRow } from '../operation.ts'
 import type { GasPayer, WireOperation } from '../wire.ts'
@@ -31,9 +30,11 @@ export function answerOfOperation(
 
 /** The answer that an operation had, under the hash that was returned then. @throws database_unavailable */
 export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
-  const outer = await retrying(() =>
-    app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirstOrThrow(),
-  )
+  const outer = await app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .where('id', '=', row.outer_id!)
+    .executeTakeFirstOrThrow()
   return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
 }
 

@@ -8,7 +8,7 @@ import { readFailure } from '../../gas/events.ts'
 import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
-import { retrying, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import type { TransactionState } from '../../store/column-values.ts'
 import { wireFees } from './answer.ts'
 import { readAttemptsOf } from '../attempts.ts'
@@ -37,25 +37,23 @@ export const isTransactionHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{
 /** The row behind an id, or behind any hash that carried it: of several in one transaction the newest. */
 export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
   if (!isTransactionId(idOrHash) && !isTransactionHash(idOrHash)) return null
-  const row = await retrying(() =>
-    isTransactionHash(idOrHash)
-      ? ofCaller(db, caller)
-          .where(({ exists, selectFrom }) =>
-            exists(
-              selectFrom('carried as c')
-                .innerJoin('attempts as a', 'a.transaction_id', 'c.transaction_id')
-                .select('a.hash')
-                .whereRef('c.operation_id', '=', 'operations.id')
-                .where('a.chain_id', '=', caller.chainId)
-                .where('a.hash', '=', fromHex(idOrHash)),
-            ),
-          )
-          .orderBy('created_at', 'desc')
-          .orderBy('id', 'desc')
-          .limit(1)
-          .executeTakeFirst()
-      : ofCaller(db, caller).where('id', '=', idOrHash).executeTakeFirst(),
-  )
+  const row = await (isTransactionHash(idOrHash)
+    ? ofCaller(db, caller)
+        .where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom('carried as c')
+              .innerJoin('attempts as a', 'a.transaction_id', 'c.transaction_id')
+              .select('a.hash')
+              .whereRef('c.operation_id', '=', 'operations.id')
+              .where('a.chain_id', '=', caller.chainId)
+              .where('a.hash', '=', fromHex(idOrHash)),
+          ),
+        )
+        .orderBy('created_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(1)
+        .executeTakeFirst()
+    : ofCaller(db, caller).where('id', '=', idOrHash).executeTakeFirst())
   return row ?? null
 }
 
@@ -67,28 +65,24 @@ export const listOperations = (
   caller: Caller,
   { limit, after, state }: { limit: number; after: PagePlace | null; state?: TransactionState | undefined },
 ): Promise<OperationRow[]> =>
-  retrying(() =>
-    ofCaller(db, caller)
-      .$if(state !== undefined, (query) => query.where('state', '=', state!))
-      .$if(after !== null, (query) =>
-        query.where((eb) => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after!.createdAt), after!.id))),
-      )
-      .orderBy('created_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit)
-      .execute(),
-  )
+  ofCaller(db, caller)
+    .$if(state !== undefined, (query) => query.where('state', '=', state!))
+    .$if(after !== null, (query) =>
+      query.where((eb) => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after!.createdAt), after!.id))),
+    )
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
 
 /** As the API shows them, by id. */
 export async function showOperations(app: App, chain: Chain, rows: OperationRow[]): Promise<Map<string, Transaction>> {
   if (rows.length === 0) return new Map()
   const ids = rows.map(({ id }) => id)
-  const carried = await retrying(() =>
-    app.db.selectFrom('carried').selectAll().where('operation_id', 'in', ids).execute(),
-  )
+  const carried = await app.db.selectFrom('carried').selectAll().where('operation_id', 'in', ids).execute()
   const outerIds = [...new Set([...carried.map((one) => one.transaction_id), ...rows.map((row) => row.outer_id!)])]
   const [outers, attempts] = await Promise.all([
-    retrying(() => app.db.selectFrom('transactions').selectAll().where('id', 'in', outerIds).execute()),
+    app.db.selectFrom('transactions').selectAll().where('id', 'in', outerIds).execute(),
     readAttemptsOf(app.db, outerIds),
   ])
   const byId = new Map(outers.map((row) => [row.id, row]))

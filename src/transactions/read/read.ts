@@ -14,7 +14,6 @@ import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../../http/cursor.ts'
 import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import type { TransactionState } from '../../store/column-values.ts'
 import { wireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from '../intent.ts'
@@ -38,19 +37,19 @@ export async function readTransaction(app: App, caller: Caller, idOrHash: string
 
 /** The row behind an id or a hash. @throws transaction_not_found */
 export async function findTransaction({ db }: App, caller: Caller, idOrHash: string): Promise<TransactionRow> {
-  const row = await retrying(async () => {
-    const id = await findId(db, caller, idOrHash)
-    if (id === undefined) return undefined
-    return db
-      .selectFrom('transactions')
-      .selectAll()
-      .where('id', '=', id)
-      .where('account_id', '=', caller.accountId)
-      .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
-      .where('chain_id', '=', caller.chainId)
-      .where('hash', 'is not', null)
-      .executeTakeFirst()
-  })
+  const id = await findId(db, caller, idOrHash)
+  const row =
+    id === undefined
+      ? undefined
+      : await db
+          .selectFrom('transactions')
+          .selectAll()
+          .where('id', '=', id)
+          .where('account_id', '=', caller.accountId)
+          .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
+          .where('chain_id', '=', caller.chainId)
+          .where('hash', 'is not', null)
+          .executeTakeFirst()
   if (row === undefined) throw new AppError('transaction_not_found', 'None of your transactions has this id or hash.')
   return row
 }
@@ -86,24 +85,22 @@ export async function listTransactions(
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string', 'string'])
   if (after !== null && (after[0] !== (state ?? '') || !isPlace(after[1] as string, after[2] as string)))
     throw foreignCursor()
-  const rows = await retrying(() => {
-    let query = app.db
-      .selectFrom('transactions')
-      .selectAll()
-      .where('account_id', '=', caller.accountId)
-      .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
-      .where('chain_id', '=', caller.chainId)
-      .where('hash', 'is not', null)
-      .orderBy('created_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
-    if (state !== undefined) query = query.where('state', '=', state)
-    if (after !== null)
-      query = query.where((eb) =>
-        eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after[1] as string), after[2] as string)),
-      )
-    return query.execute()
-  })
+  let query = app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .where('account_id', '=', caller.accountId)
+    .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
+    .where('chain_id', '=', caller.chainId)
+    .where('hash', 'is not', null)
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit + 1)
+  if (state !== undefined) query = query.where('state', '=', state)
+  if (after !== null)
+    query = query.where((eb) =>
+      eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after[1] as string), after[2] as string)),
+    )
+  const rows = await query.execute()
   const place = after === null ? null : { createdAt: after[1] as string, id: after[2] as string }
   const operations = await listOperations(app, caller, { limit: limit + 1, after: place, state })
   // Two lists in one order.

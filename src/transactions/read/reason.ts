@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { fromWord } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import type { TransactionRow } from '../intent.ts'
 import type { TroubleCode } from '../recovery/trouble.ts'
 
@@ -61,8 +60,7 @@ type WaitFacts = {
 async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts[]> {
   const [{ chain_id: chainId, sender }] = rows as [TransactionRow]
   const ids = JSON.stringify(rows.map(({ id }) => id))
-  const { rows: facts } = await retrying(() =>
-    sql<WaitFacts>`
+  const { rows: facts } = await sql<WaitFacts>`
     with first as (
       select id, client_id, nonce, hash is not null as is_told from transactions
       where chain_id = ${chainId}::bigint and sender = ${sender}::bytea and state in ('BOUND', 'SUBMITTED', 'VACANT')
@@ -77,8 +75,7 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts
     left join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
     left join waits own on own.chain_id = t.chain_id and own.sender = t.sender and own.nonce = t.nonce
     left join waits before on before.chain_id = t.chain_id and before.sender = t.sender and before.nonce = first.nonce
-    where t.id in (select json_array_elements_text(${ids}::json)) and t.state = 'SUBMITTED'`.execute(db),
-  )
+    where t.id in (select json_array_elements_text(${ids}::json)) and t.state = 'SUBMITTED'`.execute(db)
   return facts
 }
 

@@ -5,7 +5,6 @@ import { revertDataOf } from '../../chain/rpc/errors.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Revert } from '../../errors.ts'
 import { quantityOf, type Hex } from '../../ids.ts'
-import { retrying } from '../../store/db.ts'
 import { toHex } from '../../store/bytes.ts'
 import { toBound, type TransactionRow } from '../intent.ts'
 import { callOf } from '../lanes/prepare.ts'
@@ -20,15 +19,13 @@ export async function explainRevert(app: App, chain: Chain, row: TransactionRow)
   const data = (await traceFailure(chain, toHex(row.hash!))) ?? (await repeatCall(chain, row))
   if (data === undefined) return null
   const revert = decodeRevert(data, readErrors(row.abi))
-  await retrying(() =>
-    app.db
-      .updateTable('transactions')
-      .set({ revert: JSON.stringify(revert) })
-      .where('id', '=', row.id)
-      .where('block_hash', '=', row.block_hash)
-      .where('state', '=', 'REVERTED')
-      .execute(),
-  )
+  await app.db
+    .updateTable('transactions')
+    .set({ revert: JSON.stringify(revert) })
+    .where('id', '=', row.id)
+    .where('block_hash', '=', row.block_hash)
+    .where('state', '=', 'REVERTED')
+    .execute()
   return revert
 }
 

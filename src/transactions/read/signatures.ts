@@ -9,7 +9,7 @@ import type { Hex } from '../../ids.ts'
 import { decodeRlp, type Decoded } from '../../rlp.ts'
 import type { ListedSignature } from '../../signer/wire.ts'
 import { fromHex, toHex } from '../../store/bytes.ts'
-import { retrying, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import type { WireSignature } from './signatures-wire.ts'
 
 /** One signature as its bytes and the signer's ledger say it, and what the database knows beside. */
@@ -78,15 +78,13 @@ type KnownIntent = { abi: string }
 async function knownOf(db: Db, userId: string, signatures: ListedSignature[]): Promise<Map<string, KnownIntent>> {
   if (signatures.length === 0) return new Map()
   const ids = [...new Set(signatures.map(({ intentId }) => intentId))]
-  const rows = await retrying(() =>
-    db
-      .selectFrom('transactions as sent')
-      .innerJoin('accounts as account', 'account.account_id', 'sent.account_id')
-      .select(['sent.id', 'sent.abi'])
-      .where('sent.id', 'in', ids)
-      .where('account.user_id', '=', userId)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('transactions as sent')
+    .innerJoin('accounts as account', 'account.account_id', 'sent.account_id')
+    .select(['sent.id', 'sent.abi'])
+    .where('sent.id', 'in', ids)
+    .where('account.user_id', '=', userId)
+    .execute()
   return new Map(rows.map(({ id, abi }) => [id, { abi }]))
 }
 

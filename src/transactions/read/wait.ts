@@ -1,6 +1,5 @@
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
-import { retrying } from '../../store/db.ts'
 import type { TransactionState } from '../../store/column-values.ts'
 
 /** milliseconds that `?wait=mined` waits at most */
@@ -25,15 +24,13 @@ export async function waitUntilMined(
 ): Promise<TransactionState | null> {
   const until = clock.ticks() + timeoutMs
   for (;;) {
-    const row = await retrying(() =>
-      db
-        .selectFrom('transactions')
-        .select('state')
-        .where('id', '=', id)
-        .where('hash', 'is not', null)
-        .unionAll(db.selectFrom('operations').select('state').where('id', '=', id).where('outer_id', 'is not', null))
-        .executeTakeFirst(),
-    )
+    const row = await db
+      .selectFrom('transactions')
+      .select('state')
+      .where('id', '=', id)
+      .where('hash', 'is not', null)
+      .unionAll(db.selectFrom('operations').select('state').where('id', '=', id).where('outer_id', 'is not', null))
+      .executeTakeFirst()
     const state = row?.state ?? null
     const left = until - clock.ticks()
     if (left <= 0 || (state !== null && isSettled(state))) return state

@@ -16,7 +16,6 @@ import { fetchBlock } from '../../follower/fetch.ts'
 import { sourceOf } from '../../follower/receipt-source.ts'
 import type { Hex } from '../../ids.ts'
 import { storedBlockHash } from '../../store/block-hash.ts'
-import { retrying } from '../../store/db.ts'
 import { toHex } from '../../store/bytes.ts'
 import { giveToNode, sendQueued } from '../lanes/broadcast.ts'
 import { onPoke } from './poke.ts'
@@ -305,7 +304,7 @@ async function catchUp(
   const { hash, blockNumber, blockHash } = where
   // What the follower has not passed it marks itself. After a start that may be hundreds in one block: nobody fetches it
   // for each of them.
-  if ((await retrying(() => storedBlockHash(app.db, chainId, blockNumber))) !== blockHash) return
+  if ((await storedBlockHash(app.db, chainId, blockNumber)) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore
   const { nonces, receipts } = await prove(app, chain, block, ours)

@@ -161,7 +161,7 @@ const NOTHING = '0'.repeat(64)
 type LedgerCursor = { seq: number; record: string }
 
 const readLedgerCursor = (db: Db): Promise<LedgerCursor> =>
-  retrying(() => db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow())
+  db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow()
 
 /**
  * Moves the cursor over signatures that are all there. Looking and moving are one transaction: they speak of one and the

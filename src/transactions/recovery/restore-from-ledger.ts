@@ -69,7 +69,7 @@ export async function bringBack(app: App, lost: { userId: UserId; address: Hex }
   const { db, auth } = app
   if (auth === null) {
     const attestation = await attestationOf(app, lost)
-    return void (await retrying(() => restoreAccount(db, { ...lost, attestation })))
+    return void (await restoreAccount(db, { ...lost, attestation }))
   }
   const { provider, subject } = parseUserId(lost.userId)!
   await auth.makeAccount({ provider, providerUserId: subject })

@@ -17,17 +17,15 @@ import type { Clock } from '../../clock.ts'
 
 /** Every account that is stopped on a network, the longest stopped first. */
 export async function listStopped(db: Db): Promise<StoppedLane[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('stopped_lanes as lane')
-      .innerJoin('accounts as account', 'account.address', 'lane.sender')
-      .selectAll('lane')
-      .select('account.user_id')
-      .orderBy('lane.created_at')
-      .orderBy('lane.chain_id')
-      .orderBy('lane.sender')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('stopped_lanes as lane')
+    .innerJoin('accounts as account', 'account.address', 'lane.sender')
+    .selectAll('lane')
+    .select('account.user_id')
+    .orderBy('lane.created_at')
+    .orderBy('lane.chain_id')
+    .orderBy('lane.sender')
+    .execute()
   return rows.map((row) => ({
     userId: row.user_id,
     address: checksumAddress(toHex(row.sender)),
@@ -50,13 +48,11 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
 export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
   const user = await findNamed(db, userId)
   if (user === null) throw new AppError('not_found', 'There is no such user.')
-  await retrying(() =>
-    db
-      .updateTable('stopped_lanes')
-      .set({ resume_asked_at: sql`coalesce(resume_asked_at, now())` })
-      .where('sender', '=', fromHex(user.stored.address))
-      .execute(),
-  )
+  await db
+    .updateTable('stopped_lanes')
+    .set({ resume_asked_at: sql`coalesce(resume_asked_at, now())` })
+    .where('sender', '=', fromHex(user.stored.address))
+    .execute()
   return (await listStopped(db)).filter((lane) => lane.userId === user.userId)
 }
 
@@ -68,31 +64,27 @@ const MAX_HELD = 256
  * happened stays an alarm.
  */
 const askForSponsors = ({ db }: App, { chainId }: Chain): Promise<unknown> =>
-  retrying(() =>
-    sql`
+  sql`
     update stopped_lanes set resume_asked_at = now() where chain_id = ${chainId}::bigint and resume_asked_at is null
       and exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
         where s.chain_id = stopped_lanes.chain_id and a.address = stopped_lanes.sender)
       and exists (select 1 from transactions t
         where t.chain_id = stopped_lanes.chain_id and t.sender = stopped_lanes.sender and t.nonce = stopped_lanes.nonce and t.is_final)`.execute(
-      db,
-    ),
+    db,
   )
 
 /** Lets accounts of a network continue whose operator asked for it, and sponsors by themselves. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   await askForSponsors(app, chain)
-  const lanes = await retrying(() =>
-    app.db
-      .selectFrom('stopped_lanes as lane')
-      .innerJoin('accounts as account', 'account.address', 'lane.sender')
-      .select(['lane.sender', 'account.account_id'])
-      .where('lane.chain_id', '=', chain.chainId)
-      .where('lane.resume_asked_at', 'is not', null)
-      .orderBy('lane.resume_asked_at')
-      .limit(100)
-      .execute(),
-  )
+  const lanes = await app.db
+    .selectFrom('stopped_lanes as lane')
+    .innerJoin('accounts as account', 'account.address', 'lane.sender')
+    .select(['lane.sender', 'account.account_id'])
+    .where('lane.chain_id', '=', chain.chainId)
+    .where('lane.resume_asked_at', 'is not', null)
+    .orderBy('lane.resume_asked_at')
+    .limit(100)
+    .execute()
   for (const { sender, account_id: accountId } of lanes) {
     const from = toHex(sender)
     await isolateRowErrors(app, { id: from }, () => resumeOne(app, chain, { from, accountId }))
@@ -107,14 +99,12 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
 async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: Hex; accountId: string }): Promise<void> {
   // A node that counts too low knows less than what is proven.
   const count = Math.max(await countAt(chain, from, 'latest'), await provenLeast(app, chain, from))
-  const { highest } = await retrying(() =>
-    app.db
-      .selectFrom('transactions')
-      .select(({ fn }) => fn.max('nonce').as('highest'))
-      .where('chain_id', '=', chain.chainId)
-      .where('sender', '=', fromHex(from))
-      .executeTakeFirstOrThrow(),
-  )
+  const { highest } = await app.db
+    .selectFrom('transactions')
+    .select(({ fn }) => fn.max('nonce').as('highest'))
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(from))
+    .executeTakeFirstOrThrow()
   const isHeld = highest !== null && highest >= count - 1
   const block = isHeld ? null : await usedForGood(app, chain, { id: from, from, nonce: count - 1 })
   if (!isHeld && block === null) return

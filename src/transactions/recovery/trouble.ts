@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../store/bytes.ts'
-import { retrying, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import { isAgo } from './stop-lane.ts'
 
 /** What is in the way of a write, as a keeper has met it. */
@@ -109,8 +109,7 @@ export async function noteTroubles(
   const rows = notes.map(({ from, nonce, trouble }) => ({
     ...{ sender: from.slice(2), nonce, trouble: trouble?.code ?? null, detail: trouble?.detail ?? null },
   }))
-  await retrying(() =>
-    sql`
+  await sql`
     insert into waits (chain_id, sender, nonce, trouble, detail, since)
     select ${chainId}::bigint, decode(asked.sender, 'hex'), asked.nonce, asked.trouble, asked.detail, now()
     from json_to_recordset(${JSON.stringify(rows)}::json) as asked (sender text, nonce bigint, trouble text, detail text)
@@ -120,8 +119,7 @@ export async function noteTroubles(
     on conflict (chain_id, sender, nonce) do update set trouble = excluded.trouble, detail = excluded.detail,
       since = case when waits.trouble is distinct from excluded.trouble then now() else waits.since end,
       alarmed_at = case when waits.trouble is distinct from excluded.trouble then null else waits.alarmed_at end`.execute(
-      db,
-    ),
+    db,
   )
 }
 
@@ -171,15 +169,13 @@ export const isAskedFor = sql<boolean>`(w.trouble in ('fee_too_low_for_market', 
 
 /** What is in the way of a write, as it is noted. */
 export async function readTrouble(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<Trouble | null> {
-  const known = await retrying(() =>
-    db
-      .selectFrom('waits')
-      .select(['trouble', 'detail'])
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(from))
-      .where('nonce', '=', nonce)
-      .executeTakeFirst(),
-  )
+  const known = await db
+    .selectFrom('waits')
+    .select(['trouble', 'detail'])
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .where('nonce', '=', nonce)
+    .executeTakeFirst()
   return known?.trouble ? { code: known.trouble as TroubleCode, detail: known.detail ?? '' } : null
 }
 

@@ -9,7 +9,6 @@ import { provenCount } from '../../follower/proof.ts'
 import { headerHash } from '../../follower/strict.ts'
 import { quantityOf, type Hex } from '../../ids.ts'
 import { storedBlockHash } from '../../store/block-hash.ts'
-import { retrying } from '../../store/db.ts'
 import { countAt } from './nonce-count.ts'
 
 /**
@@ -88,17 +87,15 @@ async function firstAbove(
   const { chainId } = chain
   const isAbove = async (number: number) => (await countAt(chain, from, quantityOf(number))) > nonce
   const followed = async (number: number): Promise<Followed> => {
-    const hash = await retrying(() => storedBlockHash(db, chainId, number))
+    const hash = await storedBlockHash(db, chainId, number)
     if (hash === null) throw new InvalidResponse('a block between those that are kept is not')
     return { number, hash }
   }
-  const row = await retrying(() =>
-    db
-      .selectFrom('blocks')
-      .select((eb) => eb.fn.min('number').as('number'))
-      .where('chain_id', '=', chainId)
-      .executeTakeFirstOrThrow(),
-  )
+  const row = await db
+    .selectFrom('blocks')
+    .select((eb) => eb.fn.min('number').as('number'))
+    .where('chain_id', '=', chainId)
+    .executeTakeFirstOrThrow()
   let [below, above] = [Number(row.number) - 1, final.number]
   if (!(await isAbove(above))) return null
   while (above - below > 1) {
@@ -183,11 +180,13 @@ function stateRootOf(answer: unknown, hash: Hex): Hex {
 
 /** What is final for the node only may hold our hash in a block that is not read yet. */
 async function followedFinal({ db }: App, { chainId }: Chain): Promise<Followed | null> {
-  const cursor = await retrying(() =>
-    db.selectFrom('cursors').select('finalized_number').where('chain_id', '=', chainId).executeTakeFirst(),
-  )
+  const cursor = await db
+    .selectFrom('cursors')
+    .select('finalized_number')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
   if (cursor === undefined) return null
-  const hash = await retrying(() => storedBlockHash(db, chainId, cursor.finalized_number))
+  const hash = await storedBlockHash(db, chainId, cursor.finalized_number)
   return hash === null ? null : { number: cursor.finalized_number, hash }
 }
 

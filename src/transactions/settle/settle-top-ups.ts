@@ -97,28 +97,29 @@ export async function tendTopUps(app: App, chain: Chain): Promise<void> {
 export async function settleLeft(app: App, chain: Chain): Promise<number> {
   const { chainId } = chain
   const last = looked.of(chain)
-  const open = await retrying(() => {
-    const all = app.db
-      .selectFrom('top_ups')
-      .select(['account_id', 'ordinal'])
-      // To the microsecond: rounded down it would name one twice, or forever.
-      .select(sql<string>`to_json(created_at) #>> '{}'`.as('created_at'))
-      .where('chain_id', '=', chainId)
-      .where('settled_at', 'is', null)
-      .where('created_at', '<', sql<Date>`now() - ${`${OWN_MINUTES} minutes`}::interval`)
-      .orderBy('top_ups.created_at', 'desc')
-      .limit(ROUND)
-    return (last.before === null ? all : all.where('created_at', '<', sql<Date>`${last.before}::timestamptz`)).execute()
-  })
+  const all = app.db
+    .selectFrom('top_ups')
+    .select(['account_id', 'ordinal'])
+    // To the microsecond: rounded down it would name one twice, or forever.
+    .select(sql<string>`to_json(created_at) #>> '{}'`.as('created_at'))
+    .where('chain_id', '=', chainId)
+    .where('settled_at', 'is', null)
+    .where('created_at', '<', sql<Date>`now() - ${`${OWN_MINUTES} minutes`}::interval`)
+    .orderBy('top_ups.created_at', 'desc')
+    .limit(ROUND)
+  const older = last.before === null ? all : all.where('created_at', '<', sql<Date>`${last.before}::timestamptz`)
+  const open = await older.execute()
   last.before = open.length < ROUND ? null : open.at(-1)!.created_at
   let settled = 0
   for (const { account_id: accountId, ordinal } of open) {
     const topUp = { chainId, accountId, ordinal }
     const used = await lastUse(app, scopeOf(topUp))
     if (used?.isTold !== true) continue
-    const row = await retrying(() =>
-      app.db.selectFrom('transactions').select(['state', 'is_final']).where('id', '=', used.id).executeTakeFirst(),
-    )
+    const row = await app.db
+      .selectFrom('transactions')
+      .select(['state', 'is_final'])
+      .where('id', '=', used.id)
+      .executeTakeFirst()
     // A reorganisation may still undo what is not final.
     if (row === undefined || !(row.is_final || row.state === 'FAILED')) continue
     if ((await settleBy(app, topUp, used.id)) !== null) settled++

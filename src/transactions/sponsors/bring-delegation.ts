@@ -6,7 +6,6 @@ import { AppError } from '../../errors.ts'
 import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { contractsOf } from './delegation.ts'
 import type { Intent } from '../intent.ts'
 import { owesDelegation } from '../lanes/own-nonces.ts'
@@ -48,21 +47,19 @@ const behindDelegation = (): AppError =>
 
 /** Whether a write in which it delegates is carried, or is about to be: one that has waited for longer was left by a process that died. */
 async function isOnItsWay({ db }: App, { chainId }: Chain, account: Hex): Promise<boolean> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('operations')
-      .select('id')
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(account))
-      .where('authorization_nonce', 'is not', null)
-      .where((eb) =>
-        eb.or([
-          eb('state', '=', 'SUBMITTED'),
-          eb.and([eb('state', '=', 'BOUND'), eb('updated_at', '>', sql<Date>`now() - interval '5 seconds'`)]),
-        ]),
-      )
-      .limit(1)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('operations')
+    .select('id')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(account))
+    .where('authorization_nonce', 'is not', null)
+    .where((eb) =>
+      eb.or([
+        eb('state', '=', 'SUBMITTED'),
+        eb.and([eb('state', '=', 'BOUND'), eb('updated_at', '>', sql<Date>`now() - interval '5 seconds'`)]),
+      ]),
+    )
+    .limit(1)
+    .executeTakeFirst()
   return row !== undefined
 }

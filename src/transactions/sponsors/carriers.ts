@@ -10,7 +10,6 @@ import type { Hex } from '../../ids.ts'
 import { sponsorsOf, type Sponsor } from '../../sponsors/sponsors.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { fromHex, toHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { balanceFor } from '../lanes/balances.ts'
 import { contractsOf } from './delegation.ts'
 import { oncePer } from '../lanes/group-commit.ts'
@@ -60,20 +59,18 @@ async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
 /** Those who have nothing that nodes refuse: what comes behind that is not mined before it. All of them where nobody is without. */
 async function passable({ db }: App, { chainId }: Chain, carriers: Sponsor[]): Promise<Sponsor[]> {
   if (carriers.length < 2) return carriers
-  const rows = await retrying(() =>
-    db
-      .selectFrom('waits as w')
-      .innerJoin('transactions as t', (on) =>
-        on.onRef('t.chain_id', '=', 'w.chain_id').onRef('t.sender', '=', 'w.sender').onRef('t.nonce', '=', 'w.nonce'),
-      )
-      .select('w.sender')
-      .where('w.chain_id', '=', chainId)
-      .where((eb) => eb('w.sender', '=', eb.fn.any(byteaArray(carriers.map(({ address }) => address)))))
-      .where('w.trouble', '=', 'rejected_by_nodes')
-      .where(isAgo(sql.ref('w.since'), STUCK_SECONDS))
-      .where('t.state', '=', 'SUBMITTED')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('waits as w')
+    .innerJoin('transactions as t', (on) =>
+      on.onRef('t.chain_id', '=', 'w.chain_id').onRef('t.sender', '=', 'w.sender').onRef('t.nonce', '=', 'w.nonce'),
+    )
+    .select('w.sender')
+    .where('w.chain_id', '=', chainId)
+    .where((eb) => eb('w.sender', '=', eb.fn.any(byteaArray(carriers.map(({ address }) => address)))))
+    .where('w.trouble', '=', 'rejected_by_nodes')
+    .where(isAgo(sql.ref('w.since'), STUCK_SECONDS))
+    .where('t.state', '=', 'SUBMITTED')
+    .execute()
   const rejected = new Set(rows.map(({ sender }) => toHex(sender)))
   const others = carriers.filter(({ address }) => !rejected.has(address))
   return others.length === 0 ? carriers : others

@@ -32,21 +32,17 @@ export async function newestTopUp(
   db: Db,
   { chainId, accountId }: Omit<TopUpKey, 'ordinal'>,
 ): Promise<KnownTopUp | null> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('top_ups')
-      .select(['ordinal', 'settled_at'])
-      .select(
-        sql<number | null>`case when settled_at > now() - interval '2 minutes' then block_number end`.as(
-          'block_number',
-        ),
-      )
-      .where('chain_id', '=', chainId)
-      .where('account_id', '=', accountId)
-      .orderBy('ordinal', 'desc')
-      .limit(1)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('top_ups')
+    .select(['ordinal', 'settled_at'])
+    .select(
+      sql<number | null>`case when settled_at > now() - interval '2 minutes' then block_number end`.as('block_number'),
+    )
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', accountId)
+    .orderBy('ordinal', 'desc')
+    .limit(1)
+    .executeTakeFirst()
   if (row === undefined) return null
   return { chainId, accountId, ordinal: row.ordinal, isSettled: row.settled_at !== null, blockNumber: row.block_number }
 }
@@ -129,9 +125,11 @@ export async function lockBudgets(work: Db, chainId: number): Promise<bigint | n
 
 /** What sponsors may spend on a network in a rolling day for all applications, wei; null: as much as those have. */
 export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint | null> {
-  const row = await retrying(() =>
-    db.selectFrom('networks').select('sponsor_per_day').where('chain_id', '=', chainId).executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('networks')
+    .select('sponsor_per_day')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
   const perDay = row?.sponsor_per_day ?? null
   return perDay === null ? null : BigInt(perDay)
 }
@@ -223,17 +221,13 @@ const KEPT_DAYS = 30
 /** Drops what no budget counts any more. */
 export async function sweepTopUps(db: Db): Promise<void> {
   for (const table of ['gas_spent', 'gas_spent_on_network'] as const)
-    await retrying(() =>
-      db
-        .deleteFrom(table)
-        .where('hour', '<', sql<Date>`now() - ${`${2 * DAY_HOURS} hours`}::interval`)
-        .execute(),
-    )
-  await retrying(() =>
-    sql`delete from top_ups old where settled_at < now() - ${`${KEPT_DAYS} days`}::interval
+    await db
+      .deleteFrom(table)
+      .where('hour', '<', sql<Date>`now() - ${`${2 * DAY_HOURS} hours`}::interval`)
+      .execute()
+  await sql`delete from top_ups old where settled_at < now() - ${`${KEPT_DAYS} days`}::interval
       and exists (select 1 from top_ups newer where newer.chain_id = old.chain_id and newer.account_id = old.account_id and newer.ordinal > old.ordinal)`.execute(
-      db,
-    ),
+    db,
   )
 }
 

@@ -18,7 +18,6 @@ import { SignerRefused } from '../../signer/client.ts'
 import type { Sponsor } from '../../sponsors/sponsors.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { fromHex, toHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { slot } from '../../state.ts'
 import type { OuterAuthorization } from '../../store/column-values.ts'
 import { balanceFor, balanceThisBlock } from '../lanes/balances.ts'
@@ -276,31 +275,29 @@ async function authorizationsOf(
   const known = operations.map(({ from }) => from).filter((from) => !wanted.has(from))
   const again = await delegatedElsewhere(db, chain, address, known)
   if (wanted.size === 0) return again
-  const rows = await retrying(() =>
-    db
-      .selectFrom('operations as o')
-      .innerJoin('transactions as t', 't.id', 'o.outer_id')
-      .select('o.sender')
-      .where('o.chain_id', '=', chainId)
-      .where('o.authorization_nonce', 'is not', null)
-      .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
-      .where('t.sender', '=', fromHex(address))
-      .where('t.state', '=', 'SUBMITTED')
-      .where('t.is_cancel', '=', false)
-      .where(({ not, exists, selectFrom }) =>
-        not(
-          exists(
-            selectFrom('transactions as below')
-              .select('below.id')
-              .whereRef('below.chain_id', '=', 't.chain_id')
-              .whereRef('below.sender', '=', 't.sender')
-              .whereRef('below.nonce', '<', 't.nonce')
-              .where('below.state', 'in', ['BOUND', 'VACANT']),
-          ),
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .select('o.sender')
+    .where('o.chain_id', '=', chainId)
+    .where('o.authorization_nonce', 'is not', null)
+    .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
+    .where('t.sender', '=', fromHex(address))
+    .where('t.state', '=', 'SUBMITTED')
+    .where('t.is_cancel', '=', false)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('transactions as below')
+            .select('below.id')
+            .whereRef('below.chain_id', '=', 't.chain_id')
+            .whereRef('below.sender', '=', 't.sender')
+            .whereRef('below.nonce', '<', 't.nonce')
+            .where('below.state', 'in', ['BOUND', 'VACANT']),
         ),
-      )
-      .execute(),
-  )
+      ),
+    )
+    .execute()
   for (const { sender } of rows) wanted.delete(toHex(sender))
   return [...wanted.values(), ...again]
 }
@@ -314,19 +311,17 @@ async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all
   const accounts = all.filter((account) => !here.has(`${sponsor}${account}`))
   if (accounts.length === 0) return []
   const { chainId } = chain
-  const rows = await retrying(() =>
-    db
-      .selectFrom('operations as o')
-      .innerJoin('transactions as t', 't.id', 'o.outer_id')
-      .select(['o.sender', 'o.authorization_nonce'])
-      .where('o.chain_id', '=', chainId)
-      .where('o.authorization_nonce', 'is not', null)
-      .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray(accounts))))
-      .where('t.sender', '<>', fromHex(sponsor))
-      .where('t.is_final', '=', false)
-      .orderBy('o.authorization_nonce')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .select(['o.sender', 'o.authorization_nonce'])
+    .where('o.chain_id', '=', chainId)
+    .where('o.authorization_nonce', 'is not', null)
+    .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray(accounts))))
+    .where('t.sender', '<>', fromHex(sponsor))
+    .where('t.is_final', '=', false)
+    .orderBy('o.authorization_nonce')
+    .execute()
   const found = new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))
   for (const account of accounts) if (!found.has(account)) here.set(`${sponsor}${account}`, true)
   return [...found].map(([from, nonce]) => ({ from, nonce }))

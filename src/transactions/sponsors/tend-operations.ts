@@ -62,12 +62,11 @@ export async function tendOperations(app: App, chain: Chain): Promise<void> {
 
 /** Cheap for the networks that have none: one search in an index that is empty. */
 async function hasOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
-  const { rows } = await retrying(() =>
-    sql`select 1 where exists (select 1 from operations where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED'))
+  const { rows } =
+    await sql`select 1 where exists (select 1 from operations where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED'))
       or exists (select 1 from operations where chain_id = ${chainId}::bigint and not is_counted and state not in ('BOUND', 'SUBMITTED'))`.execute(
       db,
-    ),
-  )
+    )
   return rows.length > 0
 }
 
@@ -79,32 +78,30 @@ const open = ({ db }: App, { chainId }: Chain) =>
  * it was reverted whole. What the block says of them is read again, by the whole block.
  */
 async function missedByFollower(app: App, chain: Chain): Promise<void> {
-  const outers = await retrying(() =>
-    app.db
-      .selectFrom('transactions as t')
-      .select(['t.id', 't.hash', 't.block_number', 't.block_hash'])
-      .select(({ selectFrom }) =>
-        selectFrom('attempts as a')
-          .select('a.raw')
-          .whereRef('a.chain_id', '=', 't.chain_id')
-          .whereRef('a.hash', '=', 't.hash')
-          .as('raw'),
-      )
-      .where('t.chain_id', '=', chain.chainId)
-      .where('t.succeeded', '=', true)
-      .where('t.block_number', 'is not', null)
-      .where(({ exists, selectFrom }) =>
-        exists(
-          selectFrom('carried as c')
-            .innerJoin('operations as o', 'o.id', 'c.operation_id')
-            .select('o.id')
-            .whereRef('c.transaction_id', '=', 't.id')
-            .where('o.state', 'in', ['BOUND', 'SUBMITTED']),
-        ),
-      )
-      .limit(ROUND)
-      .execute(),
-  )
+  const outers = await app.db
+    .selectFrom('transactions as t')
+    .select(['t.id', 't.hash', 't.block_number', 't.block_hash'])
+    .select(({ selectFrom }) =>
+      selectFrom('attempts as a')
+        .select('a.raw')
+        .whereRef('a.chain_id', '=', 't.chain_id')
+        .whereRef('a.hash', '=', 't.hash')
+        .as('raw'),
+    )
+    .where('t.chain_id', '=', chain.chainId)
+    .where('t.succeeded', '=', true)
+    .where('t.block_number', 'is not', null)
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('carried as c')
+          .innerJoin('operations as o', 'o.id', 'c.operation_id')
+          .select('o.id')
+          .whereRef('c.transaction_id', '=', 't.id')
+          .where('o.state', 'in', ['BOUND', 'SUBMITTED']),
+      ),
+    )
+    .limit(ROUND)
+    .execute()
   for (const outer of outers)
     await isolateRowErrors(app, outer, async () => {
       const [hash, number, blockHash] = [toHex(outer.hash!), outer.block_number!, toHex(outer.block_hash!)]
@@ -188,8 +185,7 @@ async function fail(
  * sponsor can send them; what alone was refused twice is not sent any more.
  */
 async function giveUpRefused(app: App, chain: Chain): Promise<void> {
-  const { rows } = await retrying(() =>
-    sql<TransactionRow & { carried_count: number; limit_before: number | null }>`
+  const { rows } = await sql<TransactionRow & { carried_count: number; limit_before: number | null }>`
     select * from (
       select t.*, (select count(*)::int from operations o where o.outer_id = t.id and o.state = 'SUBMITTED') as carried_count,
         (select max(o.pack_limit) from operations o where o.outer_id = t.id and o.state = 'SUBMITTED') as limit_before,
@@ -198,8 +194,7 @@ async function giveUpRefused(app: App, chain: Chain): Promise<void> {
       where w.chain_id = ${chain.chainId}::bigint and w.trouble = 'rejected_by_nodes'
         and t.state = 'SUBMITTED' and not t.is_cancel and t.authorizations is not null) as t
     where carried_count > 1 or is_in_the_way
-    limit ${ROUND}::int`.execute(app.db),
-  )
+    limit ${ROUND}::int`.execute(app.db)
   for (const row of rows) await isolateRowErrors(app, row, () => giveUpOne(app, chain, row))
 }
 

@@ -9,7 +9,6 @@ import { fetchHeader } from '../../follower/fetch.ts'
 import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
-import { retrying } from '../../store/db.ts'
 import { paysFor, type SponsorBudget } from '../../store/sponsor-budget.ts'
 import { fundsOf, type Budget, type Shortage } from '../lanes/funds.ts'
 import type { Terms } from '../intent.ts'
@@ -45,16 +44,14 @@ export async function missing(
   budget: SponsorBudget,
 ): Promise<{ funds: Budget; needed: bigint; lacks: bigint }> {
   const funds = await fundsAtHead(chain, address)
-  const open = await retrying(() =>
-    app.db
-      .selectFrom('transactions')
-      .select(['reserved', 'value', 'is_cancel', 'target', 'data', 'gas_limit'])
-      .where('chain_id', '=', chain.chainId)
-      .where('sender', '=', fromHex(address))
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .where('nonce', '>=', funds.paidBelow)
-      .execute(),
-  )
+  const open = await app.db
+    .selectFrom('transactions')
+    .select(['reserved', 'value', 'is_cancel', 'target', 'data', 'gas_limit'])
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(address))
+    .where('state', 'in', ['BOUND', 'SUBMITTED'])
+    .where('nonce', '>=', funds.paidBelow)
+    .execute()
   /** `own`: of what is needed, what nobody else pays */
   let [needed, own] = [value + feeOf(terms!), value]
   for (const row of open) {

@@ -9,7 +9,7 @@ import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { SignerRefused } from '../../signer/client.ts'
 import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
-import { retrying, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import { insufficientFunds } from '../lanes/funds.ts'
 import type { Intent } from '../intent.ts'
 import { budgetNow, prepareFromAccount } from '../lanes/prepare.ts'
@@ -34,15 +34,13 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
   if (amount !== null && !(/^\d{1,78}$/.test(amount) && BigInt(amount) > 0n && BigInt(amount) < 2n ** 256n))
     throw refusal('/amount', 'The amount must be wei: decimal digits of a number above 0.')
   const target = fromHex(readTarget(asked.to))
-  const found = await retrying(() =>
-    db
-      .selectFrom('sponsors')
-      .innerJoin('networks', 'networks.chain_id', 'sponsors.chain_id')
-      .select(['sponsors.account_id', 'sponsors.chain_id'])
-      .where('sponsors.name', '=', sponsor)
-      .where('networks.name', '=', asked.network)
-      .executeTakeFirst(),
-  )
+  const found = await db
+    .selectFrom('sponsors')
+    .innerJoin('networks', 'networks.chain_id', 'sponsors.chain_id')
+    .select(['sponsors.account_id', 'sponsors.chain_id'])
+    .where('sponsors.name', '=', sponsor)
+    .where('networks.name', '=', asked.network)
+    .executeTakeFirst()
   if (found === undefined) throw new AppError('not_found', 'There is no such sponsor on this network.')
   const row = {
     chain_id: found.chain_id,
@@ -50,25 +48,21 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     target,
     amount: amount && String(BigInt(amount)),
   }
-  await retrying(() =>
-    db
-      .insertInto('withdrawals')
-      .values({ grant_id: grant, ...row })
-      .onConflict((on) =>
-        // Only as it was: what was refused is not begun again by who asks for something else.
-        on
-          .column('grant_id')
-          .doUpdateSet({ refusal: null })
-          .where('withdrawals.chain_id', '=', row.chain_id)
-          .where('withdrawals.sponsor_id', '=', row.sponsor_id)
-          .where('withdrawals.target', '=', target)
-          .where('withdrawals.amount', 'is not distinct from', row.amount),
-      )
-      .execute(),
-  )
-  const known = await retrying(() =>
-    db.selectFrom('withdrawals').selectAll().where('grant_id', '=', grant).executeTakeFirstOrThrow(),
-  )
+  await db
+    .insertInto('withdrawals')
+    .values({ grant_id: grant, ...row })
+    .onConflict((on) =>
+      // Only as it was: what was refused is not begun again by who asks for something else.
+      on
+        .column('grant_id')
+        .doUpdateSet({ refusal: null })
+        .where('withdrawals.chain_id', '=', row.chain_id)
+        .where('withdrawals.sponsor_id', '=', row.sponsor_id)
+        .where('withdrawals.target', '=', target)
+        .where('withdrawals.amount', 'is not distinct from', row.amount),
+    )
+    .execute()
+  const known = await db.selectFrom('withdrawals').selectAll().where('grant_id', '=', grant).executeTakeFirstOrThrow()
   const isSame =
     known.chain_id === row.chain_id &&
     known.sponsor_id === row.sponsor_id &&
@@ -91,21 +85,19 @@ export const readWithdrawal = async (
 }
 
 async function read(db: Db, grant: string | null): Promise<Withdrawal[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('withdrawals as asked')
-      .innerJoin('sponsors', (on) =>
-        on.onRef('sponsors.account_id', '=', 'asked.sponsor_id').onRef('sponsors.chain_id', '=', 'asked.chain_id'),
-      ) // prettier-ignore
-      .leftJoin('networks', 'networks.chain_id', 'asked.chain_id')
-      .leftJoin('transactions as sent', 'sent.id', 'asked.transaction_id')
-      .selectAll('asked')
-      .select(['sponsors.name as sponsor', 'networks.name as network', 'sent.state', 'sent.hash', 'sent.value'])
-      .$if(grant !== null, (query) => query.where('grant_id', '=', grant!))
-      .orderBy('asked_at', 'desc')
-      .limit(MAX_LISTED)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('withdrawals as asked')
+    .innerJoin('sponsors', (on) =>
+      on.onRef('sponsors.account_id', '=', 'asked.sponsor_id').onRef('sponsors.chain_id', '=', 'asked.chain_id'),
+    ) // prettier-ignore
+    .leftJoin('networks', 'networks.chain_id', 'asked.chain_id')
+    .leftJoin('transactions as sent', 'sent.id', 'asked.transaction_id')
+    .selectAll('asked')
+    .select(['sponsors.name as sponsor', 'networks.name as network', 'sent.state', 'sent.hash', 'sent.value'])
+    .$if(grant !== null, (query) => query.where('grant_id', '=', grant!))
+    .orderBy('asked_at', 'desc')
+    .limit(MAX_LISTED)
+    .execute()
   return rows.map((row) => ({
     ...{ id: withdrawalIdOf(row.grant_id), sponsor: row.sponsor, network: row.network, chainId: row.chain_id },
     ...{ to: checksumAddress(toHex(row.target)), amount: row.amount, askedAt: row.asked_at.toISOString() },
@@ -128,30 +120,28 @@ export const startWithdrawing = (app: App): Rounds =>
 async function sendAsked(app: App): Promise<void> {
   const chains = [...app.chains.keys()]
   if (chains.length === 0) return
-  const rows = await retrying(() =>
-    app.db
-      .selectFrom('withdrawals as asked')
-      .innerJoin('sponsors', (on) =>
-        on.onRef('sponsors.account_id', '=', 'asked.sponsor_id').onRef('sponsors.chain_id', '=', 'asked.chain_id'),
-      ) // prettier-ignore
-      .innerJoin('accounts', 'accounts.account_id', 'asked.sponsor_id')
-      .select([
-        'grant_id',
-        'asked.chain_id',
-        'sponsor_id',
-        'target',
-        'amount',
-        'sponsors.name',
-        'accounts.address',
-        'accounts.frozen_at',
-      ])
-      .where('asked.chain_id', 'in', chains)
-      .where('transaction_id', 'is', null)
-      .where('refusal', 'is', null)
-      .orderBy('asked_at')
-      .limit(MAX_LISTED)
-      .execute(),
-  )
+  const rows = await app.db
+    .selectFrom('withdrawals as asked')
+    .innerJoin('sponsors', (on) =>
+      on.onRef('sponsors.account_id', '=', 'asked.sponsor_id').onRef('sponsors.chain_id', '=', 'asked.chain_id'),
+    ) // prettier-ignore
+    .innerJoin('accounts', 'accounts.account_id', 'asked.sponsor_id')
+    .select([
+      'grant_id',
+      'asked.chain_id',
+      'sponsor_id',
+      'target',
+      'amount',
+      'sponsors.name',
+      'accounts.address',
+      'accounts.frozen_at',
+    ])
+    .where('asked.chain_id', 'in', chains)
+    .where('transaction_id', 'is', null)
+    .where('refusal', 'is', null)
+    .orderBy('asked_at')
+    .limit(MAX_LISTED)
+    .execute()
   for (const { target, address, amount, frozen_at: frozenAt, ...row } of rows)
     await sendOne(app, app.chains.get(row.chain_id)!, {
       ...{ grant: row.grant_id, accountId: row.sponsor_id, name: row.name },
@@ -175,7 +165,7 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
   const { grant, name: sponsor, to } = order
   const { log } = app.telemetry
   const ended = (columns: { transaction_id: string } | { refusal: string }) =>
-    retrying(() => app.db.updateTable('withdrawals').set(columns).where('grant_id', '=', grant).execute())
+    app.db.updateTable('withdrawals').set(columns).where('grant_id', '=', grant).execute()
   try {
     if (order.isFrozen) throw new AppError('account_frozen', 'The sponsor is frozen: unfreeze it first.')
     const id = await send(app, chain, order)
@@ -222,9 +212,7 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
 
 /** Wei, as it was bound: of all that is there it is the amount of then. */
 async function valueOf(db: Db, id: string): Promise<string | null> {
-  const row = await retrying(() =>
-    db.selectFrom('transactions').select('value').where('id', '=', id).executeTakeFirst(),
-  )
+  const row = await db.selectFrom('transactions').select('value').where('id', '=', id).executeTakeFirst()
   return row === undefined ? null : String(fromWord(row.value))
 }
 
@@ -239,16 +227,14 @@ async function prepare({ db }: App, chain: Chain, order: WithdrawalOrder) {
   const prepared = await prepareFromAccount(chain, from, intent)
   if (amount !== null) return { intent, prepared }
   const { available, paidBelow } = await budgetNow(chain, from)
-  const open = await retrying(() =>
-    db
-      .selectFrom('transactions')
-      .select('reserved')
-      .where('chain_id', '=', chain.chainId)
-      .where('sender', '=', fromHex(from))
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .where('nonce', '>=', paidBelow)
-      .execute(),
-  )
+  const open = await db
+    .selectFrom('transactions')
+    .select('reserved')
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(from))
+    .where('state', 'in', ['BOUND', 'SUBMITTED'])
+    .where('nonce', '>=', paidBelow)
+    .execute()
   const reserved = open.reduce((sum, row) => sum + BigInt(row.reserved ?? 0), 0n)
   const cost = 2n * prepared.terms.gas * highestPrice(prepared.terms.fees)
   const value = available - reserved - cost
