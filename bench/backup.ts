@@ -49,7 +49,7 @@ async function fill(url: string): Promise<void> {
   const each = async (rows: number, text: (range: string) => string) => {
     for (let at = 1; at <= rows; at += BATCH) await client.query(text(`generate_series(${at}, ${Math.min(rows, at + BATCH - 1)}) n`)) // prettier-ignore
   }
-  await client.query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', ${bytes('dek', '1', 60)}, now(), 0)`)
+  await client.query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', ${bytes('dek', '1', 60)}, now())`)
   await each(ACCOUNTS, (range) => `insert into accounts (account_id, user_id, address, attestation, is_key_new) select ${account('n')}, 'DISCORD-8035111022' || (10000000 + n), ${address('n')}, ${bytes('attestation', 'n', 64)}, true from ${range}`) // prettier-ignore
   await each(ACCOUNTS, (range) => `insert into identities (provider, subject, account_id, username, image_src, email, email_verified, signed_in_at) select 'DISCORD', '8035111022' || (10000000 + n), ${account('n')}, 'person' || n, 'https://cdn.example/avatars/' || md5(n::text), 'person' || n || '@mail.example', true, now() from ${range}`) // prettier-ignore
   await each(ACCOUNTS, (range) => `insert into wrapped_keys select 'DISCORD-8035111022' || (10000000 + n), ${address('n')}, 1, '\\x01', ${bytes('key', 'n', 32)}, ${bytes('iv', 'n', 12)}, ${bytes('tag', 'n', 16)} from ${range}`) // prettier-ignore

@@ -11,7 +11,7 @@ create table accounts (
   created_at timestamptz not null default now(),
   -- the signer made the key for this row: nobody knew the address before created_at
   is_key_new boolean not null default false,
-  -- what the signer's identity signed of the address: Ed25519, 64 bytes (docs/signing-log.md)
+  -- what the signer's identity signed of the address: Ed25519, 64 bytes (docs/signing-log.md). null: someone took it away
   attestation bytea,
   -- the operator froze the account: its tokens move nothing
   frozen_at timestamptz,
@@ -34,7 +34,8 @@ create index accounts_frozen on accounts (frozen_at) where frozen_at is not null
 create index accounts_elsewhere on accounts (account_id) where elsewhere is not null;
 create index accounts_not_attested on accounts (account_id) where attestation is null;
 
--- How far the accounts that were there before were attested, and by which identity. Afterwards none may lack it.
+-- How far the signer's present identity has attested the accounts. Until all are, the signer is asked for each that lacks its word; afterwards
+-- a bounded number of times. After `signing-log forget` another identity begins at the first.
 create table accounts_attested (
   only_row int primary key check (only_row = 1),
   origin text not null,
@@ -74,8 +75,7 @@ create table wrapped_data_keys (
   epoch int not null,
   provider text not null,
   wrapped bytea not null,
-  created_at timestamptz not null,
-  maced_from bigint
+  created_at timestamptz not null
 );
 
 create table wrapped_keys (

@@ -25,24 +25,6 @@ test('RPC_URL is one node or a list of them, each checked, none repeated in a me
   }
 })
 
-test('a setting of before is refused with what it is called now; an empty one is none', () => {
-  const problemsOf = (env: Record<string, string>) => {
-    try {
-      readConfig(env, 'server')
-      return []
-    } catch (error) {
-      return (error as ConfigError).problems
-    }
-  }
-  assert.match(
-    problemsOf({ FOLLOW_STRICT: 'on' }).join(),
-    /^FOLLOW_STRICT is no longer a setting: .*BLOCK_VERIFICATION/,
-  )
-  assert.match(problemsOf({ MULTICALL3: `0x${'ca'.repeat(20)}` }).join(), /^MULTICALL3 is no longer a setting/)
-  assert.deepEqual(problemsOf({ FOLLOW_STRICT: '', MULTICALL3: '' }), [])
-  assert.deepEqual(problemsOf({ BLOCK_VERIFICATION: 'hash' }), [])
-})
-
 test('CHAIN_BLOCK_SECONDS may be a fraction of a second', () => {
   const read = (CHAIN_BLOCK_SECONDS: string) => readConfig({ CHAIN_BLOCK_SECONDS }, 'server').CHAIN_BLOCK_SECONDS
   assert.deepEqual(

@@ -219,12 +219,6 @@ export function readSome<K extends ConfigKey>(env: Environment, names: readonly 
   return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
 }
 
-/** Settings of before, and what to do instead: one that is passed over silently is one that its operator believes in. */
-const REMOVED = {
-  FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, with the values `hash` (on), `bloom` (off) and `count` (lax)',
-  MULTICALL3: 'remove it, it had no effect',
-}
-
 /** `auth`: of the settings of the server those of a program of its own. */
 type Part = 'server' | 'signer' | 'auth'
 /** What each of the two programs needs of the other's, where the authorization server is apart. */
@@ -239,8 +233,6 @@ function readEach(env: Environment, part: Part): { config: Config; problems: str
   const production = env.NODE_ENV === 'production'
   const isApart = part === 'auth' || (part === 'server' && (env.AUTH_SOCKET ?? '') !== '')
   const { more, less } = isApart ? APART[part] : { more: [], less: [] }
-  for (const [name, instead] of Object.entries(REMOVED))
-    if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no longer a setting: ${instead}`)
   for (const [name, key] of Object.entries(keys) as [ConfigKey, Setting][]) {
     const text = env[name] === '' ? undefined : env[name]
     const mine = key.part === 'both' || (key.part === 'signer') === (part === 'signer')

@@ -83,7 +83,7 @@ async function house(t: TestContext) {
     await query(`insert into accounts (account_id, user_id, address) values ('11111111-1111-4111-8111-111111111111', 'X-1', '\\x01')`) // prettier-ignore
     await query(`insert into identities (provider, subject, account_id, username, email) values ('X', '1', '11111111-1111-4111-8111-111111111111', 'x', $1)`, [CANARIES.email]) // prettier-ignore
     await query(`insert into oauth_records (kind, id_hash, payload) values ('Session', '\\x02', $1)`, [JSON.stringify({ it: CANARIES.record })]) // prettier-ignore
-    await query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', '\\x01', now(), 0)`)
+    await query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', '\\x01', now())`)
     await query(`insert into wrapped_keys values ('X-1', '\\x01', 1, '\\x01', $1, '\\x', '\\x')`, [fromHex(`0x${Buffer.from(CANARIES.wrapped).toString('hex')}`)]) // prettier-ignore
   })
   const seen: Ended[] = []

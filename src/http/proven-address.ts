@@ -12,7 +12,7 @@ export type StoredAddress = {
   userId: string
   /** 20 bytes, lower-case */
   address: Hex
-  /** 64 bytes; null: the signer was not asked yet, or someone took it away */
+  /** 64 bytes; null: someone took it away */
   attestation: Uint8Array | null
 }
 

@@ -34,7 +34,7 @@ async function installation(t: TestContext) {
   const addKey = ({ query }: CopySession, userId: UserId) =>
     query(`insert into wrapped_keys values ($1, $2, 1, '\\x01', '\\x', '\\x', '\\x')`, [userId, fromHex(addressOf(userId))]) // prettier-ignore
   await inside(source, async (session) => {
-    await session.query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', '\\x01', now(), 0)`)
+    await session.query(`insert into wrapped_data_keys values ('\\x01', 1, 'file', '\\x01', now())`)
     for (const user of USERS) {
       await addAccount(session, user, fromHex(signer.attestation(user, addressOf(user))))
       await addKey(session, user)

@@ -46,7 +46,6 @@ export type Database = {
     provider: string
     wrapped: Bytes
     created_at: Time
-    maced_from: number | null
   }
   wrapped_keys: {
     user_id: string

@@ -144,7 +144,7 @@ test('a first sign-in that ends leaves no account without its identity, nor the 
     for (const where of ['accounts', 'identities'] as const)
       assert.equal((await db.selectFrom(where).select('account_id').execute()).length, 1, where)
   }
-  // As an earlier version could leave it.
+  // As someone who can delete the row leaves it.
   await signIn(app, { ...alice, subject: '8' })
   await db.deleteFrom('identities').where('subject', '=', '8').execute()
   assert.equal(await linkIdentity(app, owner, { ...alice, subject: '8' }), 'has_own_account')

@@ -104,7 +104,7 @@ test('an account whose key cannot be stored is not told', async (t) => {
   assert.deepEqual(await db.selectFrom('accounts').selectAll().execute(), [])
 })
 
-test('accounts from before come in batches, once', async (t) => {
+test('keys that the database lacks come in batches, once', async (t) => {
   const { app, signer, stored } = await world(t)
   await Promise.all(Array.from({ length: 600 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))
   assert.equal(await copyWrappedKeys(app), 600)
