@@ -1,31 +1,13 @@
 import { sql } from 'kysely'
-import { checksumAddress, explainAddress } from '../abi/address.ts'
-import type { Explorer, Verification } from '../chain/network.ts'
-import { isDelegateName, type Hex } from '../ids.ts'
+import type { Explorer } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
-import { textsIn, type ExplorerTemplates } from '../store/column-values.ts'
+import type { ExplorerTemplates } from '../store/column-values.ts'
+import { columnsOf, factsIn, unsaid, type NetworkFacts } from './network-facts.ts'
 import type { ListedNetwork } from './wire.ts'
 
-/** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<
-  ListedNetwork,
-  | 'applications'
-  | 'isServed'
-  | 'readFrom'
-  | 'native'
-  | 'backfill'
-  | 'backfillProgress'
-  | 'sponsors'
-  | 'sponsorSpent'
-  | 'owedDelegations'
-  | 'sponsorPerDay'
-  | 'sponsorLow'
-  | 'topUpContracts'
-  | 'backfillFrom'
-> &
-  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow' | 'topUpContracts' | 'backfillFrom'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -42,11 +24,11 @@ export async function bindNetwork(
 ): Promise<void> {
   const { chainId, name, genesisHash } = facts
   const genesis = fromHex(genesisHash)
-  const columns = columnsOf(facts)
+  const columns = columnsOf({ ...unsaid, ...facts })
   await retrying(() =>
     db
       .insertInto('networks')
-      .values({ chain_id: chainId, name, genesis_hash: genesis, ...columns })
+      .values({ chain_id: chainId, name, genesis_hash: genesis, ...columns } as never)
       .onConflict((on) => on.doNothing())
       .execute(),
   )
@@ -54,7 +36,7 @@ export async function bindNetwork(
   await retrying(() =>
     db
       .updateTable('networks')
-      .set({ genesis_hash: genesis, ...columns })
+      .set({ genesis_hash: genesis, ...columns } as never)
       .where('chain_id', '=', chainId)
       .execute(),
   )
@@ -85,6 +67,12 @@ export async function checkNetwork(
 
 /** Nobody has held or written the work for longer than the pause between two looks. */
 const LEFT_ALONE = sql<boolean>`coalesce(greatest(work.lease_until, work.updated_at) < now() - interval '2 minutes', false)`.as('is_left_alone') // prettier-ignore
+
+/** What is said of each network, by name. */
+export async function readNetworks(db: Db): Promise<Required<NetworkFacts>[]> {
+  const rows = await retrying(() => db.selectFrom('networks').selectAll().orderBy('name').execute())
+  return rows.map((row) => ({ chainId: row.chain_id, name: row.name, ...factsIn(row) }))
+}
 
 /** All networks by name, each with how many applications are bound to it. */
 export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed' | 'owedDelegations'>[]> {
@@ -119,19 +107,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
-    symbol: row.symbol,
-    coin: row.coin,
-    explorer: row.explorer,
-    finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
-    blockVerification: row.block_verification as Verification | null,
-    feeCapGwei: row.fee_cap_gwei,
-    gas: row.gas === 'topup' || row.gas === 'sponsor' ? row.gas : 'self',
-    delegate: row.delegate,
-    gasSpace: row.gas_space === null ? null : checksumAddress(toHex(row.gas_space)),
-    topUpContracts: textsIn(row.top_up_contracts) as Hex[],
-    sponsorPerDay: row.sponsor_per_day,
-    sponsorLow: row.sponsor_low,
-    backfillFrom: row.backfill_from,
+    ...factsIn(row),
     sponsorSpent: spent.get(row.chain_id) ?? '0',
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
@@ -268,106 +244,3 @@ export const templatesAt = (base: string): ExplorerTemplates => {
   const root = base.replace(/\/+$/, '')
   return { tx: `${root}/tx/{hash}`, address: `${root}/address/{address}`, block: `${root}/block/{number}` }
 }
-
-/** whose writes accounts send themselves: a list that a person keeps, as that of a budget */
-const MAX_CONTRACTS = 1_000
-
-/** Everything wrong with what someone says of a network, a sentence each. */
-export function explainNetwork({
-  chainId,
-  name,
-  symbol,
-  coin,
-  explorer,
-  finality,
-  blockVerification,
-  feeCapGwei,
-  gas,
-  gasSpace = null,
-  delegate = 'chatelaine',
-  topUpContracts = [],
-  sponsorPerDay = null,
-  sponsorLow = null,
-  backfillFrom = null,
-}: NetworkFacts): string[] {
-  const problems: string[] = []
-  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
-    problems.push('The name must be lower-case letters, digits and hyphens, at most 32.')
-  if (!Number.isSafeInteger(chainId) || chainId < 1) problems.push('The chain id must be a whole number above 0.')
-  if (!/^[^\p{C}\s]{1,16}$/u.test(symbol)) problems.push('The symbol must have 1 to 16 characters without spaces.')
-  if (!/^[^\p{C}]{1,64}$/u.test(coin)) problems.push('The name of the native currency must have 1 to 64 characters.')
-  if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
-    problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
-  if (blockVerification !== null && !['hash', 'bloom', 'count'].includes(blockVerification))
-    problems.push('The block verification must be `hash`, `bloom` or `count`.')
-  if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
-    problems.push('The fee cap must be a whole number of gwei above 0.')
-  if (!['self', 'topup', 'sponsor'].includes(gas)) problems.push('The gas must be `self`, `topup` or `sponsor`.')
-  if (!isDelegateName(delegate)) problems.push('The delegate must be `chatelaine` or `calibur`.')
-  if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
-    problems.push('The gas space must be an address: of the key that `network deploy-gas` was given.')
-  else if (gas === 'sponsor' && gasSpace === null)
-    problems.push('The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
-  if (topUpContracts.length > MAX_CONTRACTS)
-    problems.push(`The contracts whose writes accounts send themselves must be at most ${MAX_CONTRACTS}.`)
-  else
-    for (const contract of topUpContracts) {
-      const problem = explainAddress(contract)
-      if (problem !== null) problems.push(`The contract ${contract.slice(0, 64)} ${problem.detail}.`)
-    }
-  for (const [what, wei] of [
-    ['What its sponsors may spend in a day', sponsorPerDay],
-    ['The balance below which a sponsor counts as low', sponsorLow],
-  ] as const)
-    if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
-      problems.push(`${what} must be wei: decimal digits of a number below 2^256.`)
-  if (backfillFrom !== null && !(Number.isSafeInteger(backfillFrom) && backfillFrom >= 0))
-    problems.push('The first block to look up must be a whole number from 0 on.')
-  for (const [page, value] of [
-    ['tx', '{hash}'],
-    ['address', '{address}'],
-    ['block', '{number}'],
-  ] as const) {
-    const template = explorer?.[page]
-    if (template === undefined) continue
-    if (!/^https?:\/\//.test(template) || !URL.canParse(template))
-      problems.push(`The explorer’s ${page} page must be an http or https address.`)
-    else if (!template.includes(value))
-      problems.push(`The explorer’s ${page} page must have ${value} where the value goes.`)
-  }
-  return problems
-}
-
-/** Columns of what is kept of a network, by the names of its facts. */
-export const columnsOf = ({
-  symbol,
-  coin,
-  explorer,
-  finality,
-  blockVerification,
-  feeCapGwei,
-  gas,
-  gasSpace = null,
-  delegate = 'chatelaine',
-  topUpContracts = [],
-  sponsorPerDay = null,
-  sponsorLow = null,
-  backfillFrom,
-}: NetworkFacts) => ({
-  symbol,
-  coin,
-  explorer: explorer === null ? null : JSON.stringify(explorer),
-  finality: String(finality),
-  block_verification: blockVerification,
-  fee_cap_gwei: feeCapGwei,
-  gas,
-  delegate,
-  gas_space: gasSpace === null ? null : fromHex(gasSpace),
-  // As targets of writes are compared: lower case, each once.
-  top_up_contracts:
-    topUpContracts.length === 0 ? null : JSON.stringify([...new Set(topUpContracts.map((one) => one.toLowerCase()))]),
-  sponsor_per_day: sponsorPerDay,
-  sponsor_low: sponsorLow,
-  // Who opens a network says nothing of it: what an operator set meanwhile stays.
-  ...(backfillFrom === undefined ? {} : { backfill_from: backfillFrom }),
-})

@@ -245,59 +245,61 @@ export const ApplicationUsage = Type.Object(
 )
 export type ApplicationUsage = Static<typeof ApplicationUsage>
 
+/** What is said of a network besides its name and chain id. Its column and its limits are in network-facts.ts, its option in cli/network-options.ts. */
+const facts = {
+  symbol: Type.String(),
+  coin: Type.String(),
+  /** null: this service shows pages of its own */
+  explorer: Nullable(
+    exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
+  ),
+  finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
+  blockVerification: Nullable(
+    Type.Unsafe<Verification>(
+      Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
+    ),
+  ),
+  /** highest maxFeePerGas (or gasPrice) ever signed */
+  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+  gas: Type.Unsafe<GasChoice>(
+    Type.String({
+      description:
+        'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    }),
+  ),
+  gasSpace: Nullable(
+    Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
+  ),
+  delegate: Type.Unsafe<DelegateName>(
+    Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
+  ),
+  topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
+    maxItems: 1_000,
+    description:
+      'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
+  }),
+  sponsorPerDay: Nullable(
+    wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
+  ),
+  sponsorLow: Nullable(
+    wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
+  ),
+  backfillFrom: Nullable(
+    Type.Integer({
+      description:
+        'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
+    }),
+  ),
+}
+const { gasSpace: _, delegate: __, ...changeableFacts } = facts
+
 /** A network as its operator sees it: what people and programs have to know of it, but for its nodes. */
 export const ListedNetwork = Type.Object(
   {
     /** lower-case; kept forever */
     name: Type.String(),
     chainId: Type.Integer(),
-    symbol: Type.String(),
-    coin: Type.String(),
-    /** null: this service shows pages of its own */
-    explorer: Nullable(
-      exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
-    ),
-    finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
-    blockVerification: Nullable(
-      Type.Unsafe<Verification>(
-        Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
-      ),
-    ),
-    /** highest maxFeePerGas (or gasPrice) ever signed */
-    feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
-    gas: Type.Unsafe<GasChoice>(
-      Type.String({
-        description:
-          'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
-      }),
-    ),
-    gasSpace: Type.Optional(
-      Nullable(
-        Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
-      ),
-    ),
-    delegate: Type.Optional(
-      Type.Unsafe<DelegateName>(
-        Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
-      ),
-    ),
-    topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
-      maxItems: 1_000,
-      description:
-        'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
-    }),
-    sponsorPerDay: Nullable(
-      wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
-    ),
-    sponsorLow: Nullable(
-      wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
-    ),
-    backfillFrom: Nullable(
-      Type.Integer({
-        description:
-          'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
-      }),
-    ),
+    ...facts,
     sponsorSpent: wei(
       'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
     ),
@@ -389,6 +391,8 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        gasSpace: null,
+        delegate: 'chatelaine',
         topUpContracts: [],
         sponsorPerDay: null,
         sponsorLow: null,
@@ -414,25 +418,13 @@ export const ListedNetwork = Type.Object(
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
 
-const { symbol, coin, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
-const { topUpContracts, sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
+export type StoredFacts = Pick<ListedNetwork, keyof typeof facts>
+
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
-export const NetworkChanges = Type.Partial(
-  Type.Object({
-    symbol,
-    coin,
-    explorer,
-    finality,
-    blockVerification,
-    feeCapGwei,
-    gas,
-    topUpContracts,
-    sponsorPerDay,
-    sponsorLow,
-    backfillFrom,
-  }),
-  { title: 'NetworkChanges', additionalProperties: false, minProperties: 1, examples: [{ gas: 'topup' }] },
-)
-export type NetworkChanges = {
-  [K in keyof Static<typeof NetworkChanges>]?: Static<typeof NetworkChanges>[K] | undefined
-}
+export const NetworkChanges = Type.Partial(Type.Object(changeableFacts), {
+  title: 'NetworkChanges',
+  additionalProperties: false,
+  minProperties: 1,
+  examples: [{ gas: 'topup' }],
+})
+export type NetworkChanges = { [F in keyof typeof changeableFacts]?: StoredFacts[F] | undefined }

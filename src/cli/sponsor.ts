@@ -83,7 +83,7 @@ async function withdraw(shell: Shell, name: string, given: WithdrawOptions): Pro
     ['To', now.to],
     ['Amount', now.wei === null ? (now.amount === null ? 'all' : `${now.amount} wei`) : `${now.wei} wei`],
     ['State', now.refusal === null ? now.state : `${now.state}: ${now.refusal}`],
-    ...(now.hash === null ? [] : [['Transaction', now.hash] as [string, string]]),
+    ['Transaction', now.hash],
   ])
   const waiting = 'No server of the API has sent it yet. Run the same again to see, while the grant lasts.'
   print(shell, given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)

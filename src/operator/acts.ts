@@ -13,7 +13,7 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
-import type { NetworkFacts } from '../applications/networks.ts'
+import type { NetworkFacts } from '../applications/network-facts.ts'
 import type { NetworkChanges } from '../applications/wire.ts'
 import type { AddressProver } from '../http/proven-address.ts'
 import { AppError } from '../errors.ts'
