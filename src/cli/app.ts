@@ -7,74 +7,60 @@ import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
 
-/** How each setting is said, the first way by `create` and `update`; another one takes it back, by `update` alone. */
-const ways: Ways<Omit<ApplicationSettings, 'sponsor'>> = {
-  name: [['--name <name>', 'name shown to people when they are asked to allow it']],
-  redirectUris: [['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect]],
+type Settings = Omit<ApplicationSettings, 'sponsor'>
+
+/** How each setting is said, by `create` and `update`. */
+const ways: Ways<Settings> = {
+  name: ['--name <name>', 'name shown to people when they are asked to allow it'],
+  redirectUris: ['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect],
   postLogoutRedirectUris: [
-    [
-      '--post-logout-redirect-uri <uri>',
-      'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
-      collect,
-    ],
-    ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
+    '--post-logout-redirect-uri <uri>',
+    'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
+    collect,
   ],
   permissions: [
-    [
-      '--permission <name>',
-      'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
-      collect,
-    ],
+    '--permission <name>',
+    'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
+    collect,
   ],
   allowedOrigins: [
-    [
-      '--origin <origin>',
-      'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
-      collect,
-    ],
-    ['--no-origin', 'remove all origins', []],
+    '--origin <origin>',
+    'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
+    collect,
   ],
-  logoUri: [
-    ['--logo <uri>', 'https URL of an image'],
-    ['--no-logo', 'remove the logo', null],
-  ],
-  needsPkce: [
-    ['--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce', false],
-    ['--pkce', 'require PKCE again', true],
-  ],
+  logoUri: ['--logo <uri>', 'https URL of an image'],
+  needsPkce: ['--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce', false],
   needsDpop: [
-    [
-      '--dpop',
-      'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
-      true,
-    ],
-    ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
+    '--dpop',
+    'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
+    true,
   ],
   isFirstParty: [
-    [
-      '--first-party',
-      'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
-      true,
-    ],
-    ['--no-first-party', 'it is not your own any more', false],
+    '--first-party',
+    'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
+    true,
   ],
   quotas: [
-    [
-      '--quota <reads|writes=number/hour|day|month>',
-      'how many requests it may make, such as writes=100000/day; repeat for several',
-      collectQuota,
-    ],
-    ['--no-quota', 'remove all quotas', []],
+    '--quota <reads|writes=number/hour|day|month>',
+    'how many requests it may make, such as writes=100000/day; repeat for several',
+    collectQuota,
   ],
-  weight: [['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf]],
+  weight: ['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf],
 }
-const [say, takeBack] = [
-  Object.values(ways).map(([first]) => first!),
-  Object.values(ways).flatMap(([, ...others]) => others),
-]
+
+/** How `update` removes a setting, or returns it to what it is unless said. */
+const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permissions' | 'weight'>> = {
+  allowedOrigins: ['--no-origin', 'remove all origins', []],
+  postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
+  logoUri: ['--no-logo', 'remove the logo', null],
+  needsPkce: ['--pkce', 'require PKCE again', true],
+  isFirstParty: ['--no-first-party', 'it is not your own any more', false],
+  quotas: ['--no-quota', 'remove all quotas', []],
+  sponsor: ['--no-sponsor', 'sponsors send nothing for it any more', null],
+  needsDpop: ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
+}
 
 type BudgetOptions = {
-  sponsor?: false
   sponsorPerUser?: string
   sponsorPerApplication?: string
   sponsorContract?: string[]
@@ -87,7 +73,7 @@ export function app(shell: Shell): Command {
   const command = new Command('app').description('applications: register, change, suspend')
   const json = ['--json', 'print JSON'] as const
   const described = (one: Command) =>
-    addWays(one, say)
+    addWays(one, ways)
       .option(
         '--sponsor-per-user <wei>',
         'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
@@ -125,9 +111,8 @@ export function app(shell: Shell): Command {
     described(
       command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'),
     ),
-    takeBack,
+    waysBack,
   )
-    .option('--no-sponsor', 'sponsors send nothing for it any more')
     .option(...json)
     .action(inShell(shell, update))
   command
@@ -196,7 +181,7 @@ async function usage(shell: Shell, clientId: string, given: JsonOption): Promise
 
 async function update(shell: Shell, clientId: string, given: JsonOption & BudgetOptions): Promise<void> {
   const application = await withRegistry(shell.env, (registry) =>
-    registry.update(clientId, { ...said(ways, given), ...sponsorOf(given) }),
+    registry.update(clientId, { ...said(waysBack, given), ...said(ways, given), ...sponsorOf(given) }),
   )
   print(shell, given, application, describe(application))
 }
@@ -263,13 +248,11 @@ const sponsorLines = ({ perUser, perApplication, contracts }: WrittenBudget): st
 
 /** One amount without the other would say nothing of the one that is missing. */
 function sponsorOf({
-  sponsor,
   sponsorPerUser: perUser,
   sponsorPerApplication: perApplication,
   sponsorContract,
   sponsorAnyContract,
-}: BudgetOptions): { sponsor?: BudgetChanges | null } {
-  if (sponsor === false) return { sponsor: null }
+}: BudgetOptions): { sponsor?: BudgetChanges } {
   if (sponsorContract !== undefined && sponsorAnyContract === true)
     throw new Error('Give --sponsor-contract or --sponsor-any-contract, not both.')
   if ((perUser === undefined) !== (perApplication === undefined))
@@ -283,11 +266,11 @@ function sponsorOf({
 }
 
 /** What it allows is judged with the rest; here is only what cannot be read. */
-function collectQuota(text: string, before: Quota[] | false | undefined): Quota[] {
+function collectQuota(text: string, before: Quota[] = []): Quota[] {
   const match = /^(reads|writes)=(\d{1,15})\/(hour|day|month)$/.exec(text)
   if (match === null) throw new InvalidArgumentError('Expected, for example, writes=100000/day or reads=5000/hour.')
   const [, counts, limit, per] = match as unknown as [string, Quota['counts'], string, Quota['per']]
-  return [...(before || []), { counts, limit: Number(limit), per }]
+  return [...before, { counts, limit: Number(limit), per }]
 }
 function weightOf(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')

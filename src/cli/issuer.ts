@@ -2,28 +2,40 @@ import type { Command } from 'commander'
 import type { TrustedIssuer } from '../applications/application.ts'
 import type { IssuerDraft } from '../applications/issuers.ts'
 import { withRegistry } from './database.ts'
+import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
 
-type IssuerOptions = JsonOption & {
-  provider: string
-  issuer: string
-  audience: string
-  jwksUri?: string
-  algorithm?: string[]
-  subjectClaim?: string
-  usernameClaim?: string[]
-  pictureClaim?: string
-  maxAge?: string
-  reusable?: boolean
-  private?: boolean
-  shared?: boolean
+/** NaN is refused with the other problems, as everything that is no number of seconds. */
+const secondsOf = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : Number.NaN)
+
+/** How the command says what has a default. */
+const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
+  jwksUri: ['--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted'],
+  algorithms: ['--algorithm <name>', 'default RS256 and ES256; repeat for several', collect],
+  subjectClaim: ['--subject-claim <name>', 'claim with the immutable id of a person, default sub'],
+  usernameClaims: [
+    '--username-claim <name>',
+    'claim with the display name; repeat for several, the first present is used',
+    collect,
+  ],
+  pictureClaim: ['--picture-claim <name>', 'claim with the picture, default picture'],
+  maxAgeSeconds: ['--max-age <seconds>', 'how long ago a token may have been issued, default 3600', secondsOf],
+  isReusable: ['--reusable', 'one token may be exchanged more than once', true],
+  allowsPrivate: ['--private', 'the issuer may be in your own network', true],
+  isShared: [
+    '--shared',
+    'the provider name belongs to another application, and both share its people and their accounts',
+    true,
+  ],
 }
+
+type IssuerOptions = JsonOption & Pick<TrustedIssuer, 'provider' | 'issuer' | 'audience'>
 
 /** `chatelaine app trust-issuer …`, `… distrust-issuer …`: identity providers that an application brings. */
 export function addIssuerCommands(command: Command, shell: Shell): void {
   const json = ['--json', 'print JSON'] as const
-  command
+  const trusting = command
     .command('trust-issuer <client-id>')
     .description(
       'let the application exchange tokens of its own identity provider (RFC 8693); run it again to change it',
@@ -31,22 +43,7 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     .requiredOption('--provider <name>', 'APP_…: prefix of its people’s user ids, permanent')
     .requiredOption('--issuer <uri>', 'the tokens’ iss claim, exactly')
     .requiredOption('--audience <text>', 'the aud claim they must have')
-    .option('--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted')
-    .option('--algorithm <name>', 'default RS256 and ES256; repeat for several', collect)
-    .option('--subject-claim <name>', 'claim with the immutable id of a person, default sub')
-    .option(
-      '--username-claim <name>',
-      'claim with the display name; repeat for several, the first present is used',
-      collect,
-    )
-    .option('--picture-claim <name>', 'claim with the picture, default picture')
-    .option('--max-age <seconds>', 'how long ago a token may have been issued, default 3600')
-    .option('--reusable', 'one token may be exchanged more than once')
-    .option('--private', 'the issuer may be in your own network')
-    .option(
-      '--shared',
-      'the provider name belongs to another application, and both share its people and their accounts',
-    )
+  addWays(trusting, ways)
     .option(...json)
     .action(inShell(shell, trust))
   command
@@ -61,19 +58,7 @@ export const issuerLine = ({ provider, issuer, audience }: TrustedIssuer): strin
   `${provider}: ${issuer}, for ${audience}`
 
 async function trust(shell: Shell, clientId: string, given: IssuerOptions): Promise<void> {
-  const draft: IssuerDraft = {
-    issuer: given.issuer,
-    audience: given.audience,
-    jwksUri: given.jwksUri,
-    algorithms: given.algorithm,
-    subjectClaim: given.subjectClaim,
-    usernameClaims: given.usernameClaim,
-    pictureClaim: given.pictureClaim,
-    maxAgeSeconds: given.maxAge === undefined ? undefined : secondsOf(given.maxAge),
-    isReusable: given.reusable,
-    allowsPrivate: given.private,
-    isShared: given.shared,
-  }
+  const draft: IssuerDraft = { issuer: given.issuer, audience: given.audience, ...said(ways, given) }
   const application = await withRegistry(shell.env, (registry) => registry.trustIssuer(clientId, given.provider, draft))
   const trusted = application.issuers.find(({ provider }) => provider === given.provider)!
   print(shell, given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
@@ -94,7 +79,3 @@ const describe = (trusted: TrustedIssuer): string =>
     ['Age', `at most ${trusted.maxAgeSeconds} seconds`],
     ['Use', trusted.isReusable ? 'any number of times' : 'once'],
   ])
-
-/** NaN is refused with the other problems, as everything that is no number of seconds. */
-const secondsOf = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : Number.NaN)
-const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -4,13 +4,11 @@ import type { ListedNetwork, NetworkChanges } from '../applications/wire.ts'
 import { AppError } from '../errors.ts'
 import { readSome, type Environment } from '../config.ts'
 import { withDatabaseOrServer } from './database.ts'
-import { factWays, saidFacts, type ExplorerOptions } from './network-options.ts'
+import { factWays, saidFacts } from './network-options.ts'
 import { addWays } from './options.ts'
 import { print, type JsonOption } from './print.ts'
 import { actsOf, type KnownNetwork } from './registry.ts'
 import type { Shell } from './shell.ts'
-
-type SetOptions = JsonOption & ExplorerOptions
 
 /** What holds in every process at once, or from its next group of accounts on; all else of a network is as it was when it was opened. */
 const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] satisfies (keyof NetworkChanges)[])
@@ -28,16 +26,16 @@ export function addSet(
     command
       .command('set <name>')
       .description('change the given facts of a network and leave the rest; its nodes are changed by `network add`'),
-    Object.values(factWays).flat(),
+    factWays,
   )
     .option('--json', 'print JSON')
-    .action((name: string, given: SetOptions) => set(shell, name, { given, describe }))
+    .action((name: string, given: JsonOption) => set(shell, name, { given, describe }))
 }
 
 async function set(
   shell: Shell,
   name: string,
-  { given, describe }: { given: SetOptions; describe: Parameters<typeof addSet>[2] },
+  { given, describe }: { given: JsonOption; describe: Parameters<typeof addSet>[2] },
 ): Promise<void> {
   refuseOfSettings(shell.env, name)
   const changed = await withDatabaseOrServer(
@@ -72,7 +70,7 @@ export function refuseOfSettings(env: Environment, name: string): void {
 }
 
 /** Only what is named. @throws Error  when that is nothing */
-function changesOf(given: SetOptions, { explorer }: Pick<ListedNetwork, 'explorer'>): NetworkChanges {
+function changesOf(given: JsonOption, { explorer }: Pick<ListedNetwork, 'explorer'>): NetworkChanges {
   const changes = saidFacts(given, explorer)
   const named = Object.entries(changes)
   if (named.length === 0) throw new Error('Name what is to change, such as --gas topup.')

@@ -16,7 +16,7 @@ import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
 import { explainSponsoring } from '../transactions/sponsors/probe-sponsor.ts'
 import { addDeployGas } from './deploy-gas.ts'
-import { factWays, readCount, saidFacts, type ExplorerOptions } from './network-options.ts'
+import { factWays, readCount, saidFacts } from './network-options.ts'
 import { addSet, refuseOfSettings } from './network-set.ts'
 import { describe, nodesOf, servedOf, type DescribedNetwork } from './network-text.ts'
 import { addWays, collect, said, type Ways } from './options.ts'
@@ -27,18 +27,18 @@ import { commandActor, type KnownNetwork } from './registry.ts'
 import { inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
 
-type NetworkOptions = JsonOption & ExplorerOptions & { rpcUrl?: string[]; chainId?: string; acceptUnaudited?: boolean }
+type NetworkOptions = JsonOption & { rpcUrl?: string[]; chainId?: string; acceptUnaudited?: boolean }
 
 /** Besides what `network set` says. */
 const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
   gasSpace: [
-    ['--gas-space <address>', 'where gas is `sponsor`: the address of the key that `network deploy-gas` was given'],
+    '--gas-space <address>',
+    'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+    (text) => text as Hex,
   ],
   delegate: [
-    [
-      '--delegate <name>',
-      'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
-    ],
+    '--delegate <name>',
+    'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
   ],
 }
 
@@ -57,11 +57,11 @@ export function network(shell: Shell): Command {
       collect,
     )
     .option('--chain-id <id>', 'manual: chain id the nodes must report')
-  addWays(adding, Object.values(waysOfAdd).flat()).option(
+  addWays(adding, waysOfAdd).option(
     '--accept-unaudited',
     'the contracts of sponsored gas are not audited: docs/gas-contracts.md',
   )
-  addWays(adding, Object.values(factWays).flat())
+  addWays(adding, factWays)
     .option(...json)
     .action(inShell(shell, add))
   addSet(command, shell, describeStored)
@@ -99,10 +99,11 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
     const nodes = await readNodes(settings.networksFile)
     const rpcUrls = given.rpcUrl === undefined ? (nodes[name] ?? []) : await expand(shell, given.rpcUrl)
     const wanted = choose(name, given, before ?? (preset && presetFacts(preset)))
-    const problems: FieldError[] = [
-      ...explainMissing(given, { isNew: before === null && preset === null }),
-      ...explainNetwork(wanted),
-    ]
+    const problems = explainNetwork(wanted)
+    if (before === null && preset === null && !hasPages(wanted))
+      problems.unshift(
+        invalid('Give its explorer: --explorer, or --explorer-tx, --explorer-address and --explorer-block.'),
+      )
     if (rpcUrls.length === 0) problems.push(invalid('Give a node: --rpc-url.'))
     else if (!areNodeUrls(rpcUrls))
       problems.push(invalid('A node must be an http or https URL; ws or wss ones may be added beside it.'))
@@ -225,16 +226,8 @@ function choose(name: string, given: NetworkOptions, known: UnnamedFacts | null)
   }
 }
 
-function explainMissing(
-  { explorer, explorerTx, explorerAddress, explorerBlock }: NetworkOptions,
-  { isNew }: { isNew: boolean },
-): FieldError[] {
-  const hasPages =
-    explorer !== undefined || [explorerTx, explorerAddress, explorerBlock].every((page) => page !== undefined)
-  return isNew && !hasPages
-    ? [invalid('Give its explorer: --explorer, or --explorer-tx, --explorer-address and --explorer-block.')]
-    : []
-}
+const hasPages = ({ explorer }: NetworkFacts): boolean =>
+  explorer !== null && Object.values(explorer).every((page) => page !== '')
 
 async function askNodes(
   { console }: Shell,
