@@ -338,7 +338,7 @@ create table attempts (
   chain_id bigint not null,
   hash bytea not null,
   transaction_id text not null,
-  -- null: dropped, a week after the write was final (src/transactions/sweep.ts). The signer's ledger has them
+  -- null: dropped, a week after the write was final (src/transactions/settle/sweep.ts). The signer's ledger has them
   raw bytea,
   gas_limit bigint not null,
   max_fee bytea not null,

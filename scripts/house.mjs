@@ -115,7 +115,7 @@ const ways = [
   [
     'a write: route to bound nonce',
     first('contracts/write-route.ts', 'contracts/routes.ts'),
-    'transactions/take-nonce.ts',
+    'transactions/lanes/take-nonce.ts',
   ],
   ['a write: route to signer', first('contracts/write-route.ts', 'contracts/routes.ts'), 'signer/client.ts'],
   ['a transfer: follower to its transaction', 'follower/follow.ts', 'follower/apply.ts'],

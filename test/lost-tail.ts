@@ -3,7 +3,7 @@ import type { App } from '../src/app.ts'
 import type { Hex } from '../src/ids.ts'
 import { fromHex } from '../src/store/bytes.ts'
 import { retrying } from '../src/store/db.ts'
-import { startReplay } from '../src/transactions/replay.ts'
+import { startReplay } from '../src/transactions/recovery/replay.ts'
 import type { Replica, Writer, Writing } from './writing.ts'
 
 /** The tables of transactions, children first. */

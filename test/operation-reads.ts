@@ -1,5 +1,5 @@
 import type { Hex } from '../src/ids.ts'
-import { readTransaction } from '../src/transactions/read.ts'
+import { readTransaction } from '../src/transactions/read/read.ts'
 import type { Writer, Writing } from './writing.ts'
 
 /** What tests of operations do and look at again and again. @param at  opened by then */

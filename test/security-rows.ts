@@ -87,7 +87,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
   },
   'a node, all that the service asks': {
     tests: {
-      'src/transactions/proof.test.ts': 'settles nothing, and an honest one settles it',
+      'src/transactions/settle/proof.test.ts': 'settles nothing, and an honest one settles it',
       'src/follower/proof.test.ts': 'no proof with another byte, node, root or account says another count',
       'src/chain/fees.test.ts': 'never passes the cap',
     },
@@ -98,7 +98,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
   },
   'the database, to write': {
     tests: {
-      'src/transactions/forged-intents.test.ts':
+      'src/transactions/lanes/forged-intents.test.ts':
         'a row that nobody asked for, under the id of a key that can be guessed, pays nobody',
       'src/applications/open-networks.test.ts': 'whatever somebody writes of a network, 0.01',
       'src/oauth/forged-rows.test.ts': 'an application brings the people of another',
@@ -107,7 +107,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/users/attest.test.ts': 'an identity that someone wrote into the database attests nothing',
       'src/users/proven-identity.test.ts': 'leads nobody to another’s account',
       'src/signer/freezes.test.ts': 'a freeze stays when a list lacks it',
-      'src/transactions/lost-tail.test.ts': 'nothing is sent twice',
+      'src/transactions/recovery/lost-tail.test.ts': 'nothing is sent twice',
       'src/signer/elsewhere.test.ts': 'a server that lies gains nothing',
     },
     mechanisms: [

@@ -8,7 +8,7 @@ import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { AccountSlices, Direction, ShownTransfer } from '../oauth/account/slices.ts'
-import { listPayments, type NativePayment } from '../transactions/list-own.ts'
+import { listPayments, type NativePayment } from '../transactions/read/list-own.ts'
 
 type CoinList = Awaited<ReturnType<AccountSlices['readNativeTransfers']>>
 type NativeAsked = { limit: number; cursor?: string | undefined; direction: Direction }

@@ -16,8 +16,8 @@ import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
-import { listOfAccount, type OwnTransaction } from '../transactions/list-own.ts'
-import { listSignatures, type SignatureOfAccount } from '../transactions/signatures.ts'
+import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
+import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
 /** tokens and collectibles of one network on the account page */

@@ -6,12 +6,12 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { AccountOwner, AccountSending, Rehearsed, Sender, ShownMove } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
-import { findOwn, namesOf, type OwnTransaction } from '../transactions/list-own.ts'
-import { waitUntilMined } from '../transactions/wait.ts'
+import { findOwn, namesOf, type OwnTransaction } from '../transactions/read/list-own.ts'
+import { waitUntilMined } from '../transactions/read/wait.ts'
 import { transferIn } from '../transfers/calldata.ts'
 import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
@@ -108,14 +108,12 @@ async function moveOf(
 async function nameOf(db: Db, userId: UserId | null): Promise<Rehearsed['recipient']['name']> {
   const identity = userId === null ? null : parseUserId(userId)
   if (identity === null) return null
-  const row = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select('username')
-      .where('provider', '=', identity.provider)
-      .where('subject', '=', identity.subject)
-      .where('signed_in_at', 'is not', null)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('identities')
+    .select('username')
+    .where('provider', '=', identity.provider)
+    .where('subject', '=', identity.subject)
+    .where('signed_in_at', 'is not', null)
+    .executeTakeFirst()
   return row?.username ?? null
 }

@@ -90,15 +90,13 @@ const PAGE = 200
 export async function* macedApplications(root: Db): AsyncGenerator<MacedRow & { row: StoredApplication }> {
   let after = ''
   for (;;) {
-    const rows = await retrying(() =>
-      root
-        .selectFrom('applications')
-        .selectAll()
-        .where('client_id', '>', after)
-        .orderBy('client_id')
-        .limit(PAGE)
-        .execute(),
-    )
+    const rows = await root
+      .selectFrom('applications')
+      .selectAll()
+      .where('client_id', '>', after)
+      .orderBy('client_id')
+      .limit(PAGE)
+      .execute()
     for (const row of rows) yield { row, content: applicationContent(row), mac: row.mac, write: rewriteMac(root, row) }
     const last = rows.at(-1)
     if (last === undefined || rows.length < PAGE) return

@@ -1,6 +1,6 @@
 import { AppError, type FieldError } from '../errors.ts'
 import { isApplicationProvider, isMutableClaim } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import type { TrustedIssuer } from './application.ts'
 import { changeApplication, type ApplicationWriter } from './authentic.ts'
 import { readApplication } from './manage.ts'
@@ -27,9 +27,7 @@ const [MIN_AGE, MAX_AGE] = [60, 86_400]
 
 /** Whether the people of a provider are those of an application: it brings them (decision 10). */
 export async function bringsPeople(db: Db, clientId: string, provider: string): Promise<boolean> {
-  const row = await retrying(() =>
-    db.selectFrom('applications').select('issuers').where('client_id', '=', clientId).executeTakeFirst(),
-  )
+  const row = await db.selectFrom('applications').select('issuers').where('client_id', '=', clientId).executeTakeFirst()
   return row !== undefined && issuersIn(row.issuers).some((issuer) => issuer.provider === provider)
 }
 

@@ -3,40 +3,27 @@ import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
-import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
+import { textsIn } from '../store/column-values.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
 import { redirectOrigin } from './redirects.ts'
-import { issuersIn } from './stored.ts'
+import { columnsOf, issuersIn, settingsIn, unsaid, writtenBudget } from './stored.ts'
 import { explainRegistration } from './validate.ts'
-import type { BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
+import type { ApplicationSettings, BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
+
+/** What is changed; lists are replaced as a whole. */
+export type Changes = { [F in keyof ApplicationSettings]?: ApplicationSettings[F] | undefined }
 
 /** What is asked for. Everything but the network, the kind and the client id can be changed later. */
-export type Draft = {
-  /** made from the name when left out */
-  clientId?: string | undefined
-  name: string
-  /** name of a network of this installation */
-  network: string
-  kind: 'public' | 'confidential'
-  redirectUris: string[]
-  postLogoutRedirectUris?: string[] | undefined
-  permissions: string[]
-  allowedOrigins: string[]
-  logoUri: string | null
-  needsPkce?: boolean | undefined
-  needsDpop?: boolean | undefined
-  isFirstParty?: boolean | undefined
-  quotas?: Quota[] | undefined
-  weight?: number | undefined
-  sponsor?: BudgetChanges | null | undefined
-}
-
-/** Lists are replaced as a whole. */
-export type Changes = {
-  [K in Exclude<keyof Draft, 'clientId' | 'network' | 'kind'>]?: Draft[K] | undefined
-}
+export type Draft = Changes &
+  Pick<ApplicationSettings, 'name' | 'redirectUris'> & {
+    /** made from the name when left out */
+    clientId?: string | undefined
+    /** name of a network of this installation */
+    network: string
+    kind?: RegisteredApplication['kind'] | undefined
+  }
 
 const MAX_PAGE = 200
 
@@ -45,16 +32,18 @@ export async function listApplications(
   db: RootDb,
   { after = '', limit = MAX_PAGE }: { after?: string; limit?: number } = {},
 ): Promise<RegisteredApplication[]> {
-  const rows = await retrying(() =>
-    registered(db).where('client_id', '>', after).orderBy('client_id').limit(Math.min(limit, MAX_PAGE)).execute(),
-  )
+  const rows = await registered(db)
+    .where('client_id', '>', after)
+    .orderBy('client_id')
+    .limit(Math.min(limit, MAX_PAGE))
+    .execute()
   return rows.map(wireOf)
 }
 
 /** @throws not_found */
 export async function readApplication(db: Db, clientId: string): Promise<RegisteredApplication> {
   const row = isClientId(clientId)
-    ? await retrying(() => registered(db).where('client_id', '=', clientId).executeTakeFirst())
+    ? await registered(db).where('client_id', '=', clientId).executeTakeFirst()
     : undefined
   if (row === undefined) throw new AppError('not_found', 'There is no application with this client id.')
   return wireOf(row)
@@ -68,19 +57,20 @@ export async function createApplication(
   { db: root, rowKeys }: ApplicationWriter,
   draft: Draft,
 ): Promise<{ application: RegisteredApplication; secret: string | null }> {
-  const secret = draft.kind === 'confidential' ? newClientSecret() : null
-  const clientId = draft.clientId ?? clientIdFor(draft.name)
+  const { kind = 'public', clientId = clientIdFor(draft.name) } = draft
+  const settings = { ...unsaid, ...named(draft) } as ApplicationSettings
+  const secret = kind === 'confidential' ? newClientSecret() : null
   const secretHashes = secret === null ? [] : [hashOf(secret)]
-  const problems = explainRegistration({ ...draft, needsPkce: draft.needsPkce ?? true, clientId, secretHashes })
+  const problems = explainRegistration({ ...settings, kind, clientId, secretHashes })
   const network = await findChainId(root, draft.network)
   if ('problem' in network) problems.push(network.problem)
   refuseIfAny(problems)
   const values = {
     client_id: clientId,
     chain_id: (network as { chainId: number }).chainId,
-    kind: draft.kind,
+    kind,
     secret_hashes: JSON.stringify(secretHashes),
-    ...columnsOf(draft),
+    ...columnsOf(settings),
   }
   const application = await retrying(() =>
     inTransaction(root, async (db) => {
@@ -110,7 +100,7 @@ export async function updateApplication(
 ): Promise<RegisteredApplication> {
   const { db } = app
   const before = await readApplication(db, clientId)
-  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
+  const given = named(changes)
   const after = {
     ...{ ...before, ...given },
     sponsor: given.sponsor ? { ...before.sponsor, ...given.sponsor } : (given.sponsor ?? before.sponsor),
@@ -172,7 +162,7 @@ export async function suspendApplication(app: ApplicationWriter, clientId: strin
     await changeApplication(app, clientId, suspend)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'application_not_authentic') throw error
-    await retrying(() => suspend(db))
+    await suspend(db)
   }
   return readApplication(db, clientId)
 }
@@ -220,9 +210,7 @@ async function addSecret(
 }
 
 async function findChainId(db: Db, name: string): Promise<{ chainId: number } | { problem: FieldError }> {
-  const networks = await retrying(() =>
-    db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute(),
-  )
+  const networks = await db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute()
   const found = networks.find((network) => network.name === name)
   if (found !== undefined) return { chainId: found.chain_id }
   const known =
@@ -237,65 +225,15 @@ function refuseIfAny(problems: FieldError[]): void {
     throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
 }
 
-/** Columns of what is given, and of nothing else. */
-function columnsOf({
-  name,
-  redirectUris,
-  postLogoutRedirectUris,
-  permissions,
-  allowedOrigins,
-  logoUri,
-  needsPkce,
-  needsDpop,
-  isFirstParty,
-  quotas,
-  weight,
-  sponsor,
-}: Changes): Record<string, string | boolean | number | null> {
-  return {
-    ...(name === undefined ? {} : { name }),
-    ...(redirectUris === undefined ? {} : { redirect_uris: JSON.stringify([...new Set(redirectUris)]) }),
-    ...(postLogoutRedirectUris === undefined
-      ? {}
-      : { post_logout_redirect_uris: JSON.stringify([...new Set(postLogoutRedirectUris)]) }),
-    ...(permissions === undefined ? {} : { permissions: JSON.stringify([...new Set(permissions)]) }),
-    ...(allowedOrigins === undefined ? {} : { allowed_origins: JSON.stringify([...new Set(allowedOrigins)]) }),
-    ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
-    ...(needsPkce === undefined ? {} : { needs_pkce: needsPkce }),
-    ...(needsDpop === undefined ? {} : { needs_dpop: needsDpop }),
-    ...(isFirstParty === undefined ? {} : { is_first_party: isFirstParty }),
-    ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
-    ...(weight === undefined ? {} : { weight }),
-    ...(sponsor === undefined ? {} : budgetColumns(sponsor)),
-  }
-}
+/** What is given, and nothing else. */
+const named = (changes: Changes): Partial<ApplicationSettings> =>
+  Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 
 /** The table has both or neither. */
 function withBothAmounts(given: BudgetChanges, before: WrittenBudget | null): BudgetChanges {
   const { perUser = before?.perUser, perApplication = before?.perApplication } = given
   if (given.perUser === undefined && given.perApplication === undefined) return given
   return { ...given, ...(perUser === undefined ? {} : { perUser }), ...(perApplication === undefined ? {} : { perApplication }) } // prettier-ignore
-}
-
-function budgetColumns(sponsor: BudgetChanges | null): Record<string, string | null> {
-  if (sponsor === null) return { sponsor_per_user: null, sponsor_per_application: null, sponsor_contracts: null }
-  const { perUser, perApplication, contracts } = sponsor
-  return {
-    ...(perUser === undefined ? {} : { sponsor_per_user: perUser }),
-    ...(perApplication === undefined ? {} : { sponsor_per_application: perApplication }),
-    ...(contracts === undefined ? {} : { sponsor_contracts: contractsColumn(contracts) }),
-  }
-}
-
-/** As targets of writes are compared: lower case, each once. */
-const contractsColumn = (contracts: readonly string[] | null): string | null =>
-  contracts === null ? null : JSON.stringify([...new Set(contracts.map((one) => one.toLowerCase()))])
-
-function writtenBudget(row: Parameters<typeof sponsorBudgetOf>[0]): WrittenBudget | null {
-  const sponsor = sponsorBudgetOf(row)
-  if (sponsor === null) return null
-  const { perUser, perApplication, contracts } = sponsor
-  return { perUser: String(perUser), perApplication: String(perApplication), contracts: contracts && [...contracts] }
 }
 
 const registered = (db: Db) =>
@@ -309,21 +247,11 @@ type ApplicationRow = Awaited<ReturnType<ReturnType<typeof registered>['executeT
 
 const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   clientId: row.client_id,
-  name: row.name,
   network: row.network,
   chainId: row.chain_id,
   kind: row.kind,
-  redirectUris: textsIn(row.redirect_uris),
-  postLogoutRedirectUris: textsIn(row.post_logout_redirect_uris),
-  permissions: textsIn(row.permissions),
-  allowedOrigins: textsIn(row.allowed_origins),
-  logoUri: row.logo_uri,
-  needsPkce: row.needs_pkce,
-  needsDpop: row.needs_dpop,
-  isFirstParty: row.is_first_party,
-  quotas: quotasIn(row.quotas),
-  weight: row.weight,
-  sponsor: writtenBudget(row),
+  ...settingsIn(row),
+  sponsor: writtenBudget(sponsorBudgetOf(row)),
   liveSecrets: textsIn(row.secret_hashes).length,
   issuers: issuersIn(row.issuers),
   createdAt: row.created_at.toISOString(),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { explainNetwork, templatesAt, type NetworkFacts } from './networks.ts'
+import { explainNetwork, type NetworkFacts } from './network-facts.ts'
+import { templatesAt } from './networks.ts'
 
 const MINE: NetworkFacts = {
   ...{ name: 'mine', chainId: 5, symbol: 'ME', coin: 'Mine', finality: 'finalized', gas: 'self' },
@@ -43,7 +44,7 @@ test('each fact of a network that cannot be is named, and those at the bounds ar
   ]
   for (const [changes, problem] of cases) {
     const problems = explainNetwork({ ...MINE, ...changes } as NetworkFacts)
-    assert.equal(problems.length, problem === null ? 0 : 1, `${JSON.stringify(changes)}: ${problems.join(' ')}`)
-    if (problem !== null) assert.match(problems[0]!, problem)
+    assert.equal(problems.length, problem === null ? 0 : 1, `${JSON.stringify(changes)}: ${JSON.stringify(problems)}`)
+    if (problem !== null) assert.match(problems[0]!.detail, problem)
   }
 })

@@ -13,7 +13,8 @@ import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { readConfig, readSome, type ConfigError } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { updateNetwork } from './change-network.ts'
-import { bindNetwork, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
+import type { NetworkFacts } from './network-facts.ts'
+import { bindNetwork, listNetworks, templatesAt } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
 import {
   NETWORK_KEYS,

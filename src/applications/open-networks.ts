@@ -8,7 +8,8 @@ import type { Hex } from '../ids.ts'
 import { readNativeDecimals } from '../native-decimals.ts'
 import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
-import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
+import type { NetworkFacts } from './network-facts.ts'
+import { bindNetwork, checkNetwork, explorerOf, readNetworks, templatesAt } from './networks.ts'
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 import { every, type Clock } from '../clock.ts'
 
@@ -49,7 +50,7 @@ export async function storedNetworks(
 ): Promise<NetworkToOpen[]> {
   const nodes = await readNodes(file)
   if (await isOpenToAll(file)) telemetry.log.warn('networks_file_open_to_all', {})
-  const known = await listNetworks(db)
+  const known = await readNetworks(db)
   for (const name of Object.keys(nodes))
     if (!known.some((one) => one.name === name)) telemetry.log.warn('nodes_of_unknown_network', { network: name })
   return known.flatMap((listed) => {

@@ -1,6 +1,5 @@
 import type { App } from '../app.ts'
 import { textsIn } from '../store/column-values.ts'
-import { retrying } from '../store/db.ts'
 import { isOriginAllowed } from './registry.ts'
 import { slot } from '../state.ts'
 
@@ -20,9 +19,11 @@ const known = slot(
 export async function allowsOrigin(app: Pick<App, 'clock' | 'db' | 'state'>, origin: string): Promise<boolean> {
   const list = known.of(app)
   if (app.clock.wall() - list.readAt >= CACHE_MS) {
-    const rows = await retrying(() =>
-      app.db.selectFrom('applications').select('allowed_origins').where('suspended_at', 'is', null).execute(),
-    )
+    const rows = await app.db
+      .selectFrom('applications')
+      .select('allowed_origins')
+      .where('suspended_at', 'is', null)
+      .execute()
     Object.assign(list, {
       origins: [...new Set(rows.flatMap((row) => textsIn(row.allowed_origins)))],
       readAt: app.clock.wall(),

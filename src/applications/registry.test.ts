@@ -22,6 +22,12 @@ const shop: Application = {
   sponsor: null,
 }
 
+/** What an application is unless said. */
+const unsaid = {
+  ...{ needsPkce: true, needsDpop: false, isFirstParty: false, postLogoutRedirectUris: [] },
+  ...{ quotas: [], weight: 1, issuers: [] },
+}
+
 test('what is saved is found again, and changed by saving it again', async (t) => {
   const { db, close } = await testDatabase()
   const own = { db, ...guarded() }
@@ -29,24 +35,13 @@ test('what is saved is found again, and changed by saving it again', async (t) =
   await saveApplication(own, shop)
   assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
-    needsPkce: true,
-    needsDpop: false,
-    postLogoutRedirectUris: [],
-    isFirstParty: false,
-    issuers: [],
+    ...unsaid,
   })
   await saveApplication(own, { ...shop, name: 'Other', isSuspended: true })
   assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
-    ...{
-      name: 'Other',
-      needsPkce: true,
-      needsDpop: false,
-      isSuspended: true,
-      issuers: [],
-      postLogoutRedirectUris: [],
-      isFirstParty: false,
-    },
+    ...unsaid,
+    ...{ name: 'Other', isSuspended: true },
   })
   await saveApplication(own, { ...shop, needsDpop: true })
   assert.equal((await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'))!.needsDpop, true)
@@ -79,11 +74,7 @@ test('an application that cannot be used safely is not saved, and every reason i
   await assert.rejects(saveApplication(own, { ...shop, redirectUris: [] }), /redirect/)
   assert.deepEqual(await findApplication({ ...own, state: openState(), clock: systemClock }, 'shop'), {
     ...shop,
-    needsPkce: true,
-    needsDpop: false,
-    postLogoutRedirectUris: [],
-    isFirstParty: false,
-    issuers: [],
+    ...unsaid,
   })
 })
 

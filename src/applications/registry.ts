@@ -18,7 +18,7 @@ import { isApplicationAuthentic, writeMac } from './authentic.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
-import { damagedColumn, issuersIn } from './stored.ts'
+import { columnsOf, damagedColumn, issuersIn, settingsIn, unsaid, writtenBudget } from './stored.ts'
 import { slot } from '../state.ts'
 
 const CACHE_MS = 5_000
@@ -54,30 +54,20 @@ export async function saveApplication(
     throw new Error(
       `the application ${application.clientId} cannot be saved: ${problems.map(({ detail }) => detail).join(' ')}`,
     )
+  const { quotas: _, weight: __, ...others } = unsaid
   const values = {
-    name: application.name,
     chain_id: application.chainId,
     kind: application.kind,
-    redirect_uris: JSON.stringify(application.redirectUris),
-    post_logout_redirect_uris: JSON.stringify(application.postLogoutRedirectUris ?? []),
-    permissions: JSON.stringify(application.permissions),
-    allowed_origins: JSON.stringify(application.allowedOrigins),
     secret_hashes: JSON.stringify(application.secretHashes),
-    logo_uri: application.logoUri,
-    needs_pkce: application.needsPkce ?? true,
-    needs_dpop: application.needsDpop ?? false,
-    is_first_party: application.isFirstParty ?? false,
     suspended_at: application.isSuspended ? sql<Date>`now()` : null,
-    sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
-    sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
-    sponsor_contracts: application.sponsor?.contracts ? JSON.stringify(application.sponsor.contracts) : null,
+    ...columnsOf({ ...others, ...application, sponsor: writtenBudget(application.sponsor ?? null) }),
   }
   await retrying(() =>
     inTransaction(root, async (db) => {
       await db
         .insertInto('applications')
-        .values({ client_id: application.clientId, ...values })
-        .onConflict((on) => on.column('client_id').doUpdateSet(values))
+        .values({ client_id: application.clientId, ...values } as never)
+        .onConflict((on) => on.column('client_id').doUpdateSet(values as never))
         .execute()
       await writeMac({ db, rowKeys }, application.clientId)
     }),
@@ -94,13 +84,11 @@ export async function noteUser(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
 ): Promise<void> {
-  await retrying(() =>
-    db
-      .insertInto('application_users')
-      .values({ client_id: clientId, account_id: accountId })
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
+  await db
+    .insertInto('application_users')
+    .values({ client_id: clientId, account_id: accountId })
+    .onConflict((on) => on.doNothing())
+    .execute()
 }
 
 /** Forgets that a user signed in to an application: it reads nothing of them by itself any more. */
@@ -108,14 +96,16 @@ export async function forgetUse(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
 ): Promise<void> {
-  await retrying(() =>
-    db.deleteFrom('application_users').where('client_id', '=', clientId).where('account_id', '=', accountId).execute(),
-  )
+  await db
+    .deleteFrom('application_users')
+    .where('client_id', '=', clientId)
+    .where('account_id', '=', accountId)
+    .execute()
 }
 
 /** Forgets which applications a user signed in to. */
 export async function forgetUses(db: Db, accountId: string): Promise<void> {
-  await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())
+  await db.deleteFrom('application_users').where('account_id', '=', accountId).execute()
 }
 
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
@@ -141,9 +131,7 @@ export function isSecretRight({ secretHashes }: Application, secret: string): bo
 }
 
 async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: string): Promise<Application | null> {
-  const row = await retrying(() =>
-    app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
-  )
+  const row = await app.db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst()
   if (row === undefined || !isApplicationAuthentic(app, row)) return null
   const column = damagedColumn(row)
   if (column !== null) {
@@ -152,18 +140,11 @@ async function readApplication(app: RowReader & Pick<App, 'db'>, clientId: strin
   }
   return {
     clientId: row.client_id,
-    name: row.name,
     chainId: row.chain_id,
     kind: row.kind,
-    redirectUris: row.redirect_uris,
-    postLogoutRedirectUris: row.post_logout_redirect_uris,
+    ...settingsIn(row),
     permissions: row.permissions.filter(isPermission),
-    allowedOrigins: row.allowed_origins,
     secretHashes: row.secret_hashes,
-    logoUri: row.logo_uri,
-    needsPkce: row.needs_pkce,
-    needsDpop: row.needs_dpop,
-    isFirstParty: row.is_first_party,
     isSuspended: row.suspended_at !== null,
     sponsor: sponsorBudgetOf(row),
     issuers: issuersIn(row.issuers),

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { readApplication } from './manage.ts'
 import type { ApplicationUsage } from './wire.ts'
@@ -11,8 +11,7 @@ import type { ApplicationUsage } from './wire.ts'
  */
 export async function readUsage(db: RootDb, clientId: string): Promise<ApplicationUsage> {
   const { quotas, sponsor } = await readApplication(db, clientId)
-  const { rows } = await retrying(() =>
-    sql<{ counts: string; per: string; used: number; startsAt: Date; endsAt: Date }>`
+  const { rows } = await sql<{ counts: string; per: string; used: number; startsAt: Date; endsAt: Date }>`
       select given.counts, given.per, coalesce(usage.used, 0)::bigint as used,
         given.begins at time zone 'UTC' as "startsAt", (given.begins + ('1 ' || given.per)::interval) at time zone 'UTC' as "endsAt"
       from (
@@ -21,8 +20,7 @@ export async function readUsage(db: RootDb, clientId: string): Promise<Applicati
       ) as given
       left join application_usage as usage on usage.client_id = ${clientId} and usage.counts = given.counts
         and usage.per = given.per and usage.starts_at >= given.begins at time zone 'UTC'
-    `.execute(db),
-  )
+    `.execute(db)
   return {
     quotas: quotas.map((quota) => {
       const { used, startsAt, endsAt } = rows.find(({ counts, per }) => counts === quota.counts && per === quota.per)!
@@ -31,6 +29,6 @@ export async function readUsage(db: RootDb, clientId: string): Promise<Applicati
     sponsored:
       sponsor === null
         ? null
-        : { perApplication: sponsor.perApplication, used: String(await retrying(() => spentOfBudget(db, clientId))) },
+        : { perApplication: sponsor.perApplication, used: String(await spentOfBudget(db, clientId)) },
   }
 }

@@ -4,7 +4,7 @@ import type { Quota } from '../store/column-values.ts'
 import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
-import type { BudgetChanges } from './wire.ts'
+import type { ApplicationSettings } from './wire.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000
@@ -13,18 +13,14 @@ const MAX_WEIGHT = 100
 const MAX_CONTRACTS = 1_000
 
 /** What someone wrote: texts that may be anything. */
-export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended' | 'sponsor'> & {
-  permissions: readonly string[]
-  quotas?: readonly Quota[] | undefined
-  weight?: number | undefined
-  sponsor?: BudgetChanges | null | undefined
-}
+export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended' | 'sponsor'> &
+  Pick<ApplicationSettings, 'permissions' | 'sponsor'>
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
 export function explainApplication(application: Claimed): FieldError[] {
   const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
     application
-  const { quotas = [], weight = 1, sponsor = null, postLogoutRedirectUris = [] } = application
+  const { quotas = [], weight = 1, sponsor, postLogoutRedirectUris = [] } = application
   const problems: FieldError[] = []
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 

@@ -3,7 +3,6 @@ import Type, { type Static } from 'typebox'
 import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
 import type { ExplorerTemplates, Quota as StoredQuota } from '../store/column-values.ts'
-import type { TrustedIssuer } from './application.ts'
 
 /** What applications and networks look like to their operator, in the operator API and in commands. */
 
@@ -13,7 +12,10 @@ export const issuer = {
   jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null: found by discovery' })),
   algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
   subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
-  usernameClaims: Type.Array(Type.String({ maxLength: 300 }), { maxItems: 10 }),
+  usernameClaims: Type.Array(Type.String({ maxLength: 300 }), {
+    maxItems: 10,
+    description: 'Claims to take the display name from, the first that is there',
+  }),
   pictureClaim: Type.String({ maxLength: 300 }),
   maxAgeSeconds: Type.Integer({ description: 'How long ago a token may have been issued, 60 to 86400, default 3600' }),
   isReusable: Type.Boolean({ description: 'One token may be exchanged more than once; default false' }),
@@ -41,7 +43,7 @@ const quota = {
   per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Of UTC' }),
 }
 /** How many requests an application may make. */
-export const Quota = exactly<StoredQuota>()(
+const Quota = exactly<StoredQuota>()(
   Type.Object(quota, {
     title: 'Quota',
     additionalProperties: false,
@@ -84,7 +86,50 @@ export const BudgetChanges = Type.Object(
 export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
   contracts?: readonly string[] | null
 }
-export const SHOP = {
+/** An identity provider that an application brings (RFC 8693). */
+const Issuer = Type.Object(
+  { provider: Type.String({ description: 'First part of user ids, permanently: `APP_…`' }), ...issuer },
+  { title: 'Issuer' },
+)
+
+const Uri = Type.String({ maxLength: 2_000 })
+/** What an operator says of an application, and changes later. Its column is in stored.ts, its option in cli/app.ts. */
+const settings = {
+  name: Type.String({
+    maxLength: 200,
+    description: 'Name shown to people when they are asked to allow the application',
+  }),
+  redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
+  postLogoutRedirectUris: Type.Array(Uri, {
+    maxItems: 50,
+    description:
+      'Default none. Where a browser may be sent after signing out, exact; `redirectUris` and the front pages of `allowedOrigins` are allowed without it',
+  }),
+  permissions: Type.Array(Type.String({ maxLength: 200 }), {
+    maxItems: 20,
+    description: 'Default `wallet:read`',
+    examples: [['wallet:read', 'contracts:read']],
+  }),
+  allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Default none. Origins whose pages may call the API' }),
+  logoUri: Nullable(Uri),
+  needsPkce: Type.Boolean({
+    description: 'Default true. false is for confidential applications whose library knows no PKCE: they send a nonce',
+  }),
+  needsDpop: Type.Boolean({
+    description:
+      'Default false: a token is bound to a key where the application sends a proof. true: every access token is (RFC 9449)',
+  }),
+  quotas: Type.Array(Quota, {
+    maxItems: 6,
+    description: 'Default none: as many requests as the rate limits allow. One of each kind and time',
+  }),
+  weight: Type.Integer({
+    description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
+  }),
+}
+const { name, redirectUris, ...optional } = settings
+
+const SHOP = {
   clientId: 'shop',
   name: 'Shop',
   network: 'sepolia',
@@ -107,43 +152,21 @@ export const SHOP = {
   suspendedAt: null,
 }
 
-/** An identity provider that an application brings (RFC 8693). */
-const Issuer = exactly<TrustedIssuer>()(
-  Type.Object(
-    { provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer },
-    { title: 'Issuer' },
-  ),
-)
-
 /** An application as its operator sees it: of secrets only how many are live. */
 export const Application = Type.Object(
   {
     clientId: Type.String(),
-    name: Type.String(),
+    name,
     /** null when the network was taken out of this installation */
     network: Nullable(Type.String()),
     chainId: Type.Integer(),
     kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
-    redirectUris: Type.Array(Type.String()),
-    postLogoutRedirectUris: Type.Array(Type.String(), {
-      description:
-        'Where a browser may be sent after signing out, besides `redirectUris` and the front pages of `allowedOrigins`',
-    }),
-    permissions: Type.Array(Type.String()),
-    allowedOrigins: Type.Array(Type.String()),
-    logoUri: Nullable(Type.String()),
-    needsPkce: Type.Boolean({ description: 'false: it may omit PKCE if it sends a nonce' }),
-    needsDpop: Type.Boolean({
-      description: 'true: every access token is bound to a key of the application (RFC 9449)',
-    }),
+    redirectUris,
+    ...optional,
     isFirstParty: Type.Boolean({
       description:
         'true: it is the operator’s own, and the consent page says so. Only a command sets it; another redirect origin takes it away',
     }),
-    quotas: Type.Array(Quota, {
-      description: 'How many requests it may make; empty: as many as the rate limits allow',
-    }),
-    weight: Type.Integer({ description: 'Its part against those of other applications when not all can be served' }),
     sponsor: Nullable(Budget),
     liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
     issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
@@ -153,6 +176,36 @@ export const Application = Type.Object(
   { title: 'Application', examples: [SHOP] },
 )
 export type RegisteredApplication = Static<typeof Application>
+
+const changeable = { ...settings, sponsor: Nullable(BudgetChanges) }
+export const NewApplication = Type.Object(
+  {
+    name,
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; permanent' }),
+    redirectUris,
+    clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Derived from the name if omitted' })),
+    kind: Type.Optional(
+      Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
+    ),
+    ...Type.Partial(Type.Object(optional)).properties,
+    sponsor: Type.Optional(changeable.sponsor),
+  },
+  {
+    title: 'NewApplication',
+    additionalProperties: false,
+    examples: [{ name: 'Shop', network: 'sepolia', redirectUris: SHOP.redirectUris, kind: 'confidential' }],
+  },
+)
+export const ApplicationChanges = Type.Partial(Type.Object(changeable), {
+  title: 'ApplicationChanges',
+  additionalProperties: false,
+  minProperties: 1,
+  examples: [{ permissions: ['wallet:read'] }],
+})
+/** What may be said of an application at any time; `isFirstParty` by a command alone. */
+export type ApplicationSettings = Pick<RegisteredApplication, keyof typeof settings | 'isFirstParty'> & {
+  sponsor: BudgetChanges | null
+}
 
 /** What an application has used of its quotas. */
 export const ApplicationUsage = Type.Object(
@@ -192,59 +245,61 @@ export const ApplicationUsage = Type.Object(
 )
 export type ApplicationUsage = Static<typeof ApplicationUsage>
 
+/** What is said of a network besides its name and chain id. Its column and its limits are in network-facts.ts, its option in cli/network-options.ts. */
+const facts = {
+  symbol: Type.String(),
+  coin: Type.String(),
+  /** null: this service shows pages of its own */
+  explorer: Nullable(
+    exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
+  ),
+  finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
+  blockVerification: Nullable(
+    Type.Unsafe<Verification>(
+      Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
+    ),
+  ),
+  /** highest maxFeePerGas (or gasPrice) ever signed */
+  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+  gas: Type.Unsafe<GasChoice>(
+    Type.String({
+      description:
+        'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    }),
+  ),
+  gasSpace: Nullable(
+    Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
+  ),
+  delegate: Type.Unsafe<DelegateName>(
+    Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
+  ),
+  topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
+    maxItems: 1_000,
+    description:
+      'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
+  }),
+  sponsorPerDay: Nullable(
+    wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
+  ),
+  sponsorLow: Nullable(
+    wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
+  ),
+  backfillFrom: Nullable(
+    Type.Integer({
+      description:
+        'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
+    }),
+  ),
+}
+const { gasSpace: _, delegate: __, ...changeableFacts } = facts
+
 /** A network as its operator sees it: what people and programs have to know of it, but for its nodes. */
 export const ListedNetwork = Type.Object(
   {
     /** lower-case; kept forever */
     name: Type.String(),
     chainId: Type.Integer(),
-    symbol: Type.String(),
-    coin: Type.String(),
-    /** null: this service shows pages of its own */
-    explorer: Nullable(
-      exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
-    ),
-    finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
-    blockVerification: Nullable(
-      Type.Unsafe<Verification>(
-        Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
-      ),
-    ),
-    /** highest maxFeePerGas (or gasPrice) ever signed */
-    feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
-    gas: Type.Unsafe<GasChoice>(
-      Type.String({
-        description:
-          'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
-      }),
-    ),
-    gasSpace: Type.Optional(
-      Nullable(
-        Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
-      ),
-    ),
-    delegate: Type.Optional(
-      Type.Unsafe<DelegateName>(
-        Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
-      ),
-    ),
-    topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
-      maxItems: 1_000,
-      description:
-        'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
-    }),
-    sponsorPerDay: Nullable(
-      wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
-    ),
-    sponsorLow: Nullable(
-      wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
-    ),
-    backfillFrom: Nullable(
-      Type.Integer({
-        description:
-          'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
-      }),
-    ),
+    ...facts,
     sponsorSpent: wei(
       'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
     ),
@@ -336,6 +391,8 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        gasSpace: null,
+        delegate: 'chatelaine',
         topUpContracts: [],
         sponsorPerDay: null,
         sponsorLow: null,
@@ -361,25 +418,13 @@ export const ListedNetwork = Type.Object(
 )
 export type ListedNetwork = Static<typeof ListedNetwork>
 
-const { symbol, coin, explorer, finality, blockVerification, feeCapGwei, gas } = ListedNetwork.properties
-const { topUpContracts, sponsorPerDay, sponsorLow, backfillFrom } = ListedNetwork.properties
+export type StoredFacts = Pick<ListedNetwork, keyof typeof facts>
+
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
-export const NetworkChanges = Type.Partial(
-  Type.Object({
-    symbol,
-    coin,
-    explorer,
-    finality,
-    blockVerification,
-    feeCapGwei,
-    gas,
-    topUpContracts,
-    sponsorPerDay,
-    sponsorLow,
-    backfillFrom,
-  }),
-  { title: 'NetworkChanges', additionalProperties: false, minProperties: 1, examples: [{ gas: 'topup' }] },
-)
-export type NetworkChanges = {
-  [K in keyof Static<typeof NetworkChanges>]?: Static<typeof NetworkChanges>[K] | undefined
-}
+export const NetworkChanges = Type.Partial(Type.Object(changeableFacts), {
+  title: 'NetworkChanges',
+  additionalProperties: false,
+  minProperties: 1,
+  examples: [{ gas: 'topup' }],
+})
+export type NetworkChanges = { [F in keyof typeof changeableFacts]?: StoredFacts[F] | undefined }

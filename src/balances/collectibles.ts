@@ -4,7 +4,6 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
 import { formOf, movedOf } from '../tokens/moved.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
@@ -59,28 +58,26 @@ async function seenOf(
   limit: number,
 ): Promise<CollectibleKey[]> {
   const { ERC20, ERC721, ERC1155 } = TOKEN_TYPE_NUMBERS
-  const rows = await retrying(() =>
-    db
-      .selectFrom('transfers')
-      .leftJoin('tokens', (join) =>
-        join.onRef('tokens.chain_id', '=', 'transfers.chain_id').onRef('tokens.address', '=', 'transfers.token'),
-      )
-      .select(['token', 'token_id', 'token_type', 'value', 'is_fungible', 'is_collection'])
-      .where('account_id', '=', accountId)
-      .where('transfers.chain_id', '=', chainId)
-      .where((eb) =>
-        eb.or([
-          eb('token_type', 'in', [ERC721, ERC1155]).and('is_spam', '=', false),
-          // A collection whose logs have the id where an amount is.
-          eb('token_type', '=', ERC20).and('is_collection', '=', true).and('is_fungible', '=', false),
-        ]),
-      )
-      .orderBy('block_number', 'desc')
-      .orderBy('token')
-      .orderBy('token_id')
-      .limit(MAX_TRANSFERS)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('transfers')
+    .leftJoin('tokens', (join) =>
+      join.onRef('tokens.chain_id', '=', 'transfers.chain_id').onRef('tokens.address', '=', 'transfers.token'),
+    )
+    .select(['token', 'token_id', 'token_type', 'value', 'is_fungible', 'is_collection'])
+    .where('account_id', '=', accountId)
+    .where('transfers.chain_id', '=', chainId)
+    .where((eb) =>
+      eb.or([
+        eb('token_type', 'in', [ERC721, ERC1155]).and('is_spam', '=', false),
+        // A collection whose logs have the id where an amount is.
+        eb('token_type', '=', ERC20).and('is_collection', '=', true).and('is_fungible', '=', false),
+      ]),
+    )
+    .orderBy('block_number', 'desc')
+    .orderBy('token')
+    .orderBy('token_id')
+    .limit(MAX_TRANSFERS)
+    .execute()
   const seen = new Map<string, CollectibleKey>()
   for (const { token, token_type, token_id, value, is_fungible, is_collection } of rows) {
     const form = formOf(token_type)!

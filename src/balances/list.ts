@@ -7,7 +7,7 @@ import { chainOf } from '../http/caller.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
 import { findSpamTokens } from '../tokens/spam-tokens.ts'
 import { ownAccount } from '../users/authorize.ts'
@@ -52,11 +52,9 @@ export async function listBalances(
   const { accountId, address: owner } = await ownAccount(app, reader, userId)
   const chain = chainOf(app, reader)
   const after = cursor === undefined ? null : readPlace(cursor)
-  const { indexedTo, tokens: found } = await retrying(async () => ({
-    // Before the tokens: what is said to be indexed is in them.
-    indexedTo: await readIndexedTo(app.db, chain.chainId),
-    tokens: await selectTokens(app.db, { accountId, chainId: chain.chainId, after, limit: limit + 1 }),
-  }))
+  // Before the tokens: what is said to be indexed is in them.
+  const indexedTo = await readIndexedTo(app.db, chain.chainId)
+  const found = await selectTokens(app.db, { accountId, chainId: chain.chainId, after, limit: limit + 1 })
   const tokens = found.slice(0, limit)
 
   const { blockNumber, native, balances } = await readAt(chain, 'latest', async (reads) => {

@@ -1,73 +1,93 @@
 import { Command, InvalidArgumentError } from 'commander'
-import type { BudgetChanges, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
+import type { ApplicationSettings, BudgetChanges, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
 import type { Quota } from '../store/column-values.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
+import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
 
-type ApplicationOptions = JsonOption & {
-  name?: string
-  network?: string
-  redirectUri?: string[]
-  postLogoutRedirectUri?: string[] | false
-  permission?: string[]
-  origin?: string[] | false
-  logo?: string | false
-  clientId?: string
-  confidential?: boolean
-  withoutPkce?: boolean
-  pkce?: boolean
-  dpop?: boolean
-  firstParty?: boolean
-  quota?: Quota[] | false
-  weight?: number
+/** How each setting is said, the first way by `create` and `update`; another one takes it back, by `update` alone. */
+const ways: Ways<Omit<ApplicationSettings, 'sponsor'>> = {
+  name: [['--name <name>', 'name shown to people when they are asked to allow it']],
+  redirectUris: [['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect]],
+  postLogoutRedirectUris: [
+    [
+      '--post-logout-redirect-uri <uri>',
+      'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
+      collect,
+    ],
+    ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
+  ],
+  permissions: [
+    [
+      '--permission <name>',
+      'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
+      collect,
+    ],
+  ],
+  allowedOrigins: [
+    [
+      '--origin <origin>',
+      'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
+      collect,
+    ],
+    ['--no-origin', 'remove all origins', []],
+  ],
+  logoUri: [
+    ['--logo <uri>', 'https URL of an image'],
+    ['--no-logo', 'remove the logo', null],
+  ],
+  needsPkce: [
+    ['--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce', false],
+    ['--pkce', 'require PKCE again', true],
+  ],
+  needsDpop: [
+    [
+      '--dpop',
+      'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
+      true,
+    ],
+    ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
+  ],
+  isFirstParty: [
+    [
+      '--first-party',
+      'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
+      true,
+    ],
+    ['--no-first-party', 'it is not your own any more', false],
+  ],
+  quotas: [
+    [
+      '--quota <reads|writes=number/hour|day|month>',
+      'how many requests it may make, such as writes=100000/day; repeat for several',
+      collectQuota,
+    ],
+    ['--no-quota', 'remove all quotas', []],
+  ],
+  weight: [['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf]],
+}
+const [say, takeBack] = [
+  Object.values(ways).map(([first]) => first!),
+  Object.values(ways).flatMap(([, ...others]) => others),
+]
+
+type BudgetOptions = {
   sponsor?: false
   sponsorPerUser?: string
   sponsorPerApplication?: string
   sponsorContract?: string[]
   sponsorAnyContract?: true
 }
+type CreateOptions = JsonOption & BudgetOptions & { clientId?: string; network?: string; confidential?: boolean }
 
 /** `chatelaine app …`: the applications of this installation. */
 export function app(shell: Shell): Command {
   const command = new Command('app').description('applications: register, change, suspend')
   const json = ['--json', 'print JSON'] as const
   const described = (one: Command) =>
-    one
-      .option('--name <name>', 'name shown to people when they are asked to allow it')
-      .option('--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect)
-      .option(
-        '--post-logout-redirect-uri <uri>',
-        'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
-        collect,
-      )
-      .option(
-        '--permission <name>',
-        'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
-        collect,
-      )
-      .option(
-        '--origin <origin>',
-        'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
-        collect,
-      )
-      .option('--logo <uri>', 'https URL of an image')
-      .option('--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce')
-      .option(
-        '--dpop',
-        'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
-      )
-      .option(
-        '--first-party',
-        'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
-      )
-      .option(
-        '--quota <reads|writes=number/hour|day|month>',
-        'how many requests it may make, such as writes=100000/day; repeat for several',
-        collectQuota,
-      )
-      .option('--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf)
+    addWays(one, say)
       .option(
         '--sponsor-per-user <wei>',
         'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
@@ -101,15 +121,13 @@ export function app(shell: Shell): Command {
     .description('show what an application has used of its quotas')
     .option(...json)
     .action(inShell(shell, usage))
-  described(command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'))
-    .option('--no-origin', 'remove all origins')
-    .option('--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out')
-    .option('--no-logo', 'remove the logo')
-    .option('--pkce', 'require PKCE again')
-    .option('--no-first-party', 'it is not your own any more')
-    .option('--no-quota', 'remove all quotas')
+  addWays(
+    described(
+      command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'),
+    ),
+    takeBack,
+  )
     .option('--no-sponsor', 'sponsors send nothing for it any more')
-    .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
     .option(...json)
     .action(inShell(shell, update))
   command
@@ -132,24 +150,13 @@ export function app(shell: Shell): Command {
   return command
 }
 
-async function create(shell: Shell, given: ApplicationOptions): Promise<void> {
+async function create(shell: Shell, given: CreateOptions): Promise<void> {
+  const settings = said(ways, given)
   const { application, secret } = await withRegistry(shell.env, (registry) =>
     registry.create({
-      ...(given.clientId === undefined ? {} : { clientId: given.clientId }),
-      name: given.name ?? '',
-      network: given.network ?? '',
+      ...{ ...settings, ...sponsorOf(given), name: settings.name ?? '', redirectUris: settings.redirectUris ?? [] },
+      ...{ clientId: given.clientId, network: given.network ?? '' },
       kind: given.confidential === true ? 'confidential' : 'public',
-      redirectUris: given.redirectUri ?? [],
-      postLogoutRedirectUris: given.postLogoutRedirectUri || [],
-      permissions: given.permission ?? ['wallet:read'],
-      allowedOrigins: given.origin || [],
-      logoUri: given.logo || null,
-      ...(given.withoutPkce === true ? { needsPkce: false } : {}),
-      ...(given.dpop === true ? { needsDpop: true } : {}),
-      ...(given.firstParty === true ? { isFirstParty: true } : {}),
-      ...(given.quota ? { quotas: given.quota } : {}),
-      ...(given.weight === undefined ? {} : { weight: given.weight }),
-      ...sponsorOf(given),
     }),
   )
   print(shell, given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
@@ -187,22 +194,9 @@ async function usage(shell: Shell, clientId: string, given: JsonOption): Promise
   ].join('\n')) // prettier-ignore
 }
 
-async function update(shell: Shell, clientId: string, given: ApplicationOptions): Promise<void> {
+async function update(shell: Shell, clientId: string, given: JsonOption & BudgetOptions): Promise<void> {
   const application = await withRegistry(shell.env, (registry) =>
-    registry.update(clientId, {
-      name: given.name,
-      redirectUris: given.redirectUri,
-      postLogoutRedirectUris: given.postLogoutRedirectUri === false ? [] : given.postLogoutRedirectUri,
-      permissions: given.permission,
-      allowedOrigins: given.origin === false ? [] : given.origin,
-      logoUri: given.logo === false ? null : given.logo,
-      needsPkce: given.withoutPkce === true ? false : given.pkce,
-      needsDpop: given.dpop,
-      isFirstParty: given.firstParty,
-      quotas: given.quota === false ? [] : given.quota,
-      weight: given.weight,
-      ...sponsorOf(given),
-    }),
+    registry.update(clientId, { ...said(ways, given), ...sponsorOf(given) }),
   )
   print(shell, given, application, describe(application))
 }
@@ -230,9 +224,10 @@ async function resume(shell: Shell, clientId: string, given: JsonOption): Promis
 }
 
 function describe(application: RegisteredApplication, secret: string | null = null): string {
+  const { needsPkce, needsDpop, isFirstParty, postLogoutRedirectUris, issuers, quotas, weight, sponsor } = application
   return facts([
     ['Client id', application.clientId],
-    ...(secret === null ? [] : [['Secret', `${secret}   (shown only once)`] as [string, string]]),
+    ['Secret', secret && `${secret}   (shown only once)`],
     ['Name', application.name],
     ['Network', `${application.network ?? 'not of this installation'} (chain id ${application.chainId})`],
     [
@@ -241,24 +236,18 @@ function describe(application: RegisteredApplication, secret: string | null = nu
         ? 'public: PKCE, no secret'
         : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
     ],
-    ...(application.needsPkce ? [] : [['PKCE', 'may be omitted where a nonce is sent'] as [string, string]]),
-    ...(application.needsDpop ? [['DPoP', 'every access token is bound to a key'] as [string, string]] : []),
-    ...(application.isFirstParty
-      ? [['First party', 'yes: the consent page says that it is yours'] as [string, string]]
-      : []),
+    ['PKCE', needsPkce ? null : 'may be omitted where a nonce is sent'],
+    ['DPoP', needsDpop ? 'every access token is bound to a key' : null],
+    ['First party', isFirstParty ? 'yes: the consent page says that it is yours' : null],
     ['Redirect URIs', application.redirectUris],
-    ...(application.postLogoutRedirectUris.length === 0
-      ? []
-      : [['After signing out', application.postLogoutRedirectUris] as [string, string[]]]),
+    ['After signing out', postLogoutRedirectUris.length === 0 ? null : postLogoutRedirectUris],
     ['Permissions', application.permissions],
     ['Origins', application.allowedOrigins],
     ['Logo', application.logoUri ?? 'none'],
-    ...(application.issuers.length === 0
-      ? []
-      : [['Trusted issuers', application.issuers.map(issuerLine)] as [string, string[]]]),
-    ...(application.quotas.length === 0 ? [] : [['Quotas', application.quotas.map(quotaLine)] as [string, string[]]]),
-    ...(application.weight === 1 ? [] : [['Weight', String(application.weight)] as [string, string]]),
-    ...(application.sponsor === null ? [] : [['Sponsored', sponsorLines(application.sponsor)] as [string, string[]]]),
+    ['Trusted issuers', issuers.length === 0 ? null : issuers.map(issuerLine)],
+    ['Quotas', quotas.length === 0 ? null : quotas.map(quotaLine)],
+    ['Weight', weight === 1 ? null : String(weight)],
+    ['Sponsored', sponsor && sponsorLines(sponsor)],
     ['Registered', application.createdAt],
     ['State', stateOf(application)],
   ])
@@ -279,7 +268,7 @@ function sponsorOf({
   sponsorPerApplication: perApplication,
   sponsorContract,
   sponsorAnyContract,
-}: ApplicationOptions): { sponsor?: BudgetChanges | null } {
+}: BudgetOptions): { sponsor?: BudgetChanges | null } {
   if (sponsor === false) return { sponsor: null }
   if (sponsorContract !== undefined && sponsorAnyContract === true)
     throw new Error('Give --sponsor-contract or --sponsor-any-contract, not both.')
@@ -294,14 +283,13 @@ function sponsorOf({
 }
 
 /** What it allows is judged with the rest; here is only what cannot be read. */
-function collectQuota(text: string, before: Quota[] | undefined): Quota[] {
+function collectQuota(text: string, before: Quota[] | false | undefined): Quota[] {
   const match = /^(reads|writes)=(\d{1,15})\/(hour|day|month)$/.exec(text)
   if (match === null) throw new InvalidArgumentError('Expected, for example, writes=100000/day or reads=5000/hour.')
   const [, counts, limit, per] = match as unknown as [string, Quota['counts'], string, Quota['per']]
-  return [...(before ?? []), { counts, limit: Number(limit), per }]
+  return [...(before || []), { counts, limit: Number(limit), per }]
 }
 function weightOf(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
   return Number(text)
 }
-const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

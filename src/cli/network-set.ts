@@ -4,12 +4,13 @@ import type { ListedNetwork, NetworkChanges } from '../applications/wire.ts'
 import { AppError } from '../errors.ts'
 import { readSome, type Environment } from '../config.ts'
 import { withDatabaseOrServer } from './database.ts'
-import { readFacts, withFactsOptions, type NetworkFactsOptions } from './network-options.ts'
+import { factWays, saidFacts, type ExplorerOptions } from './network-options.ts'
+import { addWays } from './options.ts'
 import { print, type JsonOption } from './print.ts'
 import { actsOf, type KnownNetwork } from './registry.ts'
 import type { Shell } from './shell.ts'
 
-type SetOptions = JsonOption & NetworkFactsOptions
+type SetOptions = JsonOption & ExplorerOptions
 
 /** What holds in every process at once, or from its next group of accounts on; all else of a network is as it was when it was opened. */
 const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] satisfies (keyof NetworkChanges)[])
@@ -23,10 +24,11 @@ export function addSet(
   shell: Shell,
   describe: (shell: Shell, name: string) => Promise<{ network: KnownNetwork; text: string }>,
 ): void {
-  withFactsOptions(
+  addWays(
     command
       .command('set <name>')
       .description('change the given facts of a network and leave the rest; its nodes are changed by `network add`'),
+    Object.values(factWays).flat(),
   )
     .option('--json', 'print JSON')
     .action((name: string, given: SetOptions) => set(shell, name, { given, describe }))
@@ -70,17 +72,11 @@ export function refuseOfSettings(env: Environment, name: string): void {
 }
 
 /** Only what is named. @throws Error  when that is nothing */
-function changesOf(given: SetOptions, known: Parameters<typeof readFacts>[1]): NetworkChanges {
-  const facts = readFacts(given, known)
-  const isNamed = (field: string) =>
-    field === 'explorer'
-      ? [given.explorer, given.explorerTx, given.explorerAddress, given.explorerBlock].some(
-          (page) => page !== undefined,
-        )
-      : given[field === 'topUpContracts' ? 'topupContract' : (field as keyof SetOptions)] !== undefined
-  const named = Object.entries(facts).filter(([field]) => isNamed(field))
+function changesOf(given: SetOptions, { explorer }: Pick<ListedNetwork, 'explorer'>): NetworkChanges {
+  const changes = saidFacts(given, explorer)
+  const named = Object.entries(changes)
   if (named.length === 0) throw new Error('Name what is to change, such as --gas topup.')
   const wrong = named.filter(([, value]) => Number.isNaN(value)).map(([field]) => field)
   if (wrong.length > 0) throw new Error(`Expected a whole number: ${wrong.join(', ')}.`)
-  return Object.fromEntries(named) as NetworkChanges
+  return changes
 }

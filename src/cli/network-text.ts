@@ -14,16 +14,17 @@ export function describe(one: DescribedNetwork): string {
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Gas', gasOf(one)],
-    ...(one.topUpContracts.length === 0 ? [] : [topUpFacts(one)]),
-    ...(one.gas === 'self' ? [] : sponsorFacts(one)),
-    ...(one.owedDelegations === 0 ? [] : [owedFacts(one)]),
+    ['Sent by accounts', one.topUpContracts.length === 0 ? null : topUpsOf(one)],
+    ['Sponsors spent', one.gas === 'self' ? null : spentOf(one)],
+    ['Sponsor is low', one.gas === 'self' ? null : lowOf(one)],
+    ['Owed delegations', one.owedDelegations === 0 ? null : owedOf(one)],
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Native currency', nativeOf(one)],
     ['Past looked up', one.backfillFrom === null ? 'from the settings' : `from block ${one.backfillFrom} on`],
     ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
-    ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
+    ['Served', one.isServed === undefined ? null : servedOf(one)],
   ])
 }
 
@@ -48,30 +49,21 @@ function gasOf({ gas, delegate, sponsors, name }: DescribedNetwork): string {
     : `${text}; sponsors: ${sponsors}`
 }
 
-const topUpFacts = ({ gas, topUpContracts }: DescribedNetwork): [string, string[]] => [
-  'Sent by accounts',
-  [
-    gas === 'sponsor'
-      ? 'topped up, writes to these addresses:'
-      : 'once the gas is `sponsor`, writes to these addresses:',
-    ...topUpContracts,
-  ],
+const topUpsOf = ({ gas, topUpContracts }: DescribedNetwork): string[] => [
+  gas === 'sponsor' ? 'topped up, writes to these addresses:' : 'once the gas is `sponsor`, writes to these addresses:',
+  ...topUpContracts,
 ]
 
-const sponsorFacts = ({ sponsorPerDay, sponsorLow, sponsorSpent }: DescribedNetwork): [string, string][] => [
-  [
-    'Sponsors spent',
-    `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`,
-  ],
-  ['Sponsor is low', sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`],
-]
+const spentOf = ({ sponsorPerDay, sponsorSpent }: DescribedNetwork): string =>
+  `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`
 
-const owedFacts = ({ owedDelegations }: DescribedNetwork): [string, string] => [
-  'Owed delegations',
+const lowOf = ({ sponsorLow }: DescribedNetwork): string =>
+  sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`
+
+const owedOf = ({ owedDelegations }: DescribedNetwork): string =>
   owedDelegations === null
     ? 'not known: the role of this database may not look, chatelaine database roles'
-    : `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`,
-]
+    : `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`
 
 function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {
   if (backfillProgress === null && backfill === null) return ['nothing was counted yet']

@@ -3,69 +3,65 @@ import { Command } from 'commander'
 import { connect } from '../chain/rpc/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/failures.ts'
 import type { OnNode } from '../chain/rpc/pool.ts'
-import {
-  bindNetwork,
-  explainNetwork,
-  describeNetworks,
-  removeNetwork,
-  templatesAt,
-  type NetworkFacts,
-} from '../applications/networks.ts'
+import { explainNetwork, unsaid, type NetworkFacts } from '../applications/network-facts.ts'
+import { bindNetwork, describeNetworks, removeNetwork, templatesAt } from '../applications/networks.ts'
 import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type FieldError } from '../errors.ts'
 import { FolderInUse } from '../folder-lock.ts'
-import type { DelegateName, Hex } from '../ids.ts'
+import type { StoredFacts } from '../applications/wire.ts'
+import type { Hex } from '../ids.ts'
 import { recorded } from '../operator/actions.ts'
 import { networkFacts } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
-import { explainSponsoring } from '../transactions/probe-sponsor.ts'
+import { explainSponsoring } from '../transactions/sponsors/probe-sponsor.ts'
 import { addDeployGas } from './deploy-gas.ts'
-import { readCount, readFacts, withFactsOptions, type NetworkFactsOptions } from './network-options.ts'
+import { factWays, readCount, saidFacts, type ExplorerOptions } from './network-options.ts'
 import { addSet, refuseOfSettings } from './network-set.ts'
 import { describe, nodesOf, servedOf, type DescribedNetwork } from './network-text.ts'
-import { findPreset, readPresets } from './presets.ts'
+import { addWays, collect, said, type Ways } from './options.ts'
+import { findPreset, readPresets, type NetworkPreset } from './presets.ts'
 import { print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor, type KnownNetwork } from './registry.ts'
 import { inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
 
-type NetworkOptions = JsonOption &
-  NetworkFactsOptions & {
-    rpcUrl?: string[]
-    chainId?: string
-    gasSpace?: string
-    delegate?: string
-    acceptUnaudited?: boolean
-  }
+type NetworkOptions = JsonOption & ExplorerOptions & { rpcUrl?: string[]; chainId?: string; acceptUnaudited?: boolean }
+
+/** Besides what `network set` says. */
+const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
+  gasSpace: [
+    ['--gas-space <address>', 'where gas is `sponsor`: the address of the key that `network deploy-gas` was given'],
+  ],
+  delegate: [
+    [
+      '--delegate <name>',
+      'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
+    ],
+  ],
+}
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(shell: Shell): Command {
   const command = new Command('network').description('manage networks: add from a preset or manually, list, remove')
   const json = ['--json', 'print JSON'] as const
-  withFactsOptions(
-    command
-      .command('add <name>')
-      .description(
-        'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
-      )
-      .option(
-        '--rpc-url <url>',
-        'node; repeat for several of the same network; - reads them from standard input',
-        collect,
-      )
-      .option('--chain-id <id>', 'manual: chain id the nodes must report')
-      .option(
-        '--gas-space <address>',
-        'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
-      )
-      .option(
-        '--delegate <name>',
-        'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
-      )
-      .option('--accept-unaudited', 'the contracts of sponsored gas are not audited: docs/gas-contracts.md'),
+  const adding = command
+    .command('add <name>')
+    .description(
+      'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
+    )
+    .option(
+      '--rpc-url <url>',
+      'node; repeat for several of the same network; - reads them from standard input',
+      collect,
+    )
+    .option('--chain-id <id>', 'manual: chain id the nodes must report')
+  addWays(adding, Object.values(waysOfAdd).flat()).option(
+    '--accept-unaudited',
+    'the contracts of sponsored gas are not audited: docs/gas-contracts.md',
   )
+  addWays(adding, Object.values(factWays).flat())
     .option(...json)
     .action(inShell(shell, add))
   addSet(command, shell, describeStored)
@@ -99,32 +95,17 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
   refuseOfSettings(shell.env, name)
   const preset = await findPreset(name)
   const added = await alone(settings, async (db) => {
-    const before = (await describeNetworks(db)).find((one) => one.name === name)
+    const before = await networkFacts(name)(db)
     const nodes = await readNodes(settings.networksFile)
     const rpcUrls = given.rpcUrl === undefined ? (nodes[name] ?? []) : await expand(shell, given.rpcUrl)
-    const wanted = choose({
-      name,
-      given,
-      known:
-        before ??
-        (preset === null
-          ? null
-          : {
-              ...preset,
-              ...{
-                explorer: templatesAt(preset.explorer),
-                feeCapGwei: null,
-                gas: 'self',
-              },
-            }),
-    })
-    const problems = [
-      ...explainMissing(given, { isNew: before === undefined && preset === null }),
+    const wanted = choose(name, given, before ?? (preset && presetFacts(preset)))
+    const problems: FieldError[] = [
+      ...explainMissing(given, { isNew: before === null && preset === null }),
       ...explainNetwork(wanted),
     ]
-    if (rpcUrls.length === 0) problems.push('Give a node: --rpc-url.')
+    if (rpcUrls.length === 0) problems.push(invalid('Give a node: --rpc-url.'))
     else if (!areNodeUrls(rpcUrls))
-      problems.push('A node must be an http or https URL; ws or wss ones may be added beside it.')
+      problems.push(invalid('A node must be an http or https URL; ws or wss ones may be added beside it.'))
     if (problems.length > 0) throw refusal(problems)
     if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
       throw new Error('The contracts of sponsored gas are not audited (docs/gas-contracts.md): add --accept-unaudited.')
@@ -133,28 +114,8 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    const {
-      readFrom = null,
-      native = null,
-      backfill = null,
-      backfillProgress = null,
-      applications = 0,
-      sponsors = 0,
-      sponsorSpent = '0',
-      owedDelegations = 0,
-    } = before ?? {}
-    const past = { backfill, backfillProgress }
-    return {
-      ...wanted,
-      readFrom,
-      native,
-      ...past,
-      applications,
-      sponsors,
-      sponsorSpent,
-      owedDelegations,
-      nodes: rpcUrls.length,
-    }
+    const added = (await describeNetworks(db)).find((one) => one.name === name)!
+    return { ...added, nodes: rpcUrls.length }
   })
   print(shell, given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -236,32 +197,42 @@ async function readAll(shell: Shell): Promise<DescribedNetwork[]> {
   return networks.map((one) => ({ ...one, nodes: nodes[one.name]?.length ?? 0 }))
 }
 
+type UnnamedFacts = Omit<Required<NetworkFacts>, 'name'>
+
+const NOTHING: UnnamedFacts = { ...unsaid, chainId: Number.NaN, symbol: '', coin: '', backfillFrom: null }
+
+/** A network as its preset says. */
+const presetFacts = ({
+  chainId,
+  symbol,
+  coin,
+  explorer,
+  finality,
+  blockVerification,
+}: NetworkPreset): UnnamedFacts => ({
+  ...NOTHING,
+  ...{ chainId, symbol, coin, explorer: templatesAt(explorer), finality, blockVerification },
+})
+
 /** What is given, else what is known, else what most networks have. */
-function choose({
-  name,
-  given,
-  known,
-}: {
-  name: string
-  given: NetworkOptions
-  known: Omit<NetworkFacts, 'name'> | null
-}): NetworkFacts & Required<Pick<NetworkFacts, 'sponsorPerDay' | 'sponsorLow' | 'topUpContracts' | 'backfillFrom'>> {
-  const { sponsorPerDay = null, sponsorLow = null, topUpContracts = [], ...rest } = readFacts(given, known)
-  const { backfillFrom = null, ...facts } = rest
-  const chainId = given.chainId === undefined ? (known?.chainId ?? Number.NaN) : readCount(given.chainId)
-  const gasSpace = (given.gasSpace as Hex | undefined) ?? known?.gasSpace ?? null
-  const delegate = (given.delegate as DelegateName | undefined) ?? known?.delegate ?? 'chatelaine'
-  return { name, chainId, ...facts, gasSpace, delegate, topUpContracts, sponsorPerDay, sponsorLow, backfillFrom }
+function choose(name: string, given: NetworkOptions, known: UnnamedFacts | null): Required<NetworkFacts> {
+  const changes = { ...saidFacts(given, known?.explorer ?? null), ...said(waysOfAdd, given) }
+  const chosen = { ...NOTHING, ...known, ...changes, name }
+  return {
+    ...chosen,
+    coin: changes.coin ?? known?.coin ?? chosen.symbol,
+    chainId: given.chainId === undefined ? chosen.chainId : readCount(given.chainId),
+  }
 }
 
 function explainMissing(
   { explorer, explorerTx, explorerAddress, explorerBlock }: NetworkOptions,
   { isNew }: { isNew: boolean },
-): string[] {
+): FieldError[] {
   const hasPages =
     explorer !== undefined || [explorerTx, explorerAddress, explorerBlock].every((page) => page !== undefined)
   return isNew && !hasPages
-    ? ['Give its explorer: --explorer, or --explorer-tx, --explorer-address and --explorer-block.']
+    ? [invalid('Give its explorer: --explorer, or --explorer-tx, --explorer-address and --explorer-block.')]
     : []
 }
 
@@ -302,6 +273,6 @@ async function expand(shell: Shell, rpcUrls: string[]): Promise<string[]> {
   return [...new Set((await Promise.all(rpcUrls.map(read))).flat().filter((url) => url !== ''))]
 }
 
-const refusal = (details: string[]): AppError =>
-  new AppError('invalid_request', details.join(' '), { errors: details.map((detail) => ({ code: 'invalid', detail })) })
-const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]
+const invalid = (detail: string): FieldError => ({ code: 'invalid', detail })
+const refusal = (errors: FieldError[]): AppError =>
+  new AppError('invalid_request', errors.map(({ detail }) => detail).join(' '), { errors })

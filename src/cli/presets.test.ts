@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { explainNetwork, templatesAt } from '../applications/networks.ts'
+import { explainNetwork } from '../applications/network-facts.ts'
+import { templatesAt } from '../applications/networks.ts'
 import { readPresets } from './presets.ts'
 
 test('each preset is a network that can be added as it is', async () => {

@@ -1,4 +1,4 @@
-import type { NetworkFacts } from '../applications/networks.ts'
+import type { NetworkFacts } from '../applications/network-facts.ts'
 
 /**
  * How far what the nodes of a network say can be checked, where the setting for all networks must not decide it.

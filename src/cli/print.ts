@@ -11,10 +11,11 @@ export function table(titles: string[], rows: string[][]): string {
   return [titles.map((title) => title.toUpperCase()), ...rows].map(line).join('\n')
 }
 
-/** One fact a line; a fact of several lines is indented under its name. */
-export function facts(pairs: [name: string, value: string | string[]][]): string {
-  const width = Math.max(...pairs.map(([name]) => name.length))
-  return pairs
+/** One fact a line; a fact of several lines is indented under its name, and one that is null is left out. */
+export function facts(pairs: [name: string, value: string | string[] | null][]): string {
+  const shown = pairs.filter((pair): pair is [string, string | string[]] => pair[1] !== null)
+  const width = Math.max(...shown.map(([name]) => name.length))
+  return shown
     .flatMap(([name, value]) => {
       const lines = typeof value === 'string' ? [value] : value.length === 0 ? ['none'] : value
       return lines.map((line, index) => `  ${(index === 0 ? name : '').padEnd(width)}  ${line}`)

@@ -1,5 +1,4 @@
-import type { IssuerDraft } from '../applications/issuers.ts'
-import { listApplications, readApplication, type Changes, type Draft } from '../applications/manage.ts'
+import { listApplications, readApplication } from '../applications/manage.ts'
 import { describeNetworks } from '../applications/networks.ts'
 import { readUsage } from '../applications/usage.ts'
 import type { ApplicationUsage, ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
@@ -13,19 +12,21 @@ import { readRowKeys } from './row-keys.ts'
 /** Whether a server serves it only a server knows. */
 export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<ListedNetwork, 'isServed'>>
 
+type OnApplications =
+  | 'create'
+  | 'update'
+  | 'rotateSecret'
+  | 'resetSecret'
+  | 'trustIssuer'
+  | 'distrustIssuer'
+  | 'suspend'
+  | 'resume'
+
 /** What the commands do, with the database in their own hands or through a server that holds it. */
-export type Registry = {
+export type Registry = Pick<ReturnType<typeof operatorActs>, OnApplications> & {
   list(): Promise<RegisteredApplication[]>
   read(clientId: string): Promise<RegisteredApplication>
   usage(clientId: string): Promise<ApplicationUsage>
-  create(draft: Draft): Promise<{ application: RegisteredApplication; secret: string | null }>
-  update(clientId: string, changes: Changes): Promise<RegisteredApplication>
-  rotateSecret(clientId: string): Promise<{ application: RegisteredApplication; secret: string }>
-  resetSecret(clientId: string): Promise<{ application: RegisteredApplication; secret: string }>
-  trustIssuer(clientId: string, provider: string, draft: IssuerDraft): Promise<RegisteredApplication>
-  distrustIssuer(clientId: string, provider: string): Promise<RegisteredApplication>
-  suspend(clientId: string): Promise<RegisteredApplication>
-  resume(clientId: string): Promise<RegisteredApplication>
   networks(): Promise<KnownNetwork[]>
 }
 

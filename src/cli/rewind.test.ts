@@ -4,7 +4,7 @@ import { until } from '../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { listActions } from '../operator/actions.ts'
-import { readTransaction } from '../transactions/read.ts'
+import { readTransaction } from '../transactions/read/read.ts'
 import { rewind } from './rewind.ts'
 
 let world: Writing

@@ -6,8 +6,8 @@ import type { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
 import { openState } from '../state.ts'
 import type { RootDb } from '../store/db.ts'
 import { openTelemetry } from '../telemetry.ts'
-import { listWithdrawals } from '../transactions/withdraw.ts'
-import type { Withdrawal } from '../transactions/withdrawal-wire.ts'
+import { listWithdrawals } from '../transactions/sponsors/withdraw.ts'
+import type { Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 import { withDatabaseOrServer } from './database.ts'
 import { publishedIdentityKeys } from './identities.ts'
 import { openReachable } from './installation.ts'
@@ -83,7 +83,7 @@ async function withdraw(shell: Shell, name: string, given: WithdrawOptions): Pro
     ['To', now.to],
     ['Amount', now.wei === null ? (now.amount === null ? 'all' : `${now.amount} wei`) : `${now.wei} wei`],
     ['State', now.refusal === null ? now.state : `${now.state}: ${now.refusal}`],
-    ...(now.hash === null ? [] : [['Transaction', now.hash] as [string, string]]),
+    ['Transaction', now.hash],
   ])
   const waiting = 'No server of the API has sent it yet. Run the same again to see, while the grant lasts.'
   print(shell, given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
-import { respondToWrite } from '../transactions/respond.ts'
+import { respondToWrite } from '../transactions/read/respond.ts'
 import { WaitQuery } from '../transactions/wire.ts'
 import * as wire from './write-wire.ts'
 import { BATCH_ROUTE, dryRunBatch, writeBatch } from './write-batch.ts'

@@ -2,7 +2,7 @@
  * follower: reads the blocks of a network in order, in one process at a time.
  * Owns: the lease and the cursors, of transactions and of the history, the last blocks for reorganisations, what of a block is checked against its hash,
  *   finality.
- * Does not own: what is made of a block. Its listeners do that in the transaction that moves the cursor: `transactions/follow.ts`
+ * Does not own: what is made of a block. Its listeners do that in the transaction that moves the cursor: `transactions/settle/follow.ts`
  *   that of the blocks, `history/` that of the history, which may be behind.
  * Start here, then `advance.ts` and `apply.ts`; `trail.ts` for the history.
  * Tables: blocks, cursors, history_cursors.

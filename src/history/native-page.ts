@@ -5,7 +5,7 @@ import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { FEE_PLACE, FIRST_NATIVE, FIRST_WITHDRAWAL, VALUE_PLACE } from './native.ts'
 import type { NativeCoverage } from './native-coverage.ts'
@@ -73,16 +73,14 @@ const positionOf = ({ blockNumber, logIndex, id }: Entry) => ({
 /** Which of these fees stand with something else that the person sees. Indexes: attempts, transfers by their primary keys. */
 async function attachedFees(db: Db, { accountId, chainId }: NativeHolder, fees: readonly Entry[]): Promise<Set<Hex>> {
   if (fees.length === 0) return new Set()
-  const { rows } = await retrying(() =>
-    sql<{ hash: Uint8Array }>`
+  const { rows } = await sql<{ hash: Uint8Array }>`
     select fee.hash from unnest(
       ${byteaArray(fees.map(({ hash }) => hash as Hex))}, ${`{${fees.map(({ blockNumber }) => blockNumber).join()}}`}::bigint[]
     ) as fee (hash, block_number)
     where ${hasValue({ accountId, chainId }, { hash: sql`fee.hash`, blockNumber: sql`fee.block_number` })} or exists (
       select from attempts as attempt join transactions as own on own.id = attempt.transaction_id
       where attempt.chain_id = ${chainId}::bigint and attempt.hash = fee.hash and own.account_id = ${accountId}::uuid
-    )`.execute(db),
-  )
+    )`.execute(db)
   return new Set(rows.map(({ hash }) => toHex(hash)))
 }
 
@@ -107,15 +105,13 @@ export async function feesOf(
   places: readonly MinedAt[],
 ): Promise<Map<Hex, bigint>> {
   if (places.length === 0) return new Map()
-  const { rows } = await retrying(() =>
-    sql<{ hash: Uint8Array; value: Uint8Array }>`
+  const { rows } = await sql<{ hash: Uint8Array; value: Uint8Array }>`
     select fee.hash, fee.value from unnest(
       ${byteaArray(places.map(({ hash }) => hash))}, ${`{${places.map(({ blockNumber }) => blockNumber).join()}}`}::bigint[]
     ) as sent (hash, block_number)
     join transfers as fee on fee.account_id = ${accountId}::uuid and fee.chain_id = ${chainId}::bigint
       and fee.block_number = sent.block_number and fee.hash = sent.hash and fee.token_type = ${sql.lit(NATIVE_TYPE_NUMBER)}
       and fee.log_index >= ${sql.lit(FIRST_NATIVE)} and fee.log_index < ${sql.lit(FIRST_WITHDRAWAL)}
-      and fee.batch_index = ${sql.lit(FEE_PLACE)}`.execute(db),
-  )
+      and fee.batch_index = ${sql.lit(FEE_PLACE)}`.execute(db)
   return new Map(rows.map(({ hash, value }) => [toHex(hash), fromWord(value)]))
 }

@@ -9,7 +9,6 @@ import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
-import { retrying } from '../store/db.ts'
 import { ownAccount } from '../users/authorize.ts'
 import { lacksPast, wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
@@ -50,33 +49,31 @@ export async function readHistory(
   const scope = { accountId, chainId: chain.chainId, filters }
   const after = parameters.cursor === undefined ? null : readPlace(scope, parameters.cursor)
 
-  return retrying(async () => {
-    // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
-    // whatever was stored or reorganised in between.
-    const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
-    const native = filters.types?.includes('NATIVE') === true ? await nativeCoverage(app.db, scope) : null
-    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
-    // Before the rows, too: what is covered by now is in them, for coverage only grows.
-    const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
-    const { BACKFILL, BACKFILL_FROM_BLOCK: setting } = app.config
-    if (BACKFILL === 'on' && lacksPast(chain, { coveredFrom: indexedFrom, setting })) wishForPast(chain, accountId)
-    const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
-    const { shown, next, ...now } = await selectPage(app, chain, {
-      ...{ accountId, filters, after, bounds, limit },
-      isCovered: indexedFrom === 0,
-    })
-    const both = Math.min(bounds.indexedTo, now.indexedTo)
-    const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)
-    const highest = filters.isFinalOnly ? finalizedTo : both
-    const nextCursor = next === null ? null : placeCursor(scope, next)
-    const page = shown.filter(({ row }) => row.block_number <= highest)
-    const parties = await findParties(
-      app,
-      page.map(({ row }) => row),
-    )
-    const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
-    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
+  // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
+  // whatever was stored or reorganised in between.
+  const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
+  const native = filters.types?.includes('NATIVE') === true ? await nativeCoverage(app.db, scope) : null
+  if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
+  // Before the rows, too: what is covered by now is in them, for coverage only grows.
+  const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
+  const { BACKFILL, BACKFILL_FROM_BLOCK: setting } = app.config
+  if (BACKFILL === 'on' && lacksPast(chain, { coveredFrom: indexedFrom, setting })) wishForPast(chain, accountId)
+  const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
+  const { shown, next, ...now } = await selectPage(app, chain, {
+    ...{ accountId, filters, after, bounds, limit },
+    isCovered: indexedFrom === 0,
   })
+  const both = Math.min(bounds.indexedTo, now.indexedTo)
+  const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)
+  const highest = filters.isFinalOnly ? finalizedTo : both
+  const nextCursor = next === null ? null : placeCursor(scope, next)
+  const page = shown.filter(({ row }) => row.block_number <= highest)
+  const parties = await findParties(
+    app,
+    page.map(({ row }) => row),
+  )
+  const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
+  return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
 }
 
 /** A cursor below zero is before the first block. */

@@ -7,7 +7,6 @@ import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
-import { retrying } from '../store/db.ts'
 import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
@@ -257,13 +256,11 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
   // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
   if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
   if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
-  const account = await retrying(() =>
-    app.db
-      .selectFrom('accounts')
-      .select(['account_id', 'user_id', 'address', 'attestation'])
-      .where('user_id', '=', sub!)
-      .executeTakeFirst(),
-  )
+  const account = await app.db
+    .selectFrom('accounts')
+    .select(['account_id', 'user_id', 'address', 'attestation'])
+    .where('user_id', '=', sub!)
+    .executeTakeFirst()
   if (account === undefined) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
   return {
     userId: sub!,
@@ -293,19 +290,21 @@ const isStale = (app: App, { revokedReadAt }: BearerState): boolean =>
 async function readRevocations(app: App, state: BearerState): Promise<void> {
   state.reading ??= (async () => {
     try {
-      const grants = await retrying(() =>
-        app.db
-          .selectFrom('revoked_grants')
-          .select('grant_id')
-          .where('forget_at', '>', new Date(app.clock.wall()))
-          .execute(),
-      )
-      const applications = await retrying(() =>
-        app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
-      )
-      const accounts = await retrying(() =>
-        app.db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
-      )
+      const grants = await app.db
+        .selectFrom('revoked_grants')
+        .select('grant_id')
+        .where('forget_at', '>', new Date(app.clock.wall()))
+        .execute()
+      const applications = await app.db
+        .selectFrom('applications')
+        .select('client_id')
+        .where('suspended_at', 'is not', null)
+        .execute()
+      const accounts = await app.db
+        .selectFrom('accounts')
+        .select('user_id')
+        .where('frozen_at', 'is not', null)
+        .execute()
       await readAllowed(app, state, [...state.applications.keys()])
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
@@ -321,13 +320,11 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
 /** An application that is not there may do nothing. */
 async function readAllowed({ db }: App, { applications }: BearerState, clientIds: string[]): Promise<void> {
   if (clientIds.length === 0) return
-  const rows = await retrying(() =>
-    db
-      .selectFrom('applications')
-      .select(['client_id', 'permissions', 'quotas', 'weight', ...BUDGET_COLUMNS])
-      .where('client_id', 'in', clientIds)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('applications')
+    .select(['client_id', 'permissions', 'quotas', 'weight', ...BUDGET_COLUMNS])
+    .where('client_id', 'in', clientIds)
+    .execute()
   const known = new Map(
     rows.map(({ client_id, permissions, quotas, weight, ...budget }) => [
       client_id,

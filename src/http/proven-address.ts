@@ -6,7 +6,6 @@ import type { Hex } from '../ids.ts'
 import { attestedText, readVerifierKey, type AttestedAddress } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
 
 /** An address as the database has it. Nobody is shown it and nothing goes there before `provenAddress`. */
 export type StoredAddress = {
@@ -159,7 +158,7 @@ async function askIdentity({ clock, db, signer }: AddressProver, state: ProofSta
     return (state.identity = toIdentity(await signer.identity()))
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'signer_unavailable') throw error
-    const row = await retrying(() => db.selectFrom('signing_log_head').select(['origin', 'key']).executeTakeFirst())
+    const row = await db.selectFrom('signing_log_head').select(['origin', 'key']).executeTakeFirst()
     if (row === undefined || row.key === null) throw error
     const identity = toIdentity(row.key)
     if (identity.origin !== row.origin) throw error
@@ -188,7 +187,7 @@ async function areAllAttested(
   const now = clock.ticks()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
-  const row = await retrying(() => db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst())
+  const row = await db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst()
   state.isDone = row !== undefined && row.origin === origin && row.is_done
   return state.isDone
 }

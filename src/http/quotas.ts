@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import type { Quota } from '../store/column-values.ts'
 
 /** What each application may use in an hour, a day or a month, over all processes. */
@@ -138,16 +138,14 @@ async function leaseOf(db: Db, clientId: string, { counts, limit, per }: Quota, 
   const before = sql`(case when usage.starts_at < excluded.starts_at then 0 else usage.used end)`
   const share = sql`least(${wanted}::bigint, greatest(${limit}::bigint - ${before}, 0))`
   const first = Math.min(wanted, limit)
-  const { rows } = await retrying(() =>
-    sql<Granted>`
+  const { rows } = await sql<Granted>`
       insert into application_usage as usage (client_id, counts, per, starts_at, used, granted)
       values (${clientId}, ${counts}, ${per}, ${begins}, ${first}::bigint, ${first}::bigint)
       on conflict (client_id, counts, per) do update set
         starts_at = greatest(usage.starts_at, excluded.starts_at), used = ${before} + ${share}, granted = ${share}
       returning granted, used, starts_at as "startsAt", extract(epoch from
         (starts_at at time zone 'UTC' + ('1 ' || per)::interval) at time zone 'UTC' - clock_timestamp())::float8 as "secondsLeft"
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]!
 }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { macedApplications, type StoredApplication } from '../applications/authentic.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { isMacRight, keyOfMac, macOf, type MacedRow, type RowContent, type RowKeys } from '../store/row-mac.ts'
 import { consentContent } from './consents.ts'
 import { guardedBy, recordContent } from './record-macs.ts'
@@ -123,16 +123,14 @@ async function* everyRow(db: Db): AsyncGenerator<MacedRow> {
 async function* macedConsents(db: Db): AsyncGenerator<MacedRow & { clientId: string; permissions: string[] }> {
   let after = { account_id: '00000000-0000-0000-0000-000000000000', client_id: '' }
   for (;;) {
-    const rows = await retrying(() =>
-      db
-        .selectFrom('consents')
-        .select(['account_id', 'client_id', 'permissions', 'keys', 'ways', 'mac'])
-        .where(sql<boolean>`(account_id, client_id) > (${after.account_id}::uuid, ${after.client_id})`)
-        .orderBy('account_id')
-        .orderBy('client_id')
-        .limit(PAGE)
-        .execute(),
-    )
+    const rows = await db
+      .selectFrom('consents')
+      .select(['account_id', 'client_id', 'permissions', 'keys', 'ways', 'mac'])
+      .where(sql<boolean>`(account_id, client_id) > (${after.account_id}::uuid, ${after.client_id})`)
+      .orderBy('account_id')
+      .orderBy('client_id')
+      .limit(PAGE)
+      .execute()
     for (const { account_id: accountId, client_id: clientId, permissions, keys, ways, mac } of rows) {
       const content = consentContent({ accountId, clientId }, { permissions, keys, ways })
       const write = (by: RowKeys) =>
@@ -155,23 +153,21 @@ async function* macedConsents(db: Db): AsyncGenerator<MacedRow & { clientId: str
 async function* macedRecords(db: Db): AsyncGenerator<MacedRow & { kind: string }> {
   let after = { kind: '', id_hash: '' }
   for (;;) {
-    const rows = await retrying(() =>
-      db
-        .selectFrom('oauth_records')
-        .select([
-          'kind',
-          'payload',
-          sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
-          guardedBy('oauth_records').as('guarded'),
-        ])
-        .where('kind', 'in', KINDS)
-        .where(sql<boolean>`(kind, id_hash) > (${after.kind}, decode(${after.id_hash}, 'hex'))`)
-        .where(sql<boolean>`(expires_at is null or expires_at > now())`)
-        .orderBy('kind')
-        .orderBy('oauth_records.id_hash')
-        .limit(PAGE)
-        .execute(),
-    )
+    const rows = await db
+      .selectFrom('oauth_records')
+      .select([
+        'kind',
+        'payload',
+        sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
+        guardedBy('oauth_records').as('guarded'),
+      ])
+      .where('kind', 'in', KINDS)
+      .where(sql<boolean>`(kind, id_hash) > (${after.kind}, decode(${after.id_hash}, 'hex'))`)
+      .where(sql<boolean>`(expires_at is null or expires_at > now())`)
+      .orderBy('kind')
+      .orderBy('oauth_records.id_hash')
+      .limit(PAGE)
+      .execute()
     for (const { kind, id_hash: idHash, payload, guarded } of rows) {
       const [grantId, uid, userId, clientId, consumedAt, mac] = guarded
       const record = { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload }

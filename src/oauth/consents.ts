@@ -139,7 +139,7 @@ function withMore(
 }
 
 async function readAuthentic(app: ConsentReader, whose: ConsentKey): Promise<ConsentRow | null> {
-  const row = await retrying(() => rowOf(app.db, whose).executeTakeFirst())
+  const row = await rowOf(app.db, whose).executeTakeFirst()
   return row === undefined ? null : authenticConsent(app, whose, row)
 }
 

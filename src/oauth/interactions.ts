@@ -3,7 +3,6 @@ import type { FastifyRequest } from 'fastify'
 import { errors, type InteractionResults, type Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
-import { retrying } from '../store/db.ts'
 import { textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
 import type { SpentVisit } from './federation/federation.ts'
@@ -118,9 +117,7 @@ export async function begunAgain(interaction: Interaction): Promise<string> {
 export async function dropOtherSession({ db }: App, interaction: Interaction, userId: string): Promise<void> {
   const { session } = interaction
   if (session === undefined || session.accountId === userId) return
-  await retrying(() =>
-    db.deleteFrom('oauth_records').where('kind', '=', 'Session').where('uid', '=', session.uid).execute(),
-  )
+  await db.deleteFrom('oauth_records').where('kind', '=', 'Session').where('uid', '=', session.uid).execute()
   delete (interaction as { session?: unknown }).session
 }
 

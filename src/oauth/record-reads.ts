@@ -1,7 +1,6 @@
 import { Provider, type AdapterPayload } from 'oidc-provider'
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
-import { retrying } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { userColumns, userOf, type UserRow } from '../users/find.ts'
 import { authenticConsent, type ConsentKey, type ConsentRow } from './consents.ts'
@@ -166,6 +165,6 @@ function clientAsking(): string | null {
 }
 
 async function first<R>({ db }: App, query: RawBuilder<unknown>): Promise<R | undefined> {
-  const { rows } = await retrying(() => sql<R>`${prepared}${query}`.execute(db))
+  const { rows } = await sql<R>`${prepared}${query}`.execute(db)
   return rows[0]
 }

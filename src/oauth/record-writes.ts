@@ -1,7 +1,7 @@
 import { errors } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { macOf } from '../store/row-mac.ts'
 import { recordContent, type RecordContent } from './record-macs.ts'
@@ -53,7 +53,7 @@ export async function storeRecords(
 ): Promise<void> {
   const { session, consent } = grounds
   if (ended.length === 0 && session === null && consent === null)
-    return void (await retrying(() => sql`${prepared}${insert}${members(fresh)}${orReplace}`.execute(db)))
+    return void (await sql`${prepared}${insert}${members(fresh)}${orReplace}`.execute(db))
   const hashOf = (kind: string): Buffer | null => {
     const found = ended.find((one) => one.kind === kind)
     return found === undefined ? null : sha256(found.id)
@@ -61,8 +61,7 @@ export async function storeRecords(
   // Of a row that this statement deletes the deletion tells; a lock keeps others from deleting one that stays.
   const isMoved = session !== null && hashOf('Session')?.toString('hex') === session
   const held = isMoved ? sql`select from ended_session` : sql`select from held_session`
-  const { rows } = await retrying(() =>
-    sql<{ has_session: boolean; is_allowed: boolean }>`${prepared}
+  const { rows } = await sql<{ has_session: boolean; is_allowed: boolean }>`${prepared}
       with ended_interaction as (
         delete from oauth_records where kind = 'Interaction' and id_hash = ${hashOf('Interaction')}::bytea
       ), ended_session as (
@@ -81,8 +80,7 @@ export async function storeRecords(
         select fresh.* from (${members(fresh)}) as fresh, grounds where has_session and is_allowed
         ${orReplace}
       )
-      select has_session, is_allowed from grounds`.execute(db),
-  )
+      select has_session, is_allowed from grounds`.execute(db)
   const { has_session: hasSession, is_allowed: isAllowed } = rows[0]!
   if (!hasSession) throw new errors.SessionNotFound('this browser has since been signed out')
   if (!isAllowed) throw new errors.ConsentRequired('what was allowed has since been revoked')
@@ -121,13 +119,12 @@ export async function redeem(
     where kind = ${kind} and id_hash = ${Buffer.from(idHash, 'hex')} and not ${consumedFor(graceOf(app, kind), 'oauth_records')}
     returning kind`
   if (follower === null) {
-    const { rows } = await retrying(() => sql`${using}`.execute(db))
+    const { rows } = await sql`${using}`.execute(db)
     return rows.length > 0 ? undefined : refuse(app, used)
   }
   const { record, grantId } = follower
   const exp = follower.exp + config.ACCESS_TOKEN_SECONDS
-  const { rows } = await retrying(() =>
-    sql<{ is_used: boolean; is_held: boolean; is_new: boolean }>`${prepared}
+  const { rows } = await sql<{ is_used: boolean; is_held: boolean; is_new: boolean }>`${prepared}
       with used as (${using}), held as (
         update oauth_records set
           expires_at = greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz),
@@ -141,8 +138,7 @@ export async function redeem(
         on conflict (kind, id_hash) do nothing returning kind
       )
       select exists (select from used) as is_used, exists (select from held) as is_held, exists (select from followed) as is_new`.execute(
-      db,
-    ),
+    db,
   )
   const { is_used: isUsed, is_held: isHeld, is_new: isNew } = rows[0]!
   if (!isUsed) return refuse(app, used)
@@ -167,14 +163,12 @@ async function refuse(app: App, used: RecordContent): Promise<never> {
 }
 
 const find = (db: RootDb, { kind, id_hash: hash }: RecordContent) =>
-  retrying(() =>
-    db
-      .selectFrom('oauth_records')
-      .select(['grant_id', 'payload'])
-      .where('kind', '=', kind)
-      .where('id_hash', '=', Buffer.from(hash, 'hex'))
-      .executeTakeFirst(),
-  )
+  db
+    .selectFrom('oauth_records')
+    .select(['grant_id', 'payload'])
+    .where('kind', '=', kind)
+    .where('id_hash', '=', Buffer.from(hash, 'hex'))
+    .executeTakeFirst()
 
 /** seconds within which one of a kind may be used again */
 export const graceOf = ({ config }: Pick<App, 'config'>, kind: string): number =>

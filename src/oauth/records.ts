@@ -4,7 +4,6 @@ import { audienceOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { sql } from 'kysely'
-import { retrying } from '../store/db.ts'
 import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
 import { keyOfPublicClient } from './proofs.ts'
@@ -56,18 +55,16 @@ function storedRecords(app: App, kind: string): Adapter {
     find: (id) => findRecord(app, { kind, id }),
 
     async findByUid(uid) {
-      const row = await retrying(() =>
-        db
-          .selectFrom('oauth_records')
-          .select([
-            sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
-            'payload',
-            guardedBy('oauth_records').as('guarded'),
-          ])
-          .where('kind', '=', kind)
-          .where('uid', '=', uid)
-          .executeTakeFirst(),
-      )
+      const row = await db
+        .selectFrom('oauth_records')
+        .select([
+          sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
+          'payload',
+          guardedBy('oauth_records').as('guarded'),
+        ])
+        .where('kind', '=', kind)
+        .where('uid', '=', uid)
+        .executeTakeFirst()
       if (row === undefined) return undefined
       return authenticRecord(app, { kind, idHash: row.id_hash }, row)?.payload as AdapterPayload | undefined
     },
@@ -87,15 +84,11 @@ function storedRecords(app: App, kind: string): Adapter {
       if (kind === 'Grant') return revokeGrant(app, id)
       const work = unitOfWork()
       if (work !== null && ENDED_WITH_SESSION.has(kind) && willWriteSession()) return void work.ended.push({ kind, id })
-      await retrying(() =>
-        db.deleteFrom('oauth_records').where('kind', '=', kind).where('id_hash', '=', sha256(id)).execute(),
-      )
+      await db.deleteFrom('oauth_records').where('kind', '=', kind).where('id_hash', '=', sha256(id)).execute()
     },
 
     async revokeByGrantId(grantId) {
-      await retrying(() =>
-        db.deleteFrom('oauth_records').where('kind', '=', kind).where('grant_id', '=', grantId).execute(),
-      )
+      await db.deleteFrom('oauth_records').where('kind', '=', kind).where('grant_id', '=', grantId).execute()
     },
 
     findByUserCode: () => Promise.resolve(undefined),

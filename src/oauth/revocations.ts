@@ -4,7 +4,6 @@ import { sql } from 'kysely'
 import { issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { frozenEntry, MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
-import { retrying } from '../store/db.ts'
 import type { PrivateKeys } from './keys.ts'
 import { slot } from '../state.ts'
 import { every, type Timer } from '../clock.ts'
@@ -93,7 +92,7 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
 }
 
 async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
-  const { iat, entries } = await retrying(() => readRevoked(app))
+  const { iat, entries } = await readRevoked(app)
   const parts = split(entries)
   if (parts.length > MAX_REVOCATION_PARTS) {
     // Less than all would let some of them continue signing; without a list the signer refuses every token.

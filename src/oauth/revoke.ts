@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { configKeys } from '../config.ts'
 import { addRevokedGrant } from '../http/bearer.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { publishSoon } from './revocations.ts'
 
 /** Clocks of replicas and verifiers may differ by this much, seconds. */
@@ -28,8 +28,7 @@ export async function endGrant(db: RootDb, grantId: string, atLeastSeconds = MAX
   // One statement: between two of them a refresh would give a token that outlives what is remembered. A row that a refresh has
   // changed meanwhile is deleted as it is then. What has no row of its own (a machine's token) may have been issued a moment
   // ago; of what was revoked before, nothing is.
-  await retrying(() =>
-    sql`
+  await sql`
       with ended as (
         delete from oauth_records where grant_id = ${grantId}
         returning case kind when 'Grant' then coalesce(access_until, expires_at) end as lives_until
@@ -43,6 +42,5 @@ export async function endGrant(db: RootDb, grantId: string, atLeastSeconds = MAX
           now() + make_interval(secs => ${MAX_ACCESS_SECONDS}::int)
         ) + make_interval(secs => ${CLOCK_SLACK_SECONDS}::int)
       on conflict (grant_id) do update set forget_at = greatest(revoked_grants.forget_at, excluded.forget_at)
-        where exists (select from ended where lives_until is not null)`.execute(db),
-  )
+        where exists (select from ended where lives_until is not null)`.execute(db)
 }

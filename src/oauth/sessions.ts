@@ -3,7 +3,7 @@ import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Clock } from '../clock.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 import { findUser, provenUser, type ProvenUser, type User } from '../users/find.ts'
 import type { BrowserName } from './browser-name.ts'
@@ -49,17 +49,15 @@ export type ListedSession = { uid: string; signedInAt: Date } & BrowserName
 
 /** Browsers in which someone is signed in, the latest first; 50 at most. */
 export async function listSessions(db: Db, userId: string): Promise<ListedSession[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('oauth_records')
-      .select(['uid', 'payload', 'created_at'])
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Session')
-      .where('expires_at', '>', sql<Date>`now()`)
-      .orderBy('created_at', 'desc')
-      .limit(50)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('oauth_records')
+    .select(['uid', 'payload', 'created_at'])
+    .where('user_id', '=', userId)
+    .where('kind', '=', 'Session')
+    .where('expires_at', '>', sql<Date>`now()`)
+    .orderBy('created_at', 'desc')
+    .limit(50)
+    .execute()
   // No MAC is looked at for a list: what is in it leads to no token.
   const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 253_402_300_800
   const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
@@ -76,14 +74,12 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
 
 /** Signs one browser of someone out; another person's stays. */
 export async function endSession(db: Db, { userId, uid }: { userId: string; uid: string }): Promise<void> {
-  await retrying(() =>
-    db
-      .deleteFrom('oauth_records')
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Session')
-      .where('uid', '=', uid)
-      .execute(),
-  )
+  await db
+    .deleteFrom('oauth_records')
+    .where('user_id', '=', userId)
+    .where('kind', '=', 'Session')
+    .where('uid', '=', uid)
+    .execute()
 }
 
 /** Signs every browser of someone out, but the one that is named. @returns how many */
@@ -91,14 +87,12 @@ export async function endSessions(
   db: Db,
   { userId, except }: { userId: string; except: string | null },
 ): Promise<number> {
-  const gone = await retrying(() =>
-    db
-      .deleteFrom('oauth_records')
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Session')
-      .$if(except !== null, (query) => query.where('uid', '!=', except))
-      .returning('uid')
-      .execute(),
-  )
+  const gone = await db
+    .deleteFrom('oauth_records')
+    .where('user_id', '=', userId)
+    .where('kind', '=', 'Session')
+    .$if(except !== null, (query) => query.where('uid', '!=', except))
+    .returning('uid')
+    .execute()
   return gone.length
 }

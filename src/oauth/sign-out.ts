@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { findNamed } from '../users/find.ts'
 import { freezeAccount, noteSignedOut } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
@@ -68,15 +68,13 @@ export async function endIdentity(
   { identity, except }: { identity: UserId; except: string | null },
 ): Promise<void> {
   const { db } = app
-  await retrying(() =>
-    db
-      .deleteFrom('oauth_records')
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Session')
-      .where(sql<boolean>`(payload->'amr' is null or payload->'amr'->>0 = ${identity})`)
-      .$if(except !== null, (query) => query.where('uid', '!=', except))
-      .execute(),
-  )
+  await db
+    .deleteFrom('oauth_records')
+    .where('user_id', '=', userId)
+    .where('kind', '=', 'Session')
+    .where(sql<boolean>`(payload->'amr' is null or payload->'amr'->>0 = ${identity})`)
+    .$if(except !== null, (query) => query.where('uid', '!=', except))
+    .execute()
   for (const grant of await grantsOf(db, userId))
     if (grant.identity === null || grant.identity === identity) await revokeGrant(app, grant.grantId)
 }
@@ -86,15 +84,13 @@ export async function grantsOf(
   db: RootDb,
   userId: UserId,
 ): Promise<{ grantId: string; clientId: string; identity: string | null }[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('oauth_records')
-      .select(['client_id', 'grant_id', 'payload'])
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Grant')
-      .where('expires_at', '>', sql<Date>`now()`)
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('oauth_records')
+    .select(['client_id', 'grant_id', 'payload'])
+    .where('user_id', '=', userId)
+    .where('kind', '=', 'Grant')
+    .where('expires_at', '>', sql<Date>`now()`)
+    .execute()
   return rows.map(({ grant_id, client_id, payload }) => {
     // What someone else wrote there must not keep a person from being signed out.
     const identity = (payload as typeof payload | null)?.identity

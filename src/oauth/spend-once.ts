@@ -1,4 +1,4 @@
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { sha256 } from '../sha256.ts'
 
 /**
@@ -12,22 +12,20 @@ export async function spendOnce(
   db: RootDb,
   { kind, parts, until }: { kind: 'SubjectToken' | 'Proof'; parts: unknown[]; until: number },
 ): Promise<boolean> {
-  const first = await retrying(() =>
-    db
-      .insertInto('oauth_records')
-      .values({
-        kind,
-        id_hash: sha256(JSON.stringify(parts)),
-        grant_id: null,
-        uid: null,
-        user_id: null,
-        client_id: null,
-        payload: '{}',
-        expires_at: new Date(until * 1_000),
-      })
-      .onConflict((on) => on.doNothing())
-      .returning('kind')
-      .executeTakeFirst(),
-  )
+  const first = await db
+    .insertInto('oauth_records')
+    .values({
+      kind,
+      id_hash: sha256(JSON.stringify(parts)),
+      grant_id: null,
+      uid: null,
+      user_id: null,
+      client_id: null,
+      payload: '{}',
+      expires_at: new Date(until * 1_000),
+    })
+    .onConflict((on) => on.doNothing())
+    .returning('kind')
+    .executeTakeFirst()
   return first !== undefined
 }

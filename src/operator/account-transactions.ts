@@ -2,8 +2,8 @@ import { checksumAddress } from '../abi/address.ts'
 import { explorerOf } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
-import { listOfAccount } from '../transactions/list-own.ts'
+import type { Db } from '../store/db.ts'
+import { listOfAccount } from '../transactions/read/list-own.ts'
 import { findNamed } from '../users/find.ts'
 import type { AccountTransaction } from './account-wire.ts'
 
@@ -41,7 +41,7 @@ export async function listAccountTransactions(
 }
 
 async function findNetwork(db: Db, name: string | undefined) {
-  const all = await retrying(() => db.selectFrom('networks').select(['name', 'chain_id', 'explorer']).orderBy('name').execute()) // prettier-ignore
+  const all = await db.selectFrom('networks').select(['name', 'chain_id', 'explorer']).orderBy('name').execute() // prettier-ignore
   const found = name === undefined && all.length === 1 ? all[0] : all.find((one) => one.name === name)
   if (found !== undefined) return { chainId: found.chain_id, explorer: found.explorer && explorerOf(found.explorer) }
   const detail = `Name one of the networks: ${all.map((one) => one.name).join(', ')}.`

@@ -55,15 +55,13 @@ export async function listActions(
   db: RootDb,
   { before = Number.MAX_SAFE_INTEGER, limit = MAX_PAGE }: { before?: number; limit?: number } = {},
 ): Promise<OperatorAction[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('operator_actions')
-      .selectAll()
-      .where('seq', '<', before)
-      .orderBy('seq', 'desc')
-      .limit(Math.min(limit, MAX_PAGE))
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('operator_actions')
+    .selectAll()
+    .where('seq', '<', before)
+    .orderBy('seq', 'desc')
+    .limit(Math.min(limit, MAX_PAGE))
+    .execute()
   return rows.map((row) => ({
     seq: row.seq,
     at: row.at.toISOString(),
@@ -86,9 +84,13 @@ export async function verifyActions(db: RootDb): Promise<VerifiedActions> {
   let last = 0
   // From below the first: what someone put before it is listed, too.
   for (let after = Number.MIN_SAFE_INTEGER; ; after = last) {
-    const rows = await retrying(() =>
-      db.selectFrom('operator_actions').selectAll().where('seq', '>', after).orderBy('seq').limit(MAX_PAGE).execute(),
-    )
+    const rows = await db
+      .selectFrom('operator_actions')
+      .selectAll()
+      .where('seq', '>', after)
+      .orderBy('seq')
+      .limit(MAX_PAGE)
+      .execute()
     for (const row of rows) {
       const record = recordOf(previous, row)
       if (row.seq !== last + 1 || hexOf(record) !== hexOf(row.record))
@@ -98,7 +100,7 @@ export async function verifyActions(db: RootDb): Promise<VerifiedActions> {
     }
     if (rows.length < MAX_PAGE) break
   }
-  const head = await retrying(() => db.selectFrom('operator_head').selectAll().executeTakeFirst())
+  const head = await db.selectFrom('operator_head').selectAll().executeTakeFirst()
   // The newest rows were taken out.
   const isCut = (head?.seq ?? 0) !== last || (head !== undefined && hexOf(head.record) !== hexOf(previous))
   return { actions: last, newest: hexOf(previous), firstWrong: isCut ? last + 1 : null }

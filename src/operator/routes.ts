@@ -11,7 +11,7 @@ import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
 import { describeNetworks } from '../applications/networks.ts'
-import type { NetworkChanges } from '../applications/wire.ts'
+import type { ApplicationChanges, NetworkChanges, NewApplication } from '../applications/wire.ts'
 import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
 import { linkNext } from '../http/cursor.ts'
@@ -22,9 +22,9 @@ import { endIn } from '../oauth/sign-out.ts'
 import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
-import { listStopped } from '../transactions/resume.ts'
-import { listWithdrawals } from '../transactions/withdraw.ts'
-import type { NewWithdrawal } from '../transactions/withdrawal-wire.ts'
+import { listStopped } from '../transactions/recovery/resume.ts'
+import { listWithdrawals } from '../transactions/sponsors/withdraw.ts'
+import type { NewWithdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 import { countPeople, listPeople, readPerson } from '../users/people.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Pregenerated } from '../users/wire.ts'
@@ -102,17 +102,11 @@ export async function operatorApi(
     )
 
     /** POST /operator/v1/applications. Errors: already_exists. */
-    scope.post<{ Body: Static<typeof wire.NewApplication> }>(
+    scope.post<{ Body: Static<typeof NewApplication> }>(
       '/operator/v1/applications',
       { schema: wire.createApplication },
       async (request, reply) => {
-        const made = await acts(request).create({
-          kind: 'public',
-          permissions: ['wallet:read'],
-          allowedOrigins: [],
-          logoUri: null,
-          ...request.body,
-        })
+        const made = await acts(request).create(request.body)
         return reply
           .code(201)
           .header('location', `${app.authOrigin}/operator/v1/applications/${made.application.clientId}`)
@@ -126,7 +120,7 @@ export async function operatorApi(
     )
 
     /** PATCH /operator/v1/applications/:clientId */
-    scope.patch<OfOne & { Body: Static<typeof wire.ApplicationChanges> }>(
+    scope.patch<OfOne & { Body: Static<typeof ApplicationChanges> }>(
       '/operator/v1/applications/:clientId',
       { schema: wire.updateApplication },
       (request) => acts(request).update(request.params.clientId, request.body),

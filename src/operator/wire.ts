@@ -1,89 +1,25 @@
 import Type, { type Static } from 'typebox'
 import {
   Application,
+  ApplicationChanges,
   ApplicationUsage,
-  BudgetChanges,
   issuer,
   ISSUER,
   ListedNetwork,
   NetworkChanges,
-  Quota,
-  SHOP,
+  NewApplication,
 } from '../applications/wire.ts'
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
-import { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
-
-const Uri = Type.String({ maxLength: 2_000 })
-const Text = Type.String({ maxLength: 200 })
+import { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 
 const Secret = Type.String({
   examples: ['chs_…'],
   description: 'Shown only once; only its hash is stored',
 })
 const WithSecret = Type.Object({ application: Application, secret: Secret }, { title: 'ApplicationWithSecret' })
-
-const changeable = {
-  name: Type.String({
-    maxLength: 200,
-    description: 'Name shown to people when they are asked to allow the application',
-  }),
-  redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
-  postLogoutRedirectUris: Type.Array(Uri, {
-    maxItems: 50,
-    description:
-      'Default none. Where a browser may be sent after signing out, exact; `redirectUris` and the front pages of `allowedOrigins` are allowed without it',
-  }),
-  permissions: Type.Array(Text, { maxItems: 20, examples: [['wallet:read', 'contracts:read']] }),
-  allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Origins whose pages may call the API' }),
-  logoUri: Nullable(Uri),
-  needsPkce: Type.Boolean({
-    description: 'Default true. false is for confidential applications whose library knows no PKCE: they send a nonce',
-  }),
-  needsDpop: Type.Boolean({
-    description: 'Default false: a token is bound to a key where the application sends a proof. true: always',
-  }),
-  quotas: Type.Array(Quota, { maxItems: 6, description: 'Default none; one of each kind and time' }),
-  weight: Type.Integer({
-    description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
-  }),
-  sponsor: Nullable(BudgetChanges),
-}
-
-export const NewApplication = Type.Object(
-  {
-    name: changeable.name,
-    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; permanent' }),
-    redirectUris: changeable.redirectUris,
-    clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Derived from the name if omitted' })),
-    kind: Type.Optional(
-      Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
-    ),
-    postLogoutRedirectUris: Type.Optional(changeable.postLogoutRedirectUris),
-    permissions: Type.Optional(changeable.permissions),
-    allowedOrigins: Type.Optional(changeable.allowedOrigins),
-    logoUri: Type.Optional(changeable.logoUri),
-    needsPkce: Type.Optional(changeable.needsPkce),
-    needsDpop: Type.Optional(changeable.needsDpop),
-    quotas: Type.Optional(changeable.quotas),
-    weight: Type.Optional(changeable.weight),
-    sponsor: Type.Optional(changeable.sponsor),
-  },
-  {
-    title: 'NewApplication',
-    additionalProperties: false,
-    examples: [{ name: 'Shop', network: 'sepolia', redirectUris: SHOP.redirectUris, kind: 'confidential' }],
-  },
-)
-
-export const ApplicationChanges = Type.Partial(Type.Object(changeable), {
-  title: 'ApplicationChanges',
-  additionalProperties: false,
-  minProperties: 1,
-  examples: [{ permissions: ['wallet:read'] }],
-})
 
 export const ApplicationsQuery = Type.Object(
   {

@@ -1,7 +1,7 @@
 /**
  * signing-log: what this installation keeps of the signer's log, and publishes.
  * Owns: the newest signed head of the ledger, which the signer is shown on every connection and anyone may read.
- * Does not own: the log itself (`signer/`), what a database has lost of it (`transactions/replay.ts`).
+ * Does not own: the log itself (`signer/`), what a database has lost of it (`transactions/recovery/replay.ts`).
  * Tables: signing_log_head.
  */
 
@@ -9,14 +9,14 @@ import type { App } from '../app.ts'
 import { every } from '../clock.ts'
 import { readSignedHead } from '../signer/wire.ts'
 import { AppError } from '../errors.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 
 /** milliseconds between two looks: as long a process that is killed may have known more than the database */
 const LOOK_MS = 1_000
 
 /** The head that was kept, for the first connection to the signer. Before anything is asked of it. @throws database_unavailable */
 export async function recallHead({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<void> {
-  const row = await retrying(() => db.selectFrom('signing_log_head').select('note').executeTakeFirst())
+  const row = await db.selectFrom('signing_log_head').select('note').executeTakeFirst()
   if (row !== undefined) signer.rememberHead(row.note)
 }
 
@@ -29,7 +29,7 @@ export type KeptHead = {
 
 /** @returns null where none was kept yet @throws database_unavailable */
 export async function readKeptHead(db: Db): Promise<KeptHead | null> {
-  const row = await retrying(() => db.selectFrom('signing_log_head').selectAll().executeTakeFirst())
+  const row = await db.selectFrom('signing_log_head').selectAll().executeTakeFirst()
   return row === undefined ? null : { origin: row.origin, size: row.size, at: row.at.toISOString(), note: row.note }
 }
 
@@ -75,14 +75,12 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
 
 /** The key of the identity that is kept, beside it: for a start while the signer is away. */
 const keepKey = (db: Db, key: string) =>
-  retrying(() =>
-    db
-      .updateTable('signing_log_head')
-      .set({ key })
-      .where('origin', '=', key.slice(0, key.indexOf('+')))
-      .where((where) => where.or([where('key', 'is', null), where('key', '<>', key)]))
-      .execute(),
-  )
+  db
+    .updateTable('signing_log_head')
+    .set({ key })
+    .where('origin', '=', key.slice(0, key.indexOf('+')))
+    .where((where) => where.or([where('key', 'is', null), where('key', '<>', key)]))
+    .execute()
 
 /**
  * The head becomes the one that is kept, where that is not later, which another process may have written, and not of another
@@ -94,23 +92,21 @@ export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>,
   if (head === null) return
   const { origin, size } = head
   const at = new Date(head.at)
-  const before = await retrying(() => db.selectFrom('signing_log_head').select('origin').executeTakeFirst())
+  const before = await db.selectFrom('signing_log_head').select('origin').executeTakeFirst()
   // A process that knew of no head has met a store that was made anew. Alarm: an operator has to look.
   if (before !== undefined && before.origin !== origin) {
     telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
     return
   }
-  await retrying(() =>
-    db
-      .insertInto('signing_log_head')
-      .values({ only_row: 1, origin, size, at, note })
-      .onConflict((on) =>
-        on
-          .column('only_row')
-          .doUpdateSet({ size, at, note })
-          .where('signing_log_head.at', '<=', at)
-          .where('signing_log_head.origin', '=', origin),
-      )
-      .execute(),
-  )
+  await db
+    .insertInto('signing_log_head')
+    .values({ only_row: 1, origin, size, at, note })
+    .onConflict((on) =>
+      on
+        .column('only_row')
+        .doUpdateSet({ size, at, note })
+        .where('signing_log_head.at', '<=', at)
+        .where('signing_log_head.origin', '=', origin),
+    )
+    .execute()
 }

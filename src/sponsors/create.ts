@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 import type { AddressProver } from '../http/proven-address.ts'
 import { accountIdOf, isSponsorName, SPONSOR_PROVIDER } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { makeSponsorAccount } from '../users/pregenerate.ts'
 import type { Sponsor } from './sponsors.ts'
 
@@ -20,30 +20,28 @@ export async function createSponsor(
   const accountId = accountIdOf(SPONSOR_PROVIDER, name)
   await assertNoPerson(app.db, accountId)
   const { address } = await makeSponsorAccount(app, name)
-  await retrying(() =>
-    app.db
-      .insertInto('sponsors')
-      .values({ account_id: accountId, chain_id: chainId, name })
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
+  await app.db
+    .insertInto('sponsors')
+    .values({ account_id: accountId, chain_id: chainId, name })
+    .onConflict((on) => on.doNothing())
+    .execute()
   return { accountId, chainId, name, address }
 }
 
 /** Names of providers were free once: their people keep their accounts to themselves. @throws already_exists */
 async function assertNoPerson(db: Db, accountId: string): Promise<void> {
-  const identity = await retrying(() =>
-    db.selectFrom('identities').select('provider').where('account_id', '=', accountId).executeTakeFirst(),
-  )
+  const identity = await db
+    .selectFrom('identities')
+    .select('provider')
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
   if (identity !== undefined)
     throw new AppError('already_exists', 'An account of a person has this name: choose another.')
 }
 
 /** The chain id of a network of this installation. @throws invalid_request */
 export async function findSponsoredChain(db: Db, network: string): Promise<number> {
-  const row = await retrying(() =>
-    db.selectFrom('networks').select('chain_id').where('name', '=', network).executeTakeFirst(),
-  )
+  const row = await db.selectFrom('networks').select('chain_id').where('name', '=', network).executeTakeFirst()
   if (row === undefined) throw refusal('/network', 'There is no network with this name.')
   return row.chain_id
 }

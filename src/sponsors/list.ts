@@ -5,7 +5,6 @@ import { readAt } from '../chain/reads.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
-import { retrying } from '../store/db.ts'
 import { lowBelow, openTransactions } from './watch.ts'
 import type { ListedSponsor } from './wire.ts'
 
@@ -14,30 +13,28 @@ import type { ListedSponsor } from './wire.ts'
  * @throws address_not_proven, signer_unavailable, database_unavailable
  */
 export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Promise<ListedSponsor[]> {
-  const rows = await retrying(() =>
-    app.db
-      .selectFrom('sponsors as sponsor')
-      .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
-      .leftJoin('networks as network', 'network.chain_id', 'sponsor.chain_id')
-      .leftJoin('low_sponsors as low', (on) =>
-        on.onRef('low.chain_id', '=', 'sponsor.chain_id').onRef('low.account_id', '=', 'sponsor.account_id'),
-      ) // prettier-ignore
-      .leftJoin('stopped_lanes as lane', (on) =>
-        on.onRef('lane.chain_id', '=', 'sponsor.chain_id').onRef('lane.sender', '=', 'account.address'),
-      )
-      .select([
-        'sponsor.name',
-        'sponsor.chain_id',
-        'low.since as low_since',
-        'lane.created_at as stopped_since',
-        'network.name as network',
-        'network.sponsor_low',
-      ])
-      .select(['account.user_id', 'account.address', 'account.attestation'])
-      .orderBy('sponsor.name')
-      .orderBy('sponsor.chain_id')
-      .execute(),
-  )
+  const rows = await app.db
+    .selectFrom('sponsors as sponsor')
+    .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
+    .leftJoin('networks as network', 'network.chain_id', 'sponsor.chain_id')
+    .leftJoin('low_sponsors as low', (on) =>
+      on.onRef('low.chain_id', '=', 'sponsor.chain_id').onRef('low.account_id', '=', 'sponsor.account_id'),
+    ) // prettier-ignore
+    .leftJoin('stopped_lanes as lane', (on) =>
+      on.onRef('lane.chain_id', '=', 'sponsor.chain_id').onRef('lane.sender', '=', 'account.address'),
+    )
+    .select([
+      'sponsor.name',
+      'sponsor.chain_id',
+      'low.since as low_since',
+      'lane.created_at as stopped_since',
+      'network.name as network',
+      'network.sponsor_low',
+    ])
+    .select(['account.user_id', 'account.address', 'account.attestation'])
+    .orderBy('sponsor.name')
+    .orderBy('sponsor.chain_id')
+    .execute()
   return Promise.all(
     rows.map(
       async ({

@@ -10,23 +10,21 @@
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 
 /** An account of the signer whose user id is `SPONSOR-<name>`, as far as it pays on one network; address in lower case. */
 export type Sponsor = { accountId: string; chainId: number; name: string; address: Hex }
 
 /** The sponsors of a network by name, without those that are frozen. */
 export async function sponsorsOf(db: Db, chainId: number): Promise<Sponsor[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('sponsors as sponsor')
-      .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
-      .select(['sponsor.account_id', 'sponsor.chain_id', 'sponsor.name', 'account.address'])
-      .where('sponsor.chain_id', '=', chainId)
-      .where('account.frozen_at', 'is', null)
-      .orderBy('sponsor.name')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('sponsors as sponsor')
+    .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
+    .select(['sponsor.account_id', 'sponsor.chain_id', 'sponsor.name', 'account.address'])
+    .where('sponsor.chain_id', '=', chainId)
+    .where('account.frozen_at', 'is', null)
+    .orderBy('sponsor.name')
+    .execute()
   return rows.map((row) => ({
     accountId: row.account_id,
     chainId: row.chain_id,

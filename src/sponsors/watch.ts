@@ -8,7 +8,7 @@ import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import { sponsorsOf, type Sponsor } from './sponsors.ts'
 
@@ -39,9 +39,11 @@ export function sponsorFaults(app: App, chainId: number): string[] {
 
 /** Wei below which a sponsor of a network counts as low: what its operator says, else what a hundred top-ups cost now. */
 export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
-  const row = await retrying(() =>
-    db.selectFrom('networks').select('sponsor_low').where('chain_id', '=', chain.chainId).executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('networks')
+    .select('sponsor_low')
+    .where('chain_id', '=', chain.chainId)
+    .executeTakeFirst()
   const given = row?.sponsor_low ?? null
   if (given !== null) return BigInt(given)
   return TOP_UPS * TOP_UP_GAS * highestPrice(await currentFees(chain))
@@ -67,7 +69,7 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
   const { sponsorsSpent } = app.telemetry
   const sponsors = await sponsorsOf(app.db, chainId)
   if (sponsors.length === 0) return
-  sponsorsSpent.set({ chain_id: chainId }, Number(await retrying(() => spentOnNetwork(app.db, chainId))))
+  sponsorsSpent.set({ chain_id: chainId }, Number(await spentOnNetwork(app.db, chainId)))
   await lookForStopped(app, chainId, sponsors)
   try {
     const below = await lowBelow(app.db, chain)
@@ -82,9 +84,7 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
 }
 
 async function lookForStopped(app: App, chainId: number, sponsors: Sponsor[]): Promise<void> {
-  const rows = await retrying(() =>
-    app.db.selectFrom('stopped_lanes').select('sender').where('chain_id', '=', chainId).execute(),
-  )
+  const rows = await app.db.selectFrom('stopped_lanes').select('sender').where('chain_id', '=', chainId).execute()
   const stopped = new Set(rows.map(({ sender }) => toHex(sender)))
   for (const { name, address } of sponsors)
     app.telemetry.sponsorStopped.set({ chain_id: chainId, sponsor: name }, stopped.has(address) ? 1 : 0)
@@ -116,39 +116,33 @@ async function lookAtOne(
 
 /** @returns whether nobody had */
 async function noteLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
-  const row = await retrying(() =>
-    db
-      .insertInto('low_sponsors')
-      .values({ chain_id: chainId, account_id: accountId })
-      .onConflict((on) => on.doNothing())
-      .returning('since')
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .insertInto('low_sponsors')
+    .values({ chain_id: chainId, account_id: accountId })
+    .onConflict((on) => on.doNothing())
+    .returning('since')
+    .executeTakeFirst()
   return row !== undefined
 }
 
 /** @returns whether it was one */
 async function forgetLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
-  const row = await retrying(() =>
-    db
-      .deleteFrom('low_sponsors')
-      .where('chain_id', '=', chainId)
-      .where('account_id', '=', accountId)
-      .returning('since')
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .deleteFrom('low_sponsors')
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', accountId)
+    .returning('since')
+    .executeTakeFirst()
   return row !== undefined
 }
 
 async function lowSince(db: Db, { accountId, chainId }: Sponsor): Promise<Date | null> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('low_sponsors')
-      .select('since')
-      .where('chain_id', '=', chainId)
-      .where('account_id', '=', accountId)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('low_sponsors')
+    .select('since')
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
   return row?.since ?? null
 }
 
@@ -157,14 +151,12 @@ export async function openTransactions(
   db: Db,
   { address, chainId }: Pick<Sponsor, 'address' | 'chainId'>,
 ): Promise<number> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('transactions')
-      .select(({ fn }) => fn.countAll<string | number>().as('count'))
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', fromHex(address))
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .executeTakeFirstOrThrow(),
-  )
+  const row = await db
+    .selectFrom('transactions')
+    .select(({ fn }) => fn.countAll<string | number>().as('count'))
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(address))
+    .where('state', 'in', ['BOUND', 'SUBMITTED'])
+    .executeTakeFirstOrThrow()
   return Number(row.count)
 }

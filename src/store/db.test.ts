@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { emptyPostgres, testCluster, testDatabase } from '../../test/kit/database.ts'
 import { fromWord, toHex, toWord } from './bytes.ts'
-import { openPostgres } from './db.ts'
+import { openPostgres, retrying } from './db.ts'
 import { createLedger, migrate, readMigrations } from './migrate.ts'
 import { prepared } from './prepared.ts'
 
@@ -43,6 +43,22 @@ test('a database of a newer version is refused', async (t) => {
   t.after(close)
   await db.insertInto('migrations').values({ number: 9_999, name: 'later', sha256: 'x' }).execute()
   await assert.rejects(migrate(db), /newer version/)
+})
+
+test('a statement that cannot be serialised runs again by itself; within a transaction only the whole transaction does', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await sql`create sequence tries`.execute(db)
+  // A sequence counts whatever is rolled back.
+  const failing = sql`do $$ begin if nextval('tries') % 3 <> 0 then raise exception using errcode = '40001'; end if; end $$`
+  const tries = async () => Number((await sql<{ last_value: string }>`select last_value from tries`.execute(db)).rows[0]!.last_value) // prettier-ignore
+  await failing.execute(db)
+  assert.equal(await tries(), 3)
+  const transaction = () => db.transaction().execute((work) => failing.execute(work))
+  await assert.rejects(transaction(), { code: '40001' })
+  assert.equal(await tries(), 4)
+  await retrying(transaction)
+  assert.equal(await tries(), 6)
 })
 
 test('bytes, 256-bit words, safe integers, times and JSON come back as they went in', async (t) => {

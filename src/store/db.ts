@@ -5,7 +5,17 @@
  * Tables: migrations.
  */
 
-import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'kysely'
+import {
+  Kysely,
+  PGliteDialect,
+  PostgresDialect,
+  sql,
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type Transaction,
+} from 'kysely'
 import { AppError } from '../errors.ts'
 import { isAway, sqlState, unavailable } from './away.ts'
 import { INT8, openPool, readInt8, type PoolOptions } from './pool.ts'
@@ -20,7 +30,7 @@ export type RootDb = Kysely<Database>
 /** Opens PostgreSQL: `pool.ts` has the options. @throws Error  DATABASE_URL cannot be read */
 export async function openPostgres(options: PoolOptions): Promise<RootDb> {
   const pool = await openPool(options)
-  return new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  return handleOf(new PostgresDialect({ pool }))
 }
 
 /**
@@ -34,7 +44,7 @@ export async function openEmbedded(place: { dir: string } | { snapshot: Blob }):
     'dir' in place
       ? await PGlite.create({ dataDir: place.dir, parsers })
       : await PGlite.create({ loadDataDir: place.snapshot, parsers })
-  const db = new Kysely<Database>({ dialect: new PGliteDialect({ pglite }) })
+  const db = handleOf(new PGliteDialect({ pglite }))
   // Kysely closes what it has used: a database destroyed before its first query would stay open and keep the process alive.
   await sql`select 1`.execute(db)
   return db
@@ -46,7 +56,57 @@ const MAX_TRIES = 5
 const BACK_OFF_MS = 10
 
 /**
- * Runs idempotent statements again after a serialisation failure or a deadlock (40001, 40P01), up to 5 times within
+ * A handle on a database. A statement outside a transaction runs again after a serialisation failure or a deadlock, and a
+ * database that is away is one refusal, `database_unavailable`. Statements of a transaction fail as they fail: `retrying`
+ * runs the transaction again.
+ */
+export function handleOf(dialect: Dialect): RootDb {
+  const createDriver = () => {
+    const driver = dialect.createDriver()
+    retryStatements(driver)
+    return driver
+  }
+  return new Kysely<Database>({
+    dialect: {
+      createDriver,
+      createQueryCompiler: () => dialect.createQueryCompiler(),
+      createAdapter: () => dialect.createAdapter(),
+      createIntrospector: (db) => dialect.createIntrospector(db),
+    },
+  })
+}
+
+function retryStatements(driver: Driver): void {
+  const known = new WeakSet<DatabaseConnection>()
+  const inTransaction = new WeakSet<DatabaseConnection>()
+  const { acquireConnection, beginTransaction, commitTransaction, rollbackTransaction } = driver
+  driver.acquireConnection = async () => {
+    const connection = await acquireConnection.call(driver).catch((error: unknown) => {
+      throw mapDatabaseError(error)
+    })
+    if (known.has(connection)) return connection
+    known.add(connection)
+    const { executeQuery } = connection
+    connection.executeQuery = <R>(query: CompiledQuery) => {
+      const execute = () => executeQuery.call(connection, query) as ReturnType<typeof executeQuery<R>>
+      return inTransaction.has(connection) ? execute() : retrying(execute)
+    }
+    return connection
+  }
+  const leave = (connection: DatabaseConnection) => () => void inTransaction.delete(connection)
+  driver.beginTransaction = (connection, settings) => {
+    inTransaction.add(connection)
+    return beginTransaction.call(driver, connection, settings).catch((error: unknown) => {
+      leave(connection)()
+      throw error
+    })
+  }
+  driver.commitTransaction = (connection) => commitTransaction.call(driver, connection).finally(leave(connection))
+  driver.rollbackTransaction = (connection) => rollbackTransaction.call(driver, connection).finally(leave(connection))
+}
+
+/**
+ * Runs an idempotent transaction again after a serialisation failure or a deadlock (40001, 40P01), up to 5 times within
  * 150 ms, and turns a database that is away into one refusal. What a lost connection at COMMIT did is unknown: the
  * caller of a write repeats with its key and gets the truth.
  * @throws database_unavailable

@@ -211,9 +211,8 @@ for (const [code, why] of [
     assert.equal(writes.recent(), null)
   })
 
-test('a serialisation failure is tried five times with pauses between, and is then a refusal to repeat', async () => {
+test('a serialisation failure is tried five times, and is then a refusal to repeat', async () => {
   let tries = 0
-  const startedAt = performance.now()
   await assert.rejects(
     retrying(() => {
       tries++
@@ -222,7 +221,6 @@ test('a serialisation failure is tried five times with pauses between, and is th
     isUnavailable,
   )
   assert.equal(tries, 5)
-  assert.ok(performance.now() - startedAt < 1_000)
 })
 
 test('what is wrong with a statement stays an error of ours', async () => {

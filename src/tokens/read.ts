@@ -13,7 +13,6 @@ import { readAt } from '../chain/reads.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { askTokens, MAX_TOKENS, NO_FACTS, type AtBlock, type TokenFacts } from './ask.ts'
 import { noteTokens } from './record.ts'
@@ -72,14 +71,12 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   }
   const missing = addresses.filter((address) => !known.has(address))
   if (missing.length === 0) return known
-  const rows = await retrying(() =>
-    app.db
-      .selectFrom('tokens')
-      .select(['address', ...FACTS])
-      .where('chain_id', '=', chain.chainId)
-      .where('address', 'in', missing.map(fromHex))
-      .execute(),
-  )
+  const rows = await app.db
+    .selectFrom('tokens')
+    .select(['address', ...FACTS])
+    .where('chain_id', '=', chain.chainId)
+    .where('address', 'in', missing.map(fromHex))
+    .execute()
   for (const row of rows) if (row.state !== 'NEW') learn(toHex(row.address), factsOf(row))
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MAX_TOKENS) {
@@ -93,14 +90,12 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
 }
 
 async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts> {
-  const row = await retrying(() =>
-    app.db
-      .selectFrom('tokens')
-      .select(FACTS)
-      .where('chain_id', '=', chain.chainId)
-      .where('address', '=', fromHex(address))
-      .executeTakeFirst(),
-  )
+  const row = await app.db
+    .selectFrom('tokens')
+    .select(FACTS)
+    .where('chain_id', '=', chain.chainId)
+    .where('address', '=', fromHex(address))
+    .executeTakeFirst()
   if (row !== undefined && row.state !== 'NEW') return factsOf(row)
   const answered = await atNewest(chain, async (at) => [
     { address, answer: (await askTokens(chain, [address], at))[0]! },
@@ -135,6 +130,6 @@ const factsOf = ({ symbol, name, decimals, ...row }: FactsRow): TokenFacts => ({
 async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
   const tokens = answers.filter(({ answer }) => answer.isContract)
   if (tokens.length === 0) return
-  await retrying(() => noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, form: null })))) // prettier-ignore
+  await noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, form: null }))) // prettier-ignore
   void refreshAfter(app, chain, { block, answers: tokens })
 }

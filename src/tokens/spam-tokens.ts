@@ -1,7 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { knownTokensOf } from './known.ts'
 import { SPAM_POINTS, type TokenReason } from './spam-wire.ts'
 import { suspectToken, type ToldToken } from './suspicion.ts'
@@ -25,6 +24,6 @@ export async function findSpamTokens(
     return points < SPAM_POINTS ? [] : [[token.address, { score: points, reasons }] as const]
   })
   const holder = { accountId, chainId: chain.chainId }
-  const used = await retrying(() => selectUsed(app.db, holder, suspected.map(([address]) => address))) // prettier-ignore
+  const used = await selectUsed(app.db, holder, suspected.map(([address]) => address)) // prettier-ignore
   return new Map(suspected.filter(([address]) => !used.has(address)))
 }

@@ -2,36 +2,32 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import type { Transition } from '../store/column-values.ts'
 import { writeFees, type Attempt, type AttemptRow, type Bound } from './intent.ts'
 
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {
-  return retrying(() =>
-    db
-      .selectFrom('attempts')
-      .selectAll()
-      .where('transaction_id', '=', id)
-      .where('chain_id', '=', chainId)
-      .orderBy('created_at', 'desc')
-      .orderBy('max_fee', 'desc')
-      .execute(),
-  )
+  return db
+    .selectFrom('attempts')
+    .selectAll()
+    .where('transaction_id', '=', id)
+    .where('chain_id', '=', chainId)
+    .orderBy('created_at', 'desc')
+    .orderBy('max_fee', 'desc')
+    .execute()
 }
 
 /** Every attempt of several, newest first, by transaction. */
 export async function readAttemptsOf(db: Db, ids: string[]): Promise<Map<string, AttemptRow[]>> {
   if (ids.length === 0) return new Map()
-  const attempts = await retrying(() =>
-    db
-      .selectFrom('attempts')
-      .selectAll()
-      .where('transaction_id', 'in', ids)
-      .orderBy('created_at', 'desc')
-      .orderBy('max_fee', 'desc')
-      .execute(),
-  )
+  const attempts = await db
+    .selectFrom('attempts')
+    .selectAll()
+    .where('transaction_id', 'in', ids)
+    .orderBy('created_at', 'desc')
+    .orderBy('max_fee', 'desc')
+    .execute()
   return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
 }
 

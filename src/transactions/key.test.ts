@@ -6,8 +6,8 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { transactionIdOf } from '../ids.ts'
 import { readIdempotencyKey } from './key.ts'
-import { readTransaction } from './read.ts'
-import { waitUntilMined } from './wait.ts'
+import { readTransaction } from './read/read.ts'
+import { waitUntilMined } from './read/wait.ts'
 
 let world: Writing
 before(async () => {
@@ -101,7 +101,7 @@ test('a network with legacy fees gets transactions of type 0, raised by their pr
   const { answer } = await world.add(other, writer)
   assert.equal(answer.tx.type, 0)
   assert.ok(answer.tx.gasPrice !== undefined && !('maxFeePerGas' in answer.tx))
-  const { speedUpTransaction } = await import('./change.ts')
+  const { speedUpTransaction } = await import('./lanes/change.ts')
   const faster = await speedUpTransaction(other.app, writer, answer.id)
   assert.ok(faster.gasPrice !== undefined)
   assert.ok(BigInt(faster.gasPrice.hex) * 8n >= BigInt(answer.tx.gasPrice.hex) * 9n)

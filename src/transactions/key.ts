@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import type { TransactionState } from '../store/column-values.ts'
 import type { TransactionRow } from './intent.ts'
 import type { OperationRow } from './operation.ts'
@@ -101,14 +101,12 @@ export async function isAnswered(app: Pick<App, 'clock' | 'db'>, scope: KeyScope
 
 /** Whether an intent has a nonce by now: another request with its key was at work beside this one. */
 export async function isBound(db: Db, id: string): Promise<boolean> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('transactions')
-      .select('id')
-      .where('id', '=', id)
-      .unionAll(db.selectFrom('operations').select('id').where('id', '=', id))
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('transactions')
+    .select('id')
+    .where('id', '=', id)
+    .unionAll(db.selectFrom('operations').select('id').where('id', '=', id))
+    .execute()
   return rows.length > 0
 }
 
@@ -130,7 +128,7 @@ async function newestUse(
   let newest: { use: KeyedRow | null; next: number } = { use: null, next: 0 }
   for (let first = 0, many = FIRST_USES; first <= newest.next; first += many, many *= 4) {
     const ids = Array.from({ length: many }, (_, index) => transactionIdOf(scope, first + index))
-    const used = await retrying(() => readUses(app, ids))
+    const used = await readUses(app, ids)
     const last = ids.findLastIndex((id) => used.has(id))
     if (last >= 0) newest = { use: used.get(ids[last]!)!, next: first + last + 1 }
     if (last < many - 1) break

@@ -4,7 +4,7 @@
  *   the signer's ledger.
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
- * Start with `pipeline.ts` and docs/states.md; `keeper.ts` is the worker.
+ * Start with `pipeline.ts` and docs/states.md; `recovery/keeper.ts` is the worker.
  * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups,
  *   transactions, waits, withdrawals.
  */
@@ -18,14 +18,14 @@ import { chainOf } from '../http/caller.ts'
 import { linkNext } from '../http/cursor.ts'
 import { readPrefer } from '../http/prefer.ts'
 import { NoQuery } from '../http/wire.ts'
-import { cancelTransaction, speedUpTransaction } from './change.ts'
-import { findTransaction, listTransactions, readTransaction } from './read.ts'
-import { respondToWrite, TOPPED_UP_MS } from './respond.ts'
-import { findOperation } from './read-operation.ts'
-import { readSignatures } from './signatures.ts'
-import * as signaturesWire from './signatures-wire.ts'
-import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
-import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './submit.ts'
+import { cancelTransaction, speedUpTransaction } from './lanes/change.ts'
+import { findTransaction, listTransactions, readTransaction } from './read/read.ts'
+import { respondToWrite, TOPPED_UP_MS } from './read/respond.ts'
+import { findOperation } from './read/read-operation.ts'
+import { readSignatures } from './read/signatures.ts'
+import * as signaturesWire from './read/signatures-wire.ts'
+import { isSettled, WAIT_MS, waitUntilMined } from './read/wait.ts'
+import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './lanes/submit.ts'
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
 

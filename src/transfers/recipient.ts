@@ -5,7 +5,7 @@ import type { Caller } from '../http/bearer.ts'
 import { isKnownAddress, provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { findOwner } from '../users/find.ts'
 import { assertIdentity, isIdentityProven } from '../users/proven-identity.ts'
 import type { Addressee } from './order.ts'
@@ -53,7 +53,7 @@ function refuseUnreachable(to: Addressee & { by: 'userId' }, form: SubjectForm):
 async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): Promise<Hex> {
   // PostgreSQL refuses NUL, and no name holds one.
   const canBe = !to.username.includes('\0') && to.username.isWellFormed()
-  const found = canBe ? await retrying(() => named(app.db, to).limit(2).execute()) : []
+  const found = canBe ? await named(app.db, to).limit(2).execute() : []
   const [one] = found
   if (one === undefined || found.length > 1)
     throw unknown(to, `Nobody, or more than one person, who signed in has this name at ${to.provider}.`)
@@ -87,22 +87,20 @@ export async function showRecipient(app: AddressProver, to: Addressee, address: 
   if (to.by === 'address') return { userId: null, address: shown, hasSignedIn: null }
   if (address === null && to.by === 'userId')
     return { userId: userIdOf(to.provider, to.subject), address: null, hasSignedIn: false }
-  const row = await retrying(() =>
-    app.db
-      .selectFrom('identities as identity')
-      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-      .select(['identity.provider', 'identity.subject', 'identity.proof', 'identity.signed_in_at'])
-      .where('account.address', '=', fromHex(address!))
-      .where('identity.provider', '=', to.provider)
-      .$if(to.by === 'name', (query) =>
-        query.where('identity.username', '=', (to as Addressee & { by: 'name' }).username),
-      )
-      .$if(to.by === 'userId', (query) =>
-        query.where('identity.subject', '=', (to as Addressee & { by: 'userId' }).subject),
-      )
-      .executeTakeFirst(),
-  )
+  const row = await app.db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+    .select(['identity.provider', 'identity.subject', 'identity.proof', 'identity.signed_in_at'])
+    .where('account.address', '=', fromHex(address!))
+    .where('identity.provider', '=', to.provider)
+    .$if(to.by === 'name', (query) =>
+      query.where('identity.username', '=', (to as Addressee & { by: 'name' }).username),
+    )
+    .$if(to.by === 'userId', (query) =>
+      query.where('identity.subject', '=', (to as Addressee & { by: 'userId' }).subject),
+    )
+    .executeTakeFirst()
   // Whose address it is by the database alone is told nobody.
   const isTheirs =
     row !== undefined && isIdentityProven(app.identityKeys, row) && (await isKnownAddress(app, storedAddressOf(row)))

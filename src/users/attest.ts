@@ -9,7 +9,7 @@ import {
 import { MAX_ATTESTED } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 
 /** before any account id */
@@ -36,7 +36,7 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
   let attested = 0
   for (;;) {
     const { through } = await placeOf(db, origin)
-    const rows = await retrying(() => page(db).where('account_id', '>', through).execute())
+    const rows = await page(db).where('account_id', '>', through).execute()
     attested += await attestRows(app, rows.filter((row) => !isAttested(identity, storedAddressOf(row)))) // prettier-ignore
     const last = rows.at(-1)
     const isEnd = rows.length < MAX_ATTESTED
@@ -77,7 +77,7 @@ async function goRound(
   let attested = 0
   let isRound = false
   for (let left = look.pages; left > 0; left -= 1) {
-    const rows = await retrying(() => of().where('account_id', '>', place[which]).execute())
+    const rows = await of().where('account_id', '>', place[which]).execute()
     attested += await attestRows(app, rows.filter(look.isWrong))
     const isEnd = rows.length < MAX_ATTESTED
     place[which] = isEnd ? START : rows.at(-1)!.account_id
@@ -109,32 +109,28 @@ async function attestRows(app: AddressProver, rows: { user_id: string; address: 
       app.telemetry.log.error('address_not_proven', { userId, address: toHex(address) })
       continue
     }
-    await retrying(() =>
-      app.db
-        .updateTable('accounts')
-        .set({ attestation: right.attestation })
-        .where('user_id', '=', userId)
-        .where('address', '=', fromHex(right.address))
-        .execute(),
-    )
+    await app.db
+      .updateTable('accounts')
+      .set({ attestation: right.attestation })
+      .where('user_id', '=', userId)
+      .where('address', '=', fromHex(right.address))
+      .execute()
     done += 1
   }
   return done
 }
 
 async function placeOf(db: Db, origin: string): Promise<{ through: string; isDone: boolean }> {
-  const row = await retrying(() => db.selectFrom('accounts_attested').selectAll().executeTakeFirst())
+  const row = await db.selectFrom('accounts_attested').selectAll().executeTakeFirst()
   return row?.origin === origin ? { through: row.through, isDone: row.is_done } : { through: START, isDone: false }
 }
 
 const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: string; isDone: boolean }) =>
-  retrying(() =>
-    db
-      .insertInto('accounts_attested')
-      .values({ only_row: 1, origin, through, is_done: isDone })
-      .onConflict((on) => on.column('only_row').doUpdateSet({ origin, through, is_done: isDone }))
-      .execute(),
-  )
+  db
+    .insertInto('accounts_attested')
+    .values({ only_row: 1, origin, through, is_done: isDone })
+    .onConflict((on) => on.column('only_row').doUpdateSet({ origin, through, is_done: isDone }))
+    .execute()
 
 /** Attests what lacks the signer's word: it was taken away, another identity attested it, or its key came late. */
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {

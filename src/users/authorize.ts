@@ -4,7 +4,6 @@ import { AppError } from '../errors.ts'
 import type { Caller, Reader } from '../http/bearer.ts'
 import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { parseUserId, type Hex } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { assertIdentity } from './proven-identity.ts'
 
 export type Account = { accountId: string; userId: string; address: Hex }
@@ -23,16 +22,14 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
   const own = { accountId: caller.accountId, userId: caller.userId, address: caller.address }
   if (userId === caller.userId) return own
   const identity = identityOf(userId)
-  const linked = await retrying(() =>
-    app.db
-      .selectFrom('identities as identity')
-      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
-      .where('identity.provider', '=', identity.provider)
-      .where('identity.subject', '=', identity.subject)
-      .where('identity.account_id', '=', caller.accountId)
-      .executeTakeFirst(),
-  )
+  const linked = await app.db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
+    .where('identity.provider', '=', identity.provider)
+    .where('identity.subject', '=', identity.subject)
+    .where('identity.account_id', '=', caller.accountId)
+    .executeTakeFirst()
   if (linked === undefined) throw new AppError('forbidden_user', 'This token is for another user.')
   assertIdentity(app, linked)
   return own
@@ -45,19 +42,17 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
  */
 async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, userId: string): Promise<Account> {
   const { provider, subject } = identityOf(userId)
-  const row = await retrying(() =>
-    app.db
-      .selectFrom('identities as identity')
-      .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
-      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-      .select(['identity.provider', 'identity.subject', 'identity.proof'])
-      .where('identity.provider', '=', provider)
-      .where('identity.subject', '=', subject)
-      .where('member.client_id', '=', clientId)
-      .where(isReadable(clientId))
-      .executeTakeFirst(),
-  )
+  const row = await app.db
+    .selectFrom('identities as identity')
+    .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .where('identity.provider', '=', provider)
+    .where('identity.subject', '=', subject)
+    .where('member.client_id', '=', clientId)
+    .where(isReadable(clientId))
+    .executeTakeFirst()
   if (row === undefined)
     throw new AppError('forbidden_user', 'No user with this id has allowed this application to read them.')
   assertIdentity(app, row)

@@ -5,7 +5,6 @@ import type { Caller, Machine } from '../http/bearer.ts'
 import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
 import { isReadable } from './authorize.ts'
 import { userWire } from './find.ts'
@@ -27,14 +26,12 @@ export async function findByName(
   if (provider !== undefined && !isProviderName(provider)) throw refuse('provider', 'Upper-case name of a provider.')
   // PostgreSQL refuses NUL, and no name holds one.
   if (username.includes('\0') || !username.isWellFormed()) return []
-  const rows = await retrying(() =>
-    found(app.db, clientId)
-      .where('identity.username', '=', username)
-      .$if(provider !== undefined, (query) => query.where('identity.provider', '=', provider!))
-      .orderBy('account.user_id')
-      .limit(MAX_FOUND)
-      .execute(),
-  )
+  const rows = await found(app.db, clientId)
+    .where('identity.username', '=', username)
+    .$if(provider !== undefined, (query) => query.where('identity.provider', '=', provider!))
+    .orderBy('account.user_id')
+    .limit(MAX_FOUND)
+    .execute()
   return Promise.all(rows.map((row) => toProfile(app, row)))
 }
 
@@ -46,12 +43,10 @@ export async function findMember(
 ): Promise<UserProfile | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
-  const row = await retrying(() =>
-    found(app.db, clientId)
-      .where('identity.provider', '=', identity.provider)
-      .where('identity.subject', '=', identity.subject)
-      .executeTakeFirst(),
-  )
+  const row = await found(app.db, clientId)
+    .where('identity.provider', '=', identity.provider)
+    .where('identity.subject', '=', identity.subject)
+    .executeTakeFirst()
   return row === undefined ? null : toProfile(app, row)
 }
 
@@ -67,20 +62,18 @@ export async function listUsers(
 ): Promise<{ users: UserProfile[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string)) throw foreignCursor()
-  const rows = await retrying(() =>
-    members(app.db, clientId)
-      .select(['member.account_id', momentText('member.created_at').as('since')])
-      .where(isReadable(clientId))
-      .$if(after !== null, (query) =>
-        query.where(
-          sql<boolean>`(member.created_at, member.account_id) < (${after![0]}::timestamptz, ${after![1]}::uuid)`,
-        ),
-      )
-      .orderBy('member.created_at', 'desc')
-      .orderBy('member.account_id', 'desc')
-      .limit(limit + 1)
-      .execute(),
-  )
+  const rows = await members(app.db, clientId)
+    .select(['member.account_id', momentText('member.created_at').as('since')])
+    .where(isReadable(clientId))
+    .$if(after !== null, (query) =>
+      query.where(
+        sql<boolean>`(member.created_at, member.account_id) < (${after![0]}::timestamptz, ${after![1]}::uuid)`,
+      ),
+    )
+    .orderBy('member.created_at', 'desc')
+    .orderBy('member.account_id', 'desc')
+    .limit(limit + 1)
+    .execute()
   const { page, nextCursor } = cutPage(rows, limit, ({ since, account_id }) => [since, account_id])
   return { users: await Promise.all(page.map((row) => toProfile(app, row))), nextCursor }
 }

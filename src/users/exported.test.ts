@@ -12,7 +12,7 @@ import type { Signer } from '../signer/client.ts'
 import { exportAll } from '../signer/export-all.ts'
 import { newKeyPair } from '../signer/hpke.ts'
 import type { KeyExport } from '../signer/wire.ts'
-import { stopLane } from '../transactions/stop-lane.ts'
+import { stopLane } from '../transactions/recovery/stop-lane.ts'
 import {
   markExported,
   readExported,

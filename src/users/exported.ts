@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import type { Signer } from '../signer/client.ts'
 import { MAX_HELD, type HeldElsewhere, type KeyExport, type OpenExport } from '../signer/wire.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { findNamed } from './find.ts'
 import type { ExportState } from './wire.ts'
@@ -83,10 +83,7 @@ export async function tellHeldElsewhere(
   const told = { taken: 0, refused: 0 }
   if (place.isTold === true) return told
   for (let after = '00000000-0000-0000-0000-000000000000'; ;) {
-    const rows = await retrying(
-      () =>
-      db.selectFrom('accounts').select(['account_id', 'user_id', 'elsewhere']).where('elsewhere', 'is not', null).where('account_id', '>', after).orderBy('account_id').limit(MAX_HELD).execute(), // prettier-ignore
-    )
+    const rows = await db.selectFrom('accounts').select(['account_id', 'user_id', 'elsewhere']).where('elsewhere', 'is not', null).where('account_id', '>', after).orderBy('account_id').limit(MAX_HELD).execute() // prettier-ignore
     if (rows.length > 0) {
       const accounts = rows.flatMap(({ user_id: userId, elsewhere }) => {
         const kept = readKeptStatement(elsewhere!)
@@ -125,9 +122,11 @@ export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> |
 
 /** When the key of an account left; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
-  const row = await retrying(() =>
-    db.selectFrom('accounts').select('exported_at').where('account_id', '=', accountId).executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('accounts')
+    .select('exported_at')
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
   return row?.exported_at ?? null
 }
 
@@ -165,66 +164,56 @@ const timeOf = (at: number | null): string | null => (at === null ? null : new D
 
 /** @returns whether the mark is this request's: there was none. Said again after its answer was lost it is not, and stays. */
 async function markFirst(db: Db, accountId: string, at: Date): Promise<boolean> {
-  const { numUpdatedRows } = await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ exported_at: at })
-      .where('account_id', '=', accountId)
-      .where('exported_at', 'is', null)
-      .executeTakeFirst(),
-  )
+  const { numUpdatedRows } = await db
+    .updateTable('accounts')
+    .set({ exported_at: at })
+    .where('account_id', '=', accountId)
+    .where('exported_at', 'is', null)
+    .executeTakeFirst()
   return numUpdatedRows > 0n
 }
 
 /** Forwards only. */
 async function markLeft(db: Db, accountId: string, at: Date): Promise<void> {
-  await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ exported_at: at })
-      .where('account_id', '=', accountId)
-      .where((eb) => eb.or([eb('exported_at', 'is', null), eb('exported_at', '<', at)]))
-      .execute(),
-  )
+  await db
+    .updateTable('accounts')
+    .set({ exported_at: at })
+    .where('account_id', '=', accountId)
+    .where((eb) => eb.or([eb('exported_at', 'is', null), eb('exported_at', '<', at)]))
+    .execute()
 }
 
 async function takeBack(db: Db, accountId: string, mine: Date): Promise<void> {
-  await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ exported_at: null })
-      .where('account_id', '=', accountId)
-      .where('exported_at', '=', mine)
-      .execute(),
-  )
+  await db
+    .updateTable('accounts')
+    .set({ exported_at: null })
+    .where('account_id', '=', accountId)
+    .where('exported_at', '=', mine)
+    .execute()
 }
 
 async function markUser(db: Db, userId: string, at: Date): Promise<number> {
-  const { numUpdatedRows } = await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ exported_at: at })
-      .where('user_id', '=', userId)
-      .where('exported_at', 'is', null)
-      .executeTakeFirst(),
-  )
+  const { numUpdatedRows } = await db
+    .updateTable('accounts')
+    .set({ exported_at: at })
+    .where('user_id', '=', userId)
+    .where('exported_at', 'is', null)
+    .executeTakeFirst()
   return Number(numUpdatedRows)
 }
 
 /** A key that was brought and has left since has left. */
 async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldElsewhere): Promise<void> {
   const elsewhere = JSON.stringify({ at, isBrought, statement })
-  await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ elsewhere })
-      .where('user_id', '=', userId)
-      .where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', '<>', elsewhere)]))
-      .$if(isBrought, (query) =>
-        query.where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', 'like', '%"isBrought":true%')])),
-      )
-      .execute(),
-  )
+  await db
+    .updateTable('accounts')
+    .set({ elsewhere })
+    .where('user_id', '=', userId)
+    .where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', '<>', elsewhere)]))
+    .$if(isBrought, (query) =>
+      query.where((eb) => eb.or([eb('elsewhere', 'is', null), eb('elsewhere', 'like', '%"isBrought":true%')])),
+    )
+    .execute()
 }
 
 /** Marks whose keys left: an export by a person is marked at once, one by the signer's operator by this. */

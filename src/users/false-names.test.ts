@@ -5,7 +5,7 @@ import { until } from '../../test/kit/until.ts'
 import { world } from '../../test/world.ts'
 import { accountIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { listPayments } from '../transactions/list-own.ts'
+import { listPayments } from '../transactions/read/list-own.ts'
 import { showRecipient } from '../transfers/recipient.ts'
 import { attestAccounts } from './attest.ts'
 

@@ -2,7 +2,7 @@ import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
 import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress } from '../http/proven-address.ts'
 import { accountIdOf, parseUserId, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { assertIdentity, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
 import type { UserProfile } from './wire.ts'
@@ -71,28 +71,24 @@ export async function findNamed(db: Db, userId: UserId): Promise<Pick<User, 'acc
 }
 
 async function findSponsor(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('accounts')
-      .select(['account_id', 'user_id', 'address', 'attestation'])
-      .where('user_id', '=', userId)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('accounts')
+    .select(['account_id', 'user_id', 'address', 'attestation'])
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
   return row === undefined ? null : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
 async function readUserRow(db: Db, userId: UserId) {
   const identity = parseUserId(userId)
   if (identity === null) return null
-  const row = await retrying(() =>
-    db
-      .selectFrom('identities as identity')
-      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(COLUMNS)
-      .where('identity.provider', '=', identity.provider)
-      .where('identity.subject', '=', identity.subject)
-      .executeTakeFirst(),
-  )
+  const row = await db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(COLUMNS)
+    .where('identity.provider', '=', identity.provider)
+    .where('identity.subject', '=', identity.subject)
+    .executeTakeFirst()
   return row ?? null
 }
 
@@ -114,16 +110,14 @@ export async function findOwner(
 ): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
-  const row = await retrying(() =>
-    app.db
-      .selectFrom('identities as identity')
-      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-      .select(['identity.provider', 'identity.subject', 'identity.proof'])
-      .where('identity.provider', '=', identity.provider)
-      .where('identity.subject', '=', identity.subject)
-      .executeTakeFirst(),
-  )
+  const row = await app.db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .where('identity.provider', '=', identity.provider)
+    .where('identity.subject', '=', identity.subject)
+    .executeTakeFirst()
   if (row === undefined) return null
   assertIdentity(app, row)
   return { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
@@ -138,14 +132,12 @@ export async function hasOwnAccount(
   db: Db,
   { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>,
 ): Promise<boolean> {
-  const own = await retrying(() =>
-    db
-      .selectFrom('accounts')
-      .select('account_id')
-      .where('user_id', '=', userIdOf(provider, subject))
-      .where('account_id', '=', accountIdOf(provider, subject))
-      .executeTakeFirst(),
-  )
+  const own = await db
+    .selectFrom('accounts')
+    .select('account_id')
+    .where('user_id', '=', userIdOf(provider, subject))
+    .where('account_id', '=', accountIdOf(provider, subject))
+    .executeTakeFirst()
   return own !== undefined
 }
 

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import type { RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
 import { findNamed } from './find.ts'
 import type { FreezeState } from './wire.ts'
@@ -23,23 +23,23 @@ export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
-  const row = await retrying(() =>
-    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', user.accountId).executeTakeFirstOrThrow(),
-  )
+  const row = await db
+    .selectFrom('accounts')
+    .select('frozen_at')
+    .where('account_id', '=', user.accountId)
+    .executeTakeFirstOrThrow()
   return { userId: user.userId, frozenAt: row.frozen_at?.toISOString() ?? null }
 }
 
 /** Every account that is frozen, the longest frozen first. All at once: each process holds them all to refuse them. */
 export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('accounts')
-      .select(['user_id', 'frozen_at'])
-      .where('frozen_at', 'is not', null)
-      .orderBy('frozen_at')
-      .orderBy('user_id')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('accounts')
+    .select(['user_id', 'frozen_at'])
+    .where('frozen_at', 'is not', null)
+    .orderBy('frozen_at')
+    .orderBy('user_id')
+    .execute()
   return rows.map((row) => ({ userId: row.user_id, frozenAt: row.frozen_at!.toISOString() }))
 }
 
@@ -47,13 +47,11 @@ export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
  * Notes that every sign-in of before counts for nothing. By the clock of this process, as sign-ins are.
  */
 export async function noteSignedOut({ clock, db }: Pick<App, 'clock' | 'db'>, accountId: string): Promise<void> {
-  await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set({ signed_out_at: new Date(clock.wall()) })
-      .where('account_id', '=', accountId)
-      .execute(),
-  )
+  await db
+    .updateTable('accounts')
+    .set({ signed_out_at: new Date(clock.wall()) })
+    .where('account_id', '=', accountId)
+    .execute()
 }
 
 /**
@@ -61,9 +59,7 @@ export async function noteSignedOut({ clock, db }: Pick<App, 'clock' | 'db'>, ac
  * @throws account_frozen
  */
 export async function assertChangeable(db: RootDb, accountId: string): Promise<void> {
-  const row = await retrying(() =>
-    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirst(),
-  )
+  const row = await db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirst()
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', ACCOUNT_FROZEN)
 }
 
@@ -72,15 +68,11 @@ async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean
   const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { accountId, userId } = user
-  await retrying(() =>
-    db
-      .updateTable('accounts')
-      .set(
-        isFrozen ? { frozen_at: laterThan('unfrozen_at') } : { frozen_at: null, unfrozen_at: laterThan('frozen_at') },
-      )
-      .where('account_id', '=', accountId)
-      .where('frozen_at', isFrozen ? 'is' : 'is not', null)
-      .execute(),
-  )
+  await db
+    .updateTable('accounts')
+    .set(isFrozen ? { frozen_at: laterThan('unfrozen_at') } : { frozen_at: null, unfrozen_at: laterThan('frozen_at') })
+    .where('account_id', '=', accountId)
+    .where('frozen_at', isFrozen ? 'is' : 'is not', null)
+    .execute()
   return readFreezable(db, userId)
 }

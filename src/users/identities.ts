@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { parseUserId, userIdOf, type UserId } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { hasOwnAccount } from './find.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { proofOf, type IdentityReader } from './proven-identity.ts'
@@ -19,14 +19,12 @@ type IdentityOwner = { accountId: string; userId: UserId }
 
 /** The identities of an account, the first one first. */
 export async function listIdentities(db: Db, { accountId, userId }: IdentityOwner): Promise<Identity[]> {
-  const rows = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select(['provider', 'subject', 'username'])
-      .where('account_id', '=', accountId)
-      .orderBy('created_at')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('identities')
+    .select(['provider', 'subject', 'username'])
+    .where('account_id', '=', accountId)
+    .orderBy('created_at')
+    .execute()
   const all = rows.map(({ provider, subject, username }) => {
     const id = userIdOf(provider, subject)
     return { userId: id, provider, subject, username, isFirst: id === userId }
@@ -62,18 +60,16 @@ export async function linkIdentity(
       .onConflict((on) => on.doNothing())
       .returning('account_id')
       .executeTakeFirst()
-  const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await retrying(insert)
+  const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await insert()
   if (made !== undefined) return 'linked'
   // Whose proof is missing has just proven it.
-  const { numUpdatedRows } = await retrying(() =>
-    db
-      .updateTable('identities')
-      .set({ proof })
-      .where('provider', '=', provider)
-      .where('subject', '=', subject)
-      .where('account_id', '=', accountId)
-      .executeTakeFirst(),
-  )
+  const { numUpdatedRows } = await db
+    .updateTable('identities')
+    .set({ proof })
+    .where('provider', '=', provider)
+    .where('subject', '=', subject)
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
   return numUpdatedRows > 0n ? 'already_linked' : 'has_own_account'
 }
 
@@ -84,15 +80,13 @@ export async function linkIdentity(
 export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwner, identity: UserId): Promise<boolean> {
   const parts = parseUserId(identity)
   if (parts === null || identity === userId) return false
-  const gone = await retrying(() =>
-    db
-      .deleteFrom('identities')
-      .where('account_id', '=', accountId)
-      .where('provider', '=', parts.provider)
-      .where('subject', '=', parts.subject)
-      .returning('account_id')
-      .executeTakeFirst(),
-  )
+  const gone = await db
+    .deleteFrom('identities')
+    .where('account_id', '=', accountId)
+    .where('provider', '=', parts.provider)
+    .where('subject', '=', parts.subject)
+    .returning('account_id')
+    .executeTakeFirst()
   return gone !== undefined
 }
 
@@ -102,19 +96,15 @@ export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwne
  */
 export async function forgetPerson(db: Db, { accountId, userId }: IdentityOwner): Promise<void> {
   const first = parseUserId(userId)!
-  await retrying(() =>
-    db
-      .deleteFrom('identities')
-      .where('account_id', '=', accountId)
-      .where(({ not, and, eb }) => not(and([eb('provider', '=', first.provider), eb('subject', '=', first.subject)])))
-      .execute(),
-  )
-  await retrying(() =>
-    db
-      .updateTable('identities')
-      .set({ username: first.subject, image_src: null, email: null, email_verified: null, signed_in_at: null })
-      .where('provider', '=', first.provider)
-      .where('subject', '=', first.subject)
-      .execute(),
-  )
+  await db
+    .deleteFrom('identities')
+    .where('account_id', '=', accountId)
+    .where(({ not, and, eb }) => not(and([eb('provider', '=', first.provider), eb('subject', '=', first.subject)])))
+    .execute()
+  await db
+    .updateTable('identities')
+    .set({ username: first.subject, image_src: null, email: null, email_verified: null, signed_in_at: null })
+    .where('provider', '=', first.provider)
+    .where('subject', '=', first.subject)
+    .execute()
 }

@@ -2,7 +2,6 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { AddressProver } from '../http/proven-address.ts'
 import { parseUserId } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { pregenerate } from './pregenerate.ts'
 
 export type ImportedAccounts = {
@@ -52,14 +51,12 @@ export async function importAccounts(
       const made = await pregenerate(app, { provider, providerUserId })
       // The database may have the user under another identity of theirs.
       if (made.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
-      const { numUpdatedRows } = await retrying(() =>
-        db
-          .updateTable('accounts')
-          .set({ imported_at: new Date(clock.wall()) })
-          .where('user_id', '=', made.userId)
-          .where('imported_at', 'is', null)
-          .executeTakeFirst(),
-      )
+      const { numUpdatedRows } = await db
+        .updateTable('accounts')
+        .set({ imported_at: new Date(clock.wall()) })
+        .where('user_id', '=', made.userId)
+        .where('imported_at', 'is', null)
+        .executeTakeFirst()
       done[numUpdatedRows > 0n ? 'imported' : 'present'] += 1
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error

@@ -7,7 +7,7 @@ import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor
 import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
 import { findNamed } from './find.ts'
 import type { PeopleCounts, Person } from './wire.ts'
@@ -26,20 +26,18 @@ export async function listPeople(
   if (after !== null && (after[0] !== search || !isPlace(after[1] as string, after[2] as string))) throw foreignCursor()
   // PostgreSQL refuses both, and no name holds one.
   if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
-  const rows = await retrying(() =>
-    accounts(app.db)
-      .select(momentText('account.created_at').as('since'))
-      .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id in (${found(search)})`))
-      .$if(after !== null, (query) =>
-        query.where(
-          sql<boolean>`(account.created_at, account.account_id) < (${after![1]}::timestamptz, ${after![2]}::uuid)`,
-        ),
-      )
-      .orderBy('account.created_at', 'desc')
-      .orderBy('account.account_id', 'desc')
-      .limit(limit + 1)
-      .execute(),
-  )
+  const rows = await accounts(app.db)
+    .select(momentText('account.created_at').as('since'))
+    .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id in (${found(search)})`))
+    .$if(after !== null, (query) =>
+      query.where(
+        sql<boolean>`(account.created_at, account.account_id) < (${after![1]}::timestamptz, ${after![2]}::uuid)`,
+      ),
+    )
+    .orderBy('account.created_at', 'desc')
+    .orderBy('account.account_id', 'desc')
+    .limit(limit + 1)
+    .execute()
   const { page, nextCursor } = cutPage(rows, limit, ({ since, account_id }) => [search, since, account_id])
   return { people: await toPeople(app, page), nextCursor }
 }
@@ -47,33 +45,27 @@ export async function listPeople(
 /** One of them, by any identity of theirs. @throws not_found */
 export async function readPerson(app: AddressProver, userId: UserId): Promise<Person> {
   const named = await findNamed(app.db, userId)
-  const row =
-    named &&
-    (await retrying(() => accounts(app.db).where('account.account_id', '=', named.accountId).executeTakeFirst()))
+  const row = named && (await accounts(app.db).where('account.account_id', '=', named.accountId).executeTakeFirst())
   if (!row) throw new AppError('not_found', 'This user has no account.')
   return (await toPeople(app, [row]))[0]!
 }
 
 /** How many there are. Reads all rows of two tables: 0.2 s of the database for a million people. */
 export async function countPeople(db: Db): Promise<PeopleCounts> {
-  const { rows } = await retrying(() =>
-    sql<{ accounts: number; frozen: number; signed_in: number }>`
+  const { rows } = await sql<{ accounts: number; frozen: number; signed_in: number }>`
       select count(*)::float8 as accounts, count(frozen_at)::float8 as frozen,
         (select count(distinct account_id) from identities where signed_in_at is not null)::float8 as signed_in
-      from accounts as account where ${isPerson}`.execute(db),
-  )
-  const byProvider = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select([
-        'provider',
-        sql<number>`count(*)::float8`.as('identities'),
-        sql<number>`count(signed_in_at)::float8`.as('signed_in'),
-      ]) // prettier-ignore
-      .groupBy('provider')
-      .orderBy('provider')
-      .execute(),
-  )
+      from accounts as account where ${isPerson}`.execute(db)
+  const byProvider = await db
+    .selectFrom('identities')
+    .select([
+      'provider',
+      sql<number>`count(*)::float8`.as('identities'),
+      sql<number>`count(signed_in_at)::float8`.as('signed_in'),
+    ]) // prettier-ignore
+    .groupBy('provider')
+    .orderBy('provider')
+    .execute()
   const { accounts: all, frozen, signed_in: signedIn } = rows[0]!
   return {
     accounts: all,
@@ -129,20 +121,18 @@ type PersonRow = Awaited<ReturnType<ReturnType<typeof accounts>['execute']>>[num
 /** An address that is not known to be right is left out: the operator looks at the row just then. */
 async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]> {
   if (rows.length === 0) return []
-  const identities = await retrying(() =>
-    app.db
-      .selectFrom('identities')
-      .select(['account_id', 'provider', 'subject', 'username', 'email', 'signed_in_at'])
-      .where(
-        'account_id',
-        'in',
-        rows.map(({ account_id }) => account_id),
-      ) // prettier-ignore
-      .orderBy('created_at')
-      .orderBy('provider')
-      .orderBy('subject')
-      .execute(),
-  )
+  const identities = await app.db
+    .selectFrom('identities')
+    .select(['account_id', 'provider', 'subject', 'username', 'email', 'signed_in_at'])
+    .where(
+      'account_id',
+      'in',
+      rows.map(({ account_id }) => account_id),
+    ) // prettier-ignore
+    .orderBy('created_at')
+    .orderBy('provider')
+    .orderBy('subject')
+    .execute()
   const people = rows.map(async (row): Promise<Person> => {
     const stored = storedAddressOf(row)
     return {

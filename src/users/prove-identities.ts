@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { accountIdOf, userIdOf, type UserId } from '../ids.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { hasOwnAccount } from './find.ts'
 import { isIdentityProven, keyOfProof, proofOf, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
 import { type Timer } from '../clock.ts'
@@ -103,15 +103,13 @@ async function change(
   { provider, subject, account_id }: StoredIdentity,
   changes: { account_id?: string; proof: string | null },
 ): Promise<boolean> {
-  const { numUpdatedRows } = await retrying(() =>
-    db
-      .updateTable('identities')
-      .set(changes)
-      .where('provider', '=', provider)
-      .where('subject', '=', subject)
-      .where('account_id', '=', account_id)
-      .executeTakeFirst(),
-  )
+  const { numUpdatedRows } = await db
+    .updateTable('identities')
+    .set(changes)
+    .where('provider', '=', provider)
+    .where('subject', '=', subject)
+    .where('account_id', '=', account_id)
+    .executeTakeFirst()
   return numUpdatedRows > 0n
 }
 
@@ -119,19 +117,17 @@ async function change(
 async function* pages(db: Db, hasProof: boolean): AsyncGenerator<StoredIdentity> {
   let after = { provider: '', subject: '' }
   for (;;) {
-    const rows: StoredIdentity[] = await retrying(() =>
-      db
-        .selectFrom('identities as identity')
-        .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-        .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
-        .where(sql<boolean>`(identity.provider, identity.subject) > (${after.provider}, ${after.subject})`)
-        .where(sql<boolean>`identity.provider || '-' || identity.subject <> account.user_id`)
-        .$if(hasProof, (query) => query.where('identity.proof', 'is not', null))
-        .orderBy('identity.provider')
-        .orderBy('identity.subject')
-        .limit(PAGE)
-        .execute(),
-    )
+    const rows: StoredIdentity[] = await db
+      .selectFrom('identities as identity')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
+      .where(sql<boolean>`(identity.provider, identity.subject) > (${after.provider}, ${after.subject})`)
+      .where(sql<boolean>`identity.provider || '-' || identity.subject <> account.user_id`)
+      .$if(hasProof, (query) => query.where('identity.proof', 'is not', null))
+      .orderBy('identity.provider')
+      .orderBy('identity.subject')
+      .limit(PAGE)
+      .execute()
     yield* rows
     const last = rows.at(-1)
     if (last === undefined || rows.length < PAGE) return

@@ -3,7 +3,6 @@ import { AppError } from '../errors.ts'
 import { holds, scopesOf, type Caller, type Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, userIdOf } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { findMember } from './directory.ts'
 import { readExported } from './exported.ts'
 import { ownAccount, type Account } from './authorize.ts'
@@ -47,14 +46,12 @@ async function readIdentities(
   account: Account,
 ): Promise<{ user: UserProfile; linked: string[] }> {
   const first = parseUserId(account.userId)!
-  const rows = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select(['provider', 'subject', 'username', 'image_src', 'account_id', 'proof'])
-      .where('account_id', '=', account.accountId)
-      .orderBy('created_at')
-      .execute(),
-  )
+  const rows = await db
+    .selectFrom('identities')
+    .select(['provider', 'subject', 'username', 'image_src', 'account_id', 'proof'])
+    .where('account_id', '=', account.accountId)
+    .orderBy('created_at')
+    .execute()
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
   // One that someone put into the table is nobody's, and is not shown as theirs.
   const others = rows.filter(

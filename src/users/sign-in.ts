@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
 import { accountIdOf, parseUserId, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { assertIdentity, type StoredIdentity } from './proven-identity.ts'
@@ -31,7 +31,7 @@ export async function signIn(
   const { db, signer } = app
   assert(said.provider !== SPONSOR_PROVIDER, 'no identity provider has the name of sponsors')
   const profile = { ...cleanProfile(said), isNamed: said.username !== null }
-  const known = await retrying(() => refresh(db, profile))
+  const known = await refresh(db, profile)
   if (known !== null) return { ...(await proven(app, known)), isNew: false }
 
   const userId = userIdOf(profile.provider, profile.subject)
@@ -39,7 +39,7 @@ export async function signIn(
   // In a second place before anyone can be told the address.
   await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username, isKeyNew })
-  const stored = await retrying(() => refresh(db, profile))
+  const stored = await refresh(db, profile)
   assert(stored !== null, 'an identity is there after it was inserted')
   const signedIn = await proven(app, stored)
   if (isNew) await giveFirstCoins(app, signedIn.address)
@@ -121,7 +121,7 @@ export async function insertAccount(
             where exists (select from first) or exists (
               select from identities where provider = ${provider} and subject = ${subject} and account_id = ${accountId}::uuid)
             on conflict do nothing returning account_id`
-  const { rows } = await retrying(() => insert.execute(db))
+  const { rows } = await insert.execute(db)
   return rows.length > 0
 }
 

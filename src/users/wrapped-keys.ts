@@ -2,26 +2,24 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type Db } from '../store/db.ts'
+import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { readKeptStatement } from './exported.ts'
 
 /** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
-  await retrying(() =>
-    db
-      // Nothing is locked where it is there already: all sign-ups of a day share a data key.
-      .with('data_key', (db) =>
-        db
-          .insertInto('wrapped_data_keys')
-          .values(dataKeyRow(dataKey))
-          .onConflict((on) => on.doNothing()),
-      ) // prettier-ignore
-      .insertInto('wrapped_keys')
-      .values(keyRow(key))
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
+  await db
+    // Nothing is locked where it is there already: all sign-ups of a day share a data key.
+    .with('data_key', (db) =>
+      db
+        .insertInto('wrapped_data_keys')
+        .values(dataKeyRow(dataKey))
+        .onConflict((on) => on.doNothing()),
+    ) // prettier-ignore
+    .insertInto('wrapped_keys')
+    .values(keyRow(key))
+    .onConflict((on) => on.doNothing())
+    .execute()
 }
 
 /**
@@ -45,7 +43,7 @@ export async function copyWrappedKeys({
       await moveTo(db, { generation: page.generation, through: 0 })
       continue
     }
-    await retrying(() => storePage(db, page))
+    await storePage(db, page)
     // Before the page is counted as copied: said again rather than never.
     for (const userId of await ofAnotherAddress(db, page.keys))
       telemetry.log.error('wrapped_key_of_another_address', { userId })
@@ -58,7 +56,7 @@ export async function copyWrappedKeys({
 }
 
 const moveTo = (db: Db, { generation, through }: { generation: number; through: number }) =>
-  retrying(() => db.updateTable('wrapped_keys_copied').set({ generation, through }).execute())
+  db.updateTable('wrapped_keys_copied').set({ generation, through }).execute()
 
 async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataKeys: WrappedDataKey[] }) {
   if (dataKeys.length > 0)
@@ -101,9 +99,11 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
 async function ofAnotherAddress(db: Db, keys: WrappedKey[]): Promise<string[]> {
   if (keys.length === 0) return []
   const users = keys.map(({ userId }) => userId)
-  const rows = await retrying(() =>
-    db.selectFrom('wrapped_keys').select(['user_id', 'address']).where('user_id', 'in', users).execute(),
-  )
+  const rows = await db
+    .selectFrom('wrapped_keys')
+    .select(['user_id', 'address'])
+    .where('user_id', 'in', users)
+    .execute()
   const kept = new Map(rows.map(({ user_id, address }) => [user_id, toHex(address)]))
   return users.filter((userId, n) => kept.get(userId) !== keys[n]!.address.toLowerCase())
 }

@@ -37,16 +37,16 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'the status of the transaction is believed',
     scenario: 'reverts',
     caughtBy: 'state',
-    patches: [['transactions/settle-operations.ts', "if (event.kind === 'Done') return 'MINED'", "if (event.kind !== 'Cancelled') return 'MINED'"]], // prettier-ignore
+    patches: [['transactions/settle/settle-operations.ts', "if (event.kind === 'Done') return 'MINED'", "if (event.kind !== 'Cancelled') return 'MINED'"]], // prettier-ignore
   },
   {
     name: 'no look at the last second before another packing',
     scenario: 'late',
     caughtBy: 'price',
     patches: [
-      ['transactions/tend-operations.ts', ".where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)", ''],
-      ['transactions/tend-operations.ts', '  await expire(app, chain)\n', ''],
-      ['transactions/pack.ts', 'operation.deadline >= soon)', 'operation.deadline >= 0 * soon)'],
+      ['transactions/sponsors/tend-operations.ts', ".where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)", ''],
+      ['transactions/sponsors/tend-operations.ts', '  await expire(app, chain)\n', ''],
+      ['transactions/sponsors/pack.ts', 'operation.deadline >= soon)', 'operation.deadline >= 0 * soon)'],
       ['signer/sign-outer.ts', '  assertInTime(order, at)\n', ''],
     ],
   },
@@ -54,14 +54,14 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'the budget is looked at after the fact',
     scenario: 'budget',
     caughtBy: 'money',
-    patches: [['transactions/bind-operation.ts', 'if (exhausted !== null) return exhausted\n  known.add', 'if (exhausted !== null && known.size > 1_000) return exhausted\n  known.add']], // prettier-ignore
+    patches: [['transactions/lanes/bind-operation.ts', 'if (exhausted !== null) return exhausted\n  known.add', 'if (exhausted !== null && known.size > 1_000) return exhausted\n  known.add']], // prettier-ignore
   },
   {
     name: 'an operation is packed that its person did not sign',
     scenario: 'plain',
     caughtBy: 'lost',
     patches: [
-      ['transactions/pack.ts', 'group.map(({ packed }) => packed)', 'group.map(({ packed }) => Buffer.concat([packed.subarray(0, -1), Buffer.of(packed.at(-1)! ^ 1)]))'], // prettier-ignore
+      ['transactions/sponsors/pack.ts', 'group.map(({ packed }) => packed)', 'group.map(({ packed }) => Buffer.concat([packed.subarray(0, -1), Buffer.of(packed.at(-1)! ^ 1)]))'], // prettier-ignore
       ['signer/sign-outer.ts', '|| !held.packed.equals(packed)', ''],
     ],
   },
@@ -71,7 +71,7 @@ export const sponsorMutants: SponsorMutant[] = [
     caughtBy: 'invented',
     patches: [
       [
-        'transactions/tend-operations.ts',
+        'transactions/sponsors/tend-operations.ts',
         "  await reach(app, 'before-repack')\n",
         '  return fail(app, chain, row, head)\n',
       ],
@@ -87,20 +87,26 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'a reorganisation leaves operations where they were',
     scenario: 'reorganised',
     caughtBy: 'scenario',
-    patches: [['transactions/follow.ts', '    await reopenOperations(db, app, chain.chainId, fromNumber)\n', '']],
+    patches: [
+      ['transactions/settle/follow.ts', '    await reopenOperations(db, app, chain.chainId, fromNumber)\n', ''],
+    ],
   },
   {
     name: 'what was lost is restored without what carried it',
     scenario: 'tail',
     caughtBy: 'hashes',
-    patches: [['transactions/restore-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
+    patches: [['transactions/recovery/restore-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
   },
   {
     name: 'what sponsors paid is not counted',
     scenario: 'plain',
     caughtBy: 'money',
     patches: [
-      ['transactions/count-operations.ts', 'const wei = costs.get(id) ?? 0n', 'const wei = 0n * (costs.get(id) ?? 0n)'],
+      [
+        'transactions/settle/count-operations.ts',
+        'const wei = costs.get(id) ?? 0n',
+        'const wei = 0n * (costs.get(id) ?? 0n)',
+      ],
     ],
   },
   {
@@ -113,7 +119,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'what its person cancelled is packed again',
     scenario: 'cancelled',
     caughtBy: 'scenario',
-    patches: [['transactions/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", '']],
+    patches: [['transactions/sponsors/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", '']],
   },
 ]
 

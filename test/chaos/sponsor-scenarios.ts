@@ -142,8 +142,8 @@ export const sponsorScenarios = {
     name: 'what it was sent in is lost, and by then its time is over: it has failed, and is not packed any more',
     // Ten minutes are four seconds, and the last thirty of them one.
     patches: [
-      ['transactions/send-operation.ts', 'const LIFE_SECONDS = 600', 'const LIFE_SECONDS = 4'],
-      ['transactions/pack.ts', 'MIN_LIFE_SECONDS = 30', 'MIN_LIFE_SECONDS = 1'],
+      ['transactions/lanes/send-operation.ts', 'const LIFE_SECONDS = 600', 'const LIFE_SECONDS = 4'],
+      ['transactions/sponsors/pack.ts', 'MIN_LIFE_SECONDS = 30', 'MIN_LIFE_SECONDS = 1'],
     ],
     play: async (stage) => {
       await holdBack(stage)

@@ -7,21 +7,21 @@ export const recordMutants: Mutant[] = [
     name: 'the gas of a receipt is stored wrongly',
     scenario: 'told-is-known',
     caughtBy: 'receipt',
-    patches: [['transactions/states.ts', 'gas_used = mined.gas_used,', 'gas_used = mined.gas_used + 1,']],
+    patches: [['transactions/settle/states.ts', 'gas_used = mined.gas_used,', 'gas_used = mined.gas_used + 1,']],
   },
   {
     name: 'the price of a receipt is stored wrongly',
     scenario: 'told-is-known',
     caughtBy: 'receipt',
     patches: [
-      ['transactions/follow.ts', '    effectiveGasPrice,\n', '    effectiveGasPrice: effectiveGasPrice + 1n,\n'],
+      ['transactions/settle/follow.ts', '    effectiveGasPrice,\n', '    effectiveGasPrice: effectiveGasPrice + 1n,\n'],
     ],
   },
   {
     name: 'whatever is mined has succeeded',
     scenario: 'fails-when-mined',
     caughtBy: 'state',
-    patches: [['transactions/follow.ts', '    succeeded: status,\n', '    succeeded: true || status,\n']],
+    patches: [['transactions/settle/follow.ts', '    succeeded: status,\n', '    succeeded: true || status,\n']],
   },
   {
     name: 'the block of a receipt is the one before',
@@ -29,7 +29,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'block',
     patches: [
       [
-        'transactions/follow.ts',
+        'transactions/settle/follow.ts',
         '    blockNumber: block.number,\n    blockHash: block.hash,\n    succeeded',
         '    blockNumber: block.number - 1,\n    blockHash: block.hash,\n    succeeded',
       ],
@@ -41,7 +41,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'transitions',
     patches: [
       [
-        'transactions/states.ts',
+        'transactions/settle/states.ts',
         'transitions = transactions.transitions || mined.transition',
         'transitions = mined.transition',
       ],
@@ -53,7 +53,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'transitions',
     patches: [
       [
-        'transactions/states.ts',
+        'transactions/settle/states.ts',
         "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))\n",
         '      transitions = transitions\n',
       ],
@@ -66,7 +66,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/states.ts',
+        'transactions/settle/states.ts',
         'and block_number <= ${throughNumber}::bigint',
         'and block_number <= ${throughNumber}::bigint + 1',
       ],
@@ -78,7 +78,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/states.ts',
+        'transactions/settle/states.ts',
         'and block_number <= ${throughNumber}::bigint',
         'and block_number < ${throughNumber}::bigint',
       ],
@@ -100,7 +100,9 @@ export const recordMutants: Mutant[] = [
     name: 'what failed is final as if it had not',
     scenario: 'fails-when-mined',
     caughtBy: 'scenario',
-    patches: [['transactions/states.ts', "case when state = 'MINED' then 'FINALIZED' else state end", "'FINALIZED'"]],
+    patches: [
+      ['transactions/settle/states.ts', "case when state = 'MINED' then 'FINALIZED' else state end", "'FINALIZED'"],
+    ],
   },
   // What ends otherwise
   {
@@ -109,7 +111,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'lane',
     patches: [
       [
-        'transactions/follow.ts',
+        'transactions/settle/follow.ts',
         'laneStopped(app, intrusion, await stopLane(db, intrusion))',
         'laneStopped(app, intrusion, false)',
       ],
@@ -119,15 +121,17 @@ export const recordMutants: Mutant[] = [
     name: 'a nonce given up does not stop the account',
     scenario: 'used-elsewhere',
     caughtBy: 'lane',
-    patches: [['transactions/recover.ts', '{ isExpected: await stopLane(db, intrusion) }', '{ isExpected: false }']],
+    patches: [
+      ['transactions/recovery/recover.ts', '{ isExpected: await stopLane(db, intrusion) }', '{ isExpected: false }'],
+    ],
   },
   {
     name: 'a stopped account is bound to all the same',
     scenario: 'foreign-nonce',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/bind.ts', '  if (isStopped) throw stopped()\n', ''],
-      ['transactions/take-nonce.ts', 'next is not null and not stopped and', 'next is not null and'],
+      ['transactions/lanes/bind.ts', '  if (isStopped) throw stopped()\n', ''],
+      ['transactions/lanes/take-nonce.ts', 'next is not null and not stopped and', 'next is not null and'],
     ],
   },
   {
@@ -136,9 +140,9 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/nonce-used.ts',
-        "db.selectFrom('cursors').select('finalized_number')",
-        "db.selectFrom('cursors').select('block_number as finalized_number')",
+        'transactions/settle/nonce-used.ts',
+        ".select('finalized_number')",
+        ".select('block_number as finalized_number')",
       ],
     ],
   },
@@ -148,7 +152,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/follow.ts',
+        'transactions/settle/follow.ts',
         '    for (const { transactionHash: hash, from } of unknown) {\n',
         '    for (const { transactionHash: hash, from } of unknown.slice(unknown.length)) {\n',
       ],
@@ -160,7 +164,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'lost',
     patches: [
       [
-        'transactions/keeper.ts',
+        'transactions/recovery/keeper.ts',
         "  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))",
         "  else if (sent === 'insufficient_funds') await giveUp(app, toBound(row))",
       ],
@@ -171,9 +175,9 @@ export const recordMutants: Mutant[] = [
     scenario: 'ran-dry',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/prepare.ts', '  if (balance < cost) throw', '  if (balance < 0n) throw'],
-      ['transactions/take-nonce.ts', 'coalesce(reserved + needed <= available, true)', 'true'],
-      ['transactions/bind.ts', '  binding.budget !== null && reserved', '  binding.budget === null && reserved'],
+      ['transactions/lanes/prepare.ts', '  if (balance < cost) throw', '  if (balance < 0n) throw'],
+      ['transactions/lanes/take-nonce.ts', 'coalesce(reserved + needed <= available, true)', 'true'],
+      ['transactions/lanes/bind.ts', '  binding.budget !== null && reserved', '  binding.budget === null && reserved'],
     ],
   },
   // What it costs
@@ -181,7 +185,9 @@ export const recordMutants: Mutant[] = [
     name: 'no margin over the estimate',
     scenario: 'told-is-known',
     caughtBy: 'price',
-    patches: [['transactions/prepare.ts', 'const wanted = (estimate * 5n) / 4n + 10_000n', 'const wanted = estimate']],
+    patches: [
+      ['transactions/lanes/prepare.ts', 'const wanted = (estimate * 5n) / 4n + 10_000n', 'const wanted = estimate'],
+    ],
   },
   {
     name: 'a fee is raised by too little',
@@ -211,13 +217,13 @@ export const recordMutants: Mutant[] = [
     name: 'a raise has more gas than the first bytes',
     scenario: 'sped-up',
     caughtBy: 'price',
-    patches: [['transactions/replace.ts', ' : before.gas\n', ' : before.gas + 1_000n\n']],
+    patches: [['transactions/lanes/replace.ts', ' : before.gas\n', ' : before.gas + 1_000n\n']],
   },
   {
     name: 'the coins are left out of what is signed',
     scenario: 'coins',
     caughtBy: 'lost',
-    patches: [['transactions/gas.ts', 'to, value: value.toString(), data }', "to, value: '0', data }"]],
+    patches: [['transactions/lanes/gas.ts', 'to, value: value.toString(), data }', "to, value: '0', data }"]],
   },
   {
     name: 'twice the coins that were asked for are sent',
@@ -230,7 +236,7 @@ export const recordMutants: Mutant[] = [
     name: 'a late store overwrites the hash that is mined',
     scenario: 'late-store',
     caughtBy: 'hashes',
-    patches: [['transactions/store.ts', "      .where('state', '=', 'SUBMITTED')\n", '']],
+    patches: [['transactions/lanes/store.ts', "      .where('state', '=', 'SUBMITTED')\n", '']],
   },
   {
     name: 'a cancel is stored as if it were the write',
@@ -244,7 +250,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'state',
     patches: [
       [
-        'transactions/follow.ts',
+        'transactions/settle/follow.ts',
         "'attempts.is_cancel', 'transactions.id'",
         "'transactions.is_cancel', 'transactions.id'",
       ],
@@ -268,7 +274,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'answers',
     patches: [
       [
-        'transactions/read.ts',
+        'transactions/read/read.ts',
         "    .selectFrom('attempts')\n    .select('transaction_id')\n    .where('chain_id', '=', chainId)\n",
         "    .selectFrom('transactions')\n    .select('id as transaction_id')\n    .where('chain_id', '=', chainId)\n",
       ],
@@ -280,7 +286,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/replace.ts',
+        'transactions/lanes/replace.ts',
         '  const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)\n',
         '  const fees = await marketOf(chain)\n',
       ],
@@ -384,11 +390,15 @@ export const recordMutants: Mutant[] = [
   // When a fee is raised
   {
     name: 'a fee is raised before three blocks had a chance',
-    file: 'src/transactions/follow.test.ts',
+    file: 'src/transactions/settle/follow.test.ts',
     test: 'after 3 blocks and 20 s only the lowest nonce of an account gets a higher fee, in both fields, stored before it is sent',
     patches: [
-      ['transactions/raise.ts', 'const BUMP_AFTER_BLOCKS = 3', 'const BUMP_AFTER_BLOCKS = 0'],
-      ['transactions/raise.ts', "          isAgo(sql.ref('a.created_at'), app.config.LANE_BUMP_AFTER_SECONDS),\n", ''],
+      ['transactions/lanes/raise.ts', 'const BUMP_AFTER_BLOCKS = 3', 'const BUMP_AFTER_BLOCKS = 0'],
+      [
+        'transactions/lanes/raise.ts',
+        "          isAgo(sql.ref('a.created_at'), app.config.LANE_BUMP_AFTER_SECONDS),\n",
+        '',
+      ],
     ],
   },
 ]

@@ -7,9 +7,9 @@ async function forget(app: App, id: string): Promise<void> {
 }
 `
 const IMPORT_ERRORS: Mutant['patches'][number] = [
-  'transactions/send.ts',
-  "import type { App } from '../app.ts'\n",
-  "import type { App } from '../app.ts'\nimport { AppError } from '../errors.ts'\n",
+  'transactions/lanes/send.ts',
+  "import type { App } from '../../app.ts'\n",
+  "import type { App } from '../../app.ts'\nimport { AppError } from '../../errors.ts'\n",
 ]
 /** Ids that say nothing of their key: the ledger cannot tell a repeat from something new. */
 const RANDOM_IDS: Mutant['patches'][number] = [
@@ -33,8 +33,8 @@ export const sendingMutants: Mutant[] = [
     scenario: 'killed-after-broadcast',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/send.ts', STORE, '  const isDue = true\n'],
-      ['transactions/send.ts', BROADCAST, `${BROADCAST}${STORE.replace('const isDue =', '')}`],
+      ['transactions/lanes/send.ts', STORE, '  const isDue = true\n'],
+      ['transactions/lanes/send.ts', BROADCAST, `${BROADCAST}${STORE.replace('const isDue =', '')}`],
     ],
   },
   {
@@ -44,14 +44,14 @@ export const sendingMutants: Mutant[] = [
     patches: [
       IMPORT_ERRORS,
       [
-        'transactions/send.ts',
+        'transactions/lanes/send.ts',
         BROADCAST,
         `  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
     await forget(app, bound.id)
     throw new AppError('chain_timeout', 'The node did not answer.')
   }\n`,
       ],
-      ['transactions/send.ts', '/** Sign, store, broadcast.', `${FORGET}\n/** Sign, store, broadcast.`],
+      ['transactions/lanes/send.ts', '/** Sign, store, broadcast.', `${FORGET}\n/** Sign, store, broadcast.`],
       RANDOM_IDS,
     ],
   },
@@ -62,7 +62,7 @@ export const sendingMutants: Mutant[] = [
     patches: [
       IMPORT_ERRORS,
       [
-        'transactions/send.ts',
+        'transactions/lanes/send.ts',
         BROADCAST,
         `  const said = await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
   if (said !== 'sent') throw new AppError('chain_unavailable', 'The node refused it.')\n`,
@@ -76,18 +76,22 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'finality',
     patches: [
       [
-        'transactions/states.ts',
+        'transactions/settle/states.ts',
         'effective_gas_price = mined.effective_gas_price, revert = null,',
         'effective_gas_price = mined.effective_gas_price, revert = null, is_final = true,',
       ],
-      ['transactions/states.ts', 'is_final in (false, true) and block_number', 'is_final = false and block_number'],
+      [
+        'transactions/settle/states.ts',
+        'is_final in (false, true) and block_number',
+        'is_final = false and block_number',
+      ],
     ],
   },
   {
     name: 'a reorganisation is not handled',
     scenario: 'reorganised-away',
     caughtBy: 'lost',
-    patches: [['transactions/follow.ts', '    await revertToPending(db, app, chain.chainId, fromNumber)\n', '']],
+    patches: [['transactions/settle/follow.ts', '    await revertToPending(db, app, chain.chainId, fromNumber)\n', '']],
   },
   {
     name: 'a rollback commits half of itself',
@@ -125,14 +129,14 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'lane',
     patches: [
       [
-        'transactions/keeper.ts',
+        'transactions/recovery/keeper.ts',
         '  const use = await findUse(app, chain, bound)\n  if (use === null) return noteUsed(app, bound)\n',
         "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null, blockNumber: 0, blockHash: bound.from.padEnd(66, '0') }\n",
       ],
       [
-        'transactions/keeper.ts',
-        "import { findUse } from './nonce-used.ts'\n",
-        "import { countAt } from './nonce-count.ts'\n",
+        'transactions/recovery/keeper.ts',
+        "import { findUse } from '../settle/nonce-used.ts'\n",
+        "import { countAt } from '../settle/nonce-count.ts'\n",
       ],
     ],
   },
@@ -142,7 +146,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'lost',
     patches: [
       [
-        'transactions/keeper.ts',
+        'transactions/recovery/keeper.ts',
         '    await resend(app, chain, { afterSeconds: first || greeted !== seen ? 0 : RESEND_AFTER_SECONDS })\n',
         '',
       ],
@@ -154,7 +158,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'doubled',
     patches: [
       [
-        'transactions/sign.ts',
+        'transactions/lanes/sign.ts',
         '    if (!isRefused(error)) throw error\n',
         `    if (!isRefused(error)) {
       while (!(await app.signer.health().catch(() => false))) await new Promise((resolve) => setTimeout(resolve, 50))
@@ -182,16 +186,16 @@ export const sendingMutants: Mutant[] = [
     scenario: 'paused-filler',
     caughtBy: 'lost',
     patches: [
-      ['transactions/sign.ts', "  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }\n", ''],
+      ['transactions/lanes/sign.ts', "  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }\n", ''],
       [
-        'transactions/sign.ts',
+        'transactions/lanes/sign.ts',
         '  const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])\n',
         '  const [gas, market] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])\n  const fees = nextFee(market, market, chain.feeCapWei)\n',
       ],
       [
-        'transactions/sign.ts',
-        "import type { Fees } from '../chain/fees.ts'\n",
-        "import { nextFee, type Fees } from '../chain/fees.ts'\n",
+        'transactions/lanes/sign.ts',
+        "import type { Fees } from '../../chain/fees.ts'\n",
+        "import { nextFee, type Fees } from '../../chain/fees.ts'\n",
       ],
     ],
   },
@@ -201,7 +205,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'unanswered',
     patches: [
       [
-        'transactions/send.ts',
+        'transactions/lanes/send.ts',
         STORE,
         `  const isDue = true
   setTimeout(() => void first.store(app, chain, bound, signed.attempt), 1_000)\n`,
@@ -214,7 +218,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'doubled',
     patches: [
       [
-        'transactions/send.ts',
+        'transactions/lanes/send.ts',
         BROADCAST,
         "  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return LOST\n",
       ],
@@ -226,14 +230,18 @@ export const sendingMutants: Mutant[] = [
     scenario: 'caller-gone',
     caughtBy: 'gaps',
     patches: [
-      ['transactions/keeper.ts', '    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })\n', ''],
+      [
+        'transactions/recovery/keeper.ts',
+        '    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })\n',
+        '',
+      ],
     ],
   },
   {
     name: 'what has to wait in the queue is given to the node all the same',
     scenario: 'queued-behind',
     caughtBy: 'scenario',
-    patches: [['transactions/send.ts', BROADCAST, BROADCAST.replace('if (isDue) ', '')]],
+    patches: [['transactions/lanes/send.ts', BROADCAST, BROADCAST.replace('if (isDue) ', '')]],
   },
   {
     name: 'a queue is emptied at the first block',
@@ -241,7 +249,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/queue.ts',
+        'transactions/lanes/queue.ts',
         'order by nonce offset ${config.MAX_PENDING_WRITES - 1}',
         'order by nonce offset ${config.MAX_PENDING_WRITES + 9}',
       ],
@@ -252,8 +260,12 @@ export const sendingMutants: Mutant[] = [
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/keeper.ts', 'and a.queued_nonce is null and', 'and'],
-      ['transactions/keeper.ts', '.filter(({ is_far: isFar, raw }) => !isFar || raw === null)', '.filter(() => true)'],
+      ['transactions/recovery/keeper.ts', 'and a.queued_nonce is null and', 'and'],
+      [
+        'transactions/recovery/keeper.ts',
+        '.filter(({ is_far: isFar, raw }) => !isFar || raw === null)',
+        '.filter(() => true)',
+      ],
     ],
   },
   {
@@ -261,7 +273,11 @@ export const sendingMutants: Mutant[] = [
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/broadcast.ts', '    await Promise.all(released.map((one) => giveToNode(app, chain, one)))\n', ''],
+      [
+        'transactions/lanes/broadcast.ts',
+        '    await Promise.all(released.map((one) => giveToNode(app, chain, one)))\n',
+        '',
+      ],
     ],
   },
 ]

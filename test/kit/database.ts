@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { PGlite } from '@electric-sql/pglite'
-import { Kysely, PGliteDialect, sql } from 'kysely'
+import { PGliteDialect, sql } from 'kysely'
 import { sqlState } from '../../src/store/away.ts'
-import { openPostgres, type RootDb } from '../../src/store/db.ts'
+import { handleOf, openPostgres, type RootDb } from '../../src/store/db.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { INT8, readInt8 } from '../../src/store/pool.ts'
 import { boundTime, parseIso, TIMESTAMPTZ } from '../../src/store/read-time.ts'
@@ -39,7 +39,7 @@ async function onEmbedded(): Promise<TestDatabase> {
       return typeof value === 'function' ? value.bind(pglite) : value
     },
   })
-  const db: RootDb = new Kysely({ dialect: new PGliteDialect({ pglite: lent }) })
+  const db = handleOf(new PGliteDialect({ pglite: lent }))
   await sql`select 1`.execute(db)
   return {
     db,

@@ -35,14 +35,14 @@ const FOLDERS: Record<string, Patterns> = {
   },
   'src/signer/kek': { files: ['src/signer/kek/*.ts'], tests: ['src/signer/kek/*.test.ts'] },
   'sponsored writes': {
-    files: SPONSORED.map((name) => `src/transactions/${name}.ts`),
+    files: SPONSORED.map((name) => `src/transactions/*/${name}.ts`),
     tests: [
-      'src/transactions/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,lost-tail*}.test.ts',
+      'src/transactions/*/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,lost-tail*}.test.ts',
     ],
   },
   'src/transactions': {
-    files: ['src/transactions/*.ts'],
-    tests: ['src/transactions/*.test.ts', 'src/contracts/*.test.ts'],
+    files: ['src/transactions/**/*.ts'],
+    tests: ['src/transactions/**/*.test.ts', 'src/contracts/*.test.ts'],
   },
 }
 

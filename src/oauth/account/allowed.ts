@@ -1,7 +1,6 @@
 import type { App } from '../../app.ts'
 import { forgetUse } from '../../applications/registry.ts'
 import { textsIn } from '../../store/column-values.ts'
-import { retrying } from '../../store/db.ts'
 import { keysIn } from '../consents.ts'
 import { OWN_CLIENT } from '../first-party.ts'
 import { revokeGrant } from '../revoke.ts'
@@ -27,28 +26,26 @@ export async function listAllowed(
   { accountId, userId }: ConsentOwner,
 ): Promise<AllowedApplication[]> {
   const grants = await grantsOf(db, userId)
-  const consents = await retrying(() =>
-    db
-      .selectFrom('consents')
-      .select(['client_id', 'permissions', 'keys'])
-      .where('account_id', '=', accountId)
-      .execute(),
-  )
+  const consents = await db
+    .selectFrom('consents')
+    .select(['client_id', 'permissions', 'keys'])
+    .where('account_id', '=', accountId)
+    .execute()
   // Who signed in to it is read by it forever, if it may do that: it is here to be revoked.
-  const uses = await retrying(() =>
-    db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
-  )
+  const uses = await db
+    .selectFrom('application_users')
+    .select('client_id')
+    .where('account_id', '=', accountId)
+    .execute()
   const known = [...consents, ...uses].map((row) => row.client_id)
   const ids = [...new Set([...grants.map(({ clientId }) => clientId), ...known])].filter((id) => id !== OWN_CLIENT)
   if (ids.length === 0) return []
-  const applications = await retrying(() =>
-    db
-      .selectFrom('applications')
-      .select(['client_id', 'name', 'chain_id'])
-      .where('client_id', 'in', ids)
-      .orderBy('name')
-      .execute(),
-  )
+  const applications = await db
+    .selectFrom('applications')
+    .select(['client_id', 'name', 'chain_id'])
+    .where('client_id', 'in', ids)
+    .orderBy('name')
+    .execute()
   return applications.map(({ client_id: clientId, name, chain_id: chainId }) => {
     const { permissions = [], keys = {} } = consents.find((row) => row.client_id === clientId) ?? {}
     return {
@@ -68,9 +65,11 @@ export async function listAllowed(
  */
 export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {
   // Before the grants: an authorization that is running finds nothing to continue with.
-  await retrying(() =>
-    app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
-  )
+  await app.db
+    .deleteFrom('consents')
+    .where('account_id', '=', owner.accountId)
+    .where('client_id', '=', clientId)
+    .execute()
   await forgetUse(app.db, { clientId, accountId: owner.accountId })
   for (const grant of await grantsOf(app.db, owner.userId))
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
@@ -78,6 +77,6 @@ export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: str
 
 /** Revokes everything from every application. */
 export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
-  await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
+  await app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute()
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)
 }

@@ -14,7 +14,6 @@ import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { isAuthentic, type RowReader } from '../../http/authentic-row.ts'
 import { newSecret } from '../../ids.ts'
-import { retrying } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
 import { macOf, type RowContent } from '../../store/row-mac.ts'
 import type { Database } from '../../store/rows.ts'
@@ -92,13 +91,11 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
         request,
         expires_at: new Date(app.clock.wall() + VISIT_SECONDS * 1_000),
       }
-      await retrying(() =>
-        sql`${prepared}
+      await sql`${prepared}
           insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac)
           values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
             ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(
-          db,
-        ),
+        db,
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
@@ -170,7 +167,7 @@ async function takeVisit(
   const isIt = sql`state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}`
   const columns = sql`state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac`
   const read = async (statement: RawBuilder<VisitRow>): Promise<VisitRow | null> => {
-    const { rows } = await retrying(() => statement.execute(app.db))
+    const { rows } = await statement.execute(app.db)
     const [row] = rows
     const about = { provider: name, interaction: row?.interaction_uid ?? '' }
     return row !== undefined && isAuthentic(app, about, { content: visitContent(row), mac: row.mac }) ? row : null

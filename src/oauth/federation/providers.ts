@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { hash } from 'node:crypto'
 import { isProviderName, SPONSOR_PROVIDER } from '../../ids.ts'
-import { retrying, type RootDb } from '../../store/db.ts'
+import type { RootDb } from '../../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
 import { isPresetName, presets, type Dialect, type ProviderPreset } from './presets.ts'
 import { openProviderFields, type ProviderFields } from './provider-fields.ts'
@@ -265,16 +265,16 @@ export async function bindProviders(db: RootDb, providers: ProviderSettings[]): 
   const problems: string[] = []
   for (const { name, issuer, isDevelopment } of providers) {
     const bound = isDevelopment ? `urn:chatelaine:development:${name.toLowerCase()}` : issuer
-    await retrying(() =>
-      db
-        .insertInto('provider_issuers')
-        .values({ provider: name, issuer: bound })
-        .onConflict((on) => on.doNothing())
-        .execute(),
-    )
-    const row = await retrying(() =>
-      db.selectFrom('provider_issuers').select('issuer').where('provider', '=', name).executeTakeFirstOrThrow(),
-    )
+    await db
+      .insertInto('provider_issuers')
+      .values({ provider: name, issuer: bound })
+      .onConflict((on) => on.doNothing())
+      .execute()
+    const row = await db
+      .selectFrom('provider_issuers')
+      .select('issuer')
+      .where('provider', '=', name)
+      .executeTakeFirstOrThrow()
     if (row.issuer !== bound)
       problems.push(
         `the provider name ${name} belongs to the issuer ${row.issuer}; people of another issuer need another name`,

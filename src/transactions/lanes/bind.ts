@@ -1,0 +1,259 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import { mapChainError } from '../../chain/rpc/rpc.ts'
+import { AppError } from '../../errors.ts'
+import { newTransactionId, type Hex } from '../../ids.ts'
+import { isUniqueViolation } from '../../store/away.ts'
+import { fromHex, toWord } from '../../store/bytes.ts'
+import { retrying, type Db } from '../../store/db.ts'
+import { insufficientFunds } from './funds.ts'
+import { budgetNow } from './prepare.ts'
+import { writeFees, type Bound } from '../intent.ts'
+import { inFlight } from '../key.ts'
+import { reach } from '../crash-points.ts'
+import { mostPending, reserveOf, takeNonce, type Binding, type LaneState } from './take-nonce.ts'
+import { untilSigned } from './unsigned.ts'
+import { firstNonce } from '../settle/nonce-used.ts'
+import { slot } from '../../state.ts'
+
+/** An account that always loses its race is one that someone else is hammering. */
+const MAX_RACES = 64
+/** how often a write is given what it lacks: others of its account may have used it meanwhile */
+const MAX_FUNDED = 4
+/** milliseconds that a write waits for earlier ones of its account to be signed */
+const PATIENCE_MS = 3_000
+
+/**
+ * Commit 1: the intent and its nonce, in one database transaction that many writes share. The nonce is one more than the
+ * highest row of the account on this network, or one that was vacated; who loses a race to another replica takes the
+ * next. The chain is asked for its count only for an account without a row. While many are not signed yet it waits for
+ * that, a few seconds at most.
+ * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, conflict, overloaded, chain_unavailable, chain_timeout,
+ *         database_unavailable
+ */
+export async function bind(app: App, chain: Chain, asked: Binding): Promise<Bound> {
+  let binding = asked
+  let times = 0
+  let first: number | null = null
+  const endsAt = app.clock.ticks() + PATIENCE_MS
+  for (let race = 0; race < MAX_RACES;) {
+    const taken = await takeNonce(app, chain, binding, first)
+    if (taken === 'key is taken') throw inFlight()
+    if ('nonce' in taken) return toBound(chain, binding, taken.nonce)
+    const { lane } = taken
+    refuseWhileFull(app, lane)
+    if (isShort(chain, binding, lane)) {
+      // Known from before: funds may have arrived since, and what is mined since is off the balance and open in our tables.
+      const budget = await askAgain(chain, binding, times++)
+      if (budget === null) throw short(chain, binding, lane)
+      binding = { ...binding, budget }
+      continue
+    }
+    if (lane.vacant !== null) {
+      const isMine = await takeOver(app, chain, binding, lane.vacant)
+      if (isMine) return toBound(chain, binding, lane.vacant)
+    } else if (lane.isNew) first = await countOnChain(chain, binding.from)
+    if (lane.vacant === null && lane.isAhead) {
+      if (app.clock.ticks() > endsAt) throw notSigned()
+      await untilSigned(app, chain, binding.from)
+    } else race++
+  }
+  throw new AppError('conflict', 'Other writes of this account took the nonce each time. Retry.', { retryAfter: 1 })
+}
+
+/** The budget asked anew, and from the second time on with what is given to an account that is short; null when there is nothing more to ask. */
+async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, times: number) {
+  if (times === 0) return budgetNow(chain, from)
+  if (times > MAX_FUNDED || fund === undefined || fund === null) return null
+  return fund({ value: intent.value, terms })
+}
+
+function toBound(
+  { chainId }: Chain,
+  { id, requestHash, intent, terms, from, accountId, authorizations }: Binding,
+  nonce: number,
+): Bound {
+  const { to, value, data } = intent
+  return {
+    id,
+    requestHash,
+    accountId,
+    chainId,
+    from,
+    nonce,
+    to,
+    value,
+    data,
+    ...(authorizations === undefined ? {} : { authorizations }),
+    ...terms,
+  }
+}
+
+/** @throws account_stopped, too_many_pending */
+function refuseWhileFull(app: App, { isStopped, pending, turn }: LaneState): void {
+  if (isStopped) throw stopped()
+  const before = pending + turn - 1
+  if (before >= mostPending(app)) {
+    throw new AppError(
+      'too_many_pending',
+      `The account has ${before} unconfirmed writes; at most ${mostPending(app)} are allowed.`,
+      { retryAfter: 2 },
+    )
+  }
+}
+
+/** Whether the account cannot pay for this beside its open writes; what is bound in the same moment waits its turn to be one. */
+const isShort = (chain: Chain, binding: Binding, { reserved }: LaneState): boolean =>
+  binding.budget !== null && reserved + reserveOf(chain, binding) > binding.budget.available
+
+const short = (chain: Chain, binding: Binding, { reserved }: LaneState): AppError =>
+  insufficientFunds(binding.from, {
+    cost: reserveOf(chain, binding),
+    reserved,
+    available: binding.budget?.available ?? 0n,
+  })
+
+/** For a nonce that the signer would not sign, because one far below has no bytes. */
+export const notSigned = (cause?: unknown): AppError =>
+  new AppError('conflict', 'Earlier writes of this account are not signed yet.', {
+    retryAfter: 5,
+    ...(cause === undefined ? {} : { cause }),
+  })
+
+const stopped = (): AppError =>
+  new AppError('account_stopped', 'The account is stopped: the operator has to review it.')
+
+/** For an intent that was bound before its account was stopped. @throws account_stopped */
+export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {
+  const lane = await db
+    .selectFrom('stopped_lanes')
+    .select('nonce')
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .executeTakeFirst()
+  if (lane !== undefined) throw stopped()
+}
+
+const counting = slot('counts of first writes that are being asked', (_chain: Chain) => new Map<Hex, Promise<number>>())
+
+/**
+ * The count of mined transactions of an account: where an account that we have no row of starts. Asked once for all of its
+ * first writes that come together.
+ */
+async function countOnChain(chain: Chain, from: Hex): Promise<number> {
+  const asked = counting.of(chain)
+  const count = asked.get(from) ?? firstNonce(chain, from).finally(() => asked.delete(from))
+  asked.set(from, count)
+  try {
+    return await count
+  } catch (error) {
+    throw mapChainError(error)
+  }
+}
+
+/**
+ * Takes over a nonce that was refused before anything was signed for it.
+ * @returns false when another write has it
+ * @throws idempotency_in_flight
+ */
+async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
+  try {
+    return await retrying(() =>
+      app.db.transaction().execute(async (db) => {
+        const isMine = await takeVacant(db, chain, binding, nonce)
+        await reach(app, 'in-bind')
+        return isMine
+      }),
+    )
+  } catch (error) {
+    // The id is there: another request with the same key has bound it meanwhile.
+    if (isUniqueViolation(error)) throw inFlight()
+    throw error
+  }
+}
+
+/** The row lock decides between two. */
+async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
+  const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
+  const taken = await db
+    .updateTable('transactions')
+    .set({
+      id,
+      account_id: accountId,
+      client_id: clientId,
+      target: fromHex(intent.to),
+      value: toWord(intent.value),
+      data: fromHex(intent.data),
+      gas_limit: Number(terms.gas),
+      ...writeFees(terms.fees),
+      claims: 1,
+      is_cancel: false,
+      reserved: String(reserveOf(chain, binding)),
+      abi: intent.abi,
+      request_hash: requestHash,
+      authorizations: authorizations === undefined ? null : JSON.stringify(authorizations),
+      state: 'BOUND',
+      transitions: '[]',
+      created_at: sql`date_trunc('milliseconds', now())`,
+      updated_at: sql`now()`,
+    })
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(from))
+    .where('nonce', '=', nonce)
+    .where('state', '=', 'VACANT')
+    .returning('id')
+    .executeTakeFirst()
+  return taken !== undefined
+}
+
+/**
+ * Takes up a bound intent once more, for anyone who is about to ask the signer for its bytes. From then on nobody may
+ * vacate its nonce: two asked.
+ * @param effect  what is asked for, where a token is shown for it: the row is made to say the same
+ * @returns false when it has bytes by now
+ */
+export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Promise<boolean> {
+  const asked = effect && {
+    ...{ target: fromHex(effect.to), value: toWord(effect.value), data: fromHex(effect.data) },
+    ...{ gas_limit: Number(effect.gas), ...writeFees(effect.fees), authorizations: null },
+  }
+  const mine = await db
+    .updateTable('transactions')
+    .set({ ...asked, claims: sql`claims + 1`, updated_at: sql`now()` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .returning('id')
+    .executeTakeFirst()
+  return mine !== undefined
+}
+
+/**
+ * Gives a nonce free that the signer refused to sign for, and the intent's id with it: its key may be used again. Only
+ * for the one who bound it, and only while nobody else asked: then the refusal was the answer to the only question ever
+ * asked, and nothing can have been signed. The row stays, so the nonce cannot be skipped; the next write of the account
+ * takes it over, and if none comes while a later nonce waits, a cancel fills it.
+ * @returns false when someone else took the intent up meanwhile: it then stays bound, and is finished or cancelled
+ */
+export async function vacate({ db }: App, id: string): Promise<boolean> {
+  const mine = await db
+    .updateTable('transactions')
+    .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .where('claims', '=', 1)
+    .returning('id')
+    .executeTakeFirst()
+  return mine !== undefined
+}
+
+/**
+ * Parts an intent from a nonce that the signer will not sign for because it was used before its ledger was restored. The
+ * intent's id is free for another nonce; the row stays to be settled or filled.
+ */
+export async function part({ db }: App, id: string): Promise<void> {
+  await db.updateTable('transactions').set(NOBODYS()).where('id', '=', id).where('state', '=', 'BOUND').execute()
+}
+
+/** What a row is called that holds a nonce and no intent. The intent reserves where it is bound next. */
+export const NOBODYS = () => ({ id: newTransactionId(), request_hash: null, reserved: null })

@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto'
+import { bigNumber } from '../../abi/bignumber.ts'
+import type { App } from '../../app.ts'
+import { readBytes } from '../../chain/rpc/answers.ts'
+import { highestPrice } from '../../chain/fees.ts'
+import type { Chain } from '../../chain/network.ts'
+import { mapChainError } from '../../chain/rpc/rpc.ts'
+import { AppError } from '../../errors.ts'
+import type { Caller } from '../../http/bearer.ts'
+import { chainOf } from '../../http/caller.ts'
+import type { Hex } from '../../ids.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import type { Checked } from '../../signer/wire.ts'
+import { notSigned } from './bind.ts'
+import { fromHex } from '../../store/bytes.ts'
+import { wireTransaction } from '../read/answer.ts'
+import { countAt } from '../settle/nonce-count.ts'
+import { gasStrategy, strategyFor } from './gas.ts'
+import type { Intent, Terms } from '../intent.ts'
+import { isCarried } from './own-nonces.ts'
+import { callOf, revertOf } from './prepare.ts'
+import { preparePaid } from './send-operation.ts'
+import { readReturned } from '../recovery/returned.ts'
+import { isTaken } from './sign.ts'
+import { rehearseOperation } from './rehearse-operation.ts'
+import type { DryRunAnswer } from '../write-wire.ts'
+
+/**
+ * A write up to, but not including, its nonce: nothing is stored, signed or sent.
+ * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, policy_denied and what else the signer
+ *         refuses a token for, gas_budget_exhausted, sponsor_empty, chain_unavailable, chain_timeout, signer_unavailable
+ */
+export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
+  const chain = chainOf(app, caller)
+  if (await isCarried(app, chain, caller.address, intent.to)) return rehearseOperation(app, caller, [intent])
+  const from = caller.address
+  const { terms } = await strategyFor(chain, intent.to).prepare({
+    ...{ app, chain, caller, intent },
+    rehearsing: {
+      check: (of) => checkWrite(app, chain, caller, { intent, terms: asBound(intent, of) }),
+      checkTransfer: (sponsor, transfer) => checkWrite(app, chain, sponsor, transfer),
+    },
+  })
+  const [returned, { nonce, rule, limits }] = await Promise.all([
+    call(chain, from, intent),
+    checkWrite(app, chain, caller, { intent, terms }),
+  ])
+  const { to, value, data } = intent
+  return {
+    status: 'SUCCESS',
+    explorerUrl: chain.explorer.address(to),
+    tx: wireTransaction({ chainId: chain.chainId, from, nonce, to, value, data, ...terms }),
+    ...readReturned(intent, returned),
+    gas: bigNumber(terms.gas),
+    fee: bigNumber(terms.gas * highestPrice(terms.fees)),
+    rule,
+    ...(limits === undefined ? {} : { limits }),
+  }
+}
+
+/** The same of the chain alone: the signer is not asked. @throws as `dryRun` */
+export async function simulate(app: App, caller: Caller, intent: Intent): Promise<void> {
+  const chain = chainOf(app, caller)
+  if (await isCarried(app, chain, caller.address, intent.to)) await preparePaid(app, chain, caller.address, [intent])
+  else await strategyFor(chain, intent.to).prepare({ app, chain, caller, intent })
+}
+
+async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
+  try {
+    return readBytes(await rpc.call('eth_call', [callOf(from, intent), 'latest']), 'result of a call')
+  } catch (error) {
+    throw revertOf(error, intent) ?? mapChainError(error)
+  }
+}
+
+/** With the gas of its caller, of which others may pay a part only. */
+export const asBound = ({ gas }: Intent, terms: Terms): Terms => (gas === undefined ? terms : { ...terms, gas })
+
+/** A write passes by nonces that the ledger knows and our tables have lost, at most so many. */
+const MAX_LOST_NONCES = 64
+
+/** The nonce that the signer would take, and the rule that lets it. What it refuses, it refuses in the same words as a write. */
+export async function checkWrite(
+  app: App,
+  chain: Chain,
+  { address: from, token }: Caller,
+  { intent, terms }: { intent: Intent; terms: Terms },
+): Promise<{ nonce: number } & Pick<Checked, 'rule' | 'limits'>> {
+  const next = await nextNonce(app, chain, from)
+  const { to, value, data } = intent
+  const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
+  for (let nonce = next; nonce < next + MAX_LOST_NONCES; nonce++) {
+    try {
+      const { rule, limits } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
+      return { nonce, rule, limits }
+    } catch (error) {
+      if (!isTaken(error)) throw explainRefusal(error)
+    }
+  }
+  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
+    retryAfter: 30,
+  })
+}
+
+const explainRefusal = (error: unknown): unknown =>
+  error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
+
+/** What the nonce would be if nobody else wrote. */
+async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> {
+  const mine = () =>
+    db
+      .selectFrom('transactions')
+      .select('nonce')
+      .where('chain_id', '=', chain.chainId)
+      .where('sender', '=', fromHex(from))
+      .limit(1)
+  const vacant = await mine().where('state', '=', 'VACANT').orderBy('nonce').executeTakeFirst()
+  if (vacant !== undefined) return vacant.nonce
+  const last = await mine().orderBy('nonce', 'desc').executeTakeFirst()
+  if (last !== undefined) return last.nonce + 1
+  try {
+    return await countAt(chain, from, 'latest')
+  } catch (error) {
+    throw mapChainError(error)
+  }
+}

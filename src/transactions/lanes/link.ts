@@ -1,0 +1,77 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../../app.ts'
+import { readDispatch } from '../../gas/dispatch.ts'
+import type { Hex } from '../../ids.ts'
+import { fromHex } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import { prepared } from '../../store/prepared.ts'
+import type { Transition } from '../../store/column-values.ts'
+import type { Bound } from '../intent.ts'
+import { MAX_SEQUENCE } from './operation-gas.ts'
+
+type Linking = { id: string; chainId: number; space: Buffer; sequences: number[]; transition: Transition[] }
+
+/** What a transaction of a sponsor carries, by its calldata, and that it does from now on. Null: it carries nothing. */
+export function linkingOf(
+  app: App,
+  { id, chainId, data }: Pick<Bound, 'id' | 'chainId' | 'data'>,
+  hash: Hex,
+): Linking | null {
+  const carried = readDispatch(fromHex(data))
+  if (
+    carried === null ||
+    carried.operations.length === 0 ||
+    carried.operations.some(({ sequence }) => sequence > MAX_SEQUENCE)
+  )
+    return null
+  return {
+    ...{ id, chainId, space: carried.space, sequences: carried.operations.map(({ sequence }) => Number(sequence)) },
+    transition: [{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }],
+  }
+}
+
+/**
+ * Notes which operations a transaction of a sponsor carries, by its calldata: from now on they are submitted, and their keys answer. What
+ * was settled stays as it is. Safe to repeat.
+ * @returns numbers that no operation has: the database has lost them
+ */
+export async function linkOperations(
+  db: Db,
+  app: App,
+  outer: Pick<Bound, 'id' | 'chainId' | 'data'>,
+  hash: Hex,
+): Promise<number[]> {
+  const linking = linkingOf(app, outer, hash)
+  if (linking === null) return []
+  const { rows } = await sql<{ sequence: number }>`${prepared}
+    with ${linkedBy(linking, sql`true`)} select sequence from locked`.execute(db)
+  const known = new Set(rows.map(({ sequence }) => Number(sequence)))
+  return linking.sequences.filter((sequence) => !known.has(sequence))
+}
+
+/**
+ * Bounds for `operations_sequence`. Until a first ANALYZE a plan for a list alone reads every operation of the space: 25.8 ms at 100,000 rows,
+ * 0.16 ms with the bounds.
+ * @param sequences  one at least
+ */
+export const within = (sequences: readonly number[]): RawBuilder<boolean> =>
+  sql<boolean>`operations.sequence between ${Math.min(...sequences)}::int8 and ${Math.max(...sequences)}::int8`
+
+/**
+ * The parts of a statement that does so, `locked` among them: which there are. Locked in one order, or two that carry the same would wait for
+ * each other; what another did meanwhile is seen by who waited.
+ * @param isDue  where it is false nothing is done
+ */
+export const linkedBy = ({ id, chainId, space, sequences, transition }: Linking, isDue: RawBuilder<unknown>) => sql`
+    locked as materialized (
+      select id, sequence, state, outer_id from operations
+      where chain_id = ${chainId}::int8 and space = ${space}::bytea and ${within(sequences)}
+        and sequence in (select value::int8 from json_array_elements_text(${JSON.stringify(sequences)}::json)) and ${isDue}
+      order by sequence for update
+    ), linked as (
+      update operations set state = 'SUBMITTED', outer_id = ${id}::text, transitions = operations.transitions || ${JSON.stringify(transition)}::jsonb,
+        updated_at = greatest(now(), operations.created_at)
+      from locked where operations.id = locked.id and locked.state in ('BOUND', 'SUBMITTED') and locked.outer_id is distinct from ${id}::text
+    ), noted as (
+      insert into carried (operation_id, transaction_id) select id, ${id}::text from locked on conflict do nothing
+    )`

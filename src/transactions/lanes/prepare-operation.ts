@@ -1,0 +1,229 @@
+import { checksumAddress } from '../../abi/address.ts'
+import { decodeRevert } from '../../abi/reverts.ts'
+import type { AbiErrorItem } from '../../abi/parse.ts'
+import { hasCode } from '../../chain/code.ts'
+import { currentFees } from '../../chain/current-fees.ts'
+import type { Fees } from '../../chain/fees.ts'
+import type { Chain } from '../../chain/network.ts'
+import { readBytes } from '../../chain/rpc/answers.ts'
+import { revertDataOf } from '../../chain/rpc/errors.ts'
+import { mapChainError } from '../../chain/rpc/rpc.ts'
+import { AppError } from '../../errors.ts'
+import type { OperationCall } from '../../gas/operation.ts'
+import { readRehearsal, rehearsalCode } from '../../gas/rehearse.ts'
+import type { DelegateName, Hex } from '../../ids.ts'
+import { fromHex, toHex } from '../../store/bytes.ts'
+import { mostPackedGas } from './data-gas.ts'
+import { contractsOf, delegationNonce } from '../sponsors/delegation.ts'
+import { insufficientFunds } from './funds.ts'
+import type { Intent } from '../intent.ts'
+import { unstarved, type SimulatedCall } from './inner-gas.ts'
+import { invalidGas, readGas } from './limits.ts'
+import { operationGas } from './operation-gas.ts'
+import { budgetNow, callOf } from './prepare.ts'
+
+/** What one operation may take of a transaction's gas: others need to fit beside it. */
+const SHARE_OF_PACKED = { of: 5n, in: 6n }
+
+export type PreparedOperation = {
+  /** the code for which it is signed */
+  delegate: DelegateName
+  calls: OperationCall[]
+  /** gas units that the account signs */
+  gas: bigint
+  fees: Fees
+  authorizationNonce: number | null
+}
+
+/** Calls as they are packed. */
+export const callsOf = (intents: readonly Intent[]): OperationCall[] =>
+  intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
+
+/**
+ * Rehearses what an account would do, called by a sponsor, and finds the gas of it. The account needs neither code nor funds, but for
+ * values, which are its own.
+ * @param sponsor  whose address targets see as the origin
+ * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+ */
+export async function prepareOperation(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  sponsor: Hex,
+): Promise<PreparedOperation> {
+  refuseOwn(chain, account, intents)
+  const calls = callsOf(intents)
+  const place = { chain, account, sponsor, calls }
+  const [estimated, fees, authorizationNonce, code] = await Promise.allSettled([
+    estimate(place, intents),
+    currentFees(chain),
+    delegationNonce(chain, account),
+    findCodeless(chain, intents),
+  ])
+  for (const other of [fees, authorizationNonce, code])
+    if (other.status === 'rejected') throw mapChainError(other.reason)
+  const codeless = valueOf(code)
+  if (codeless !== null) throw noContract(codeless, intents.length)
+  if (estimated.status === 'rejected') {
+    await refuseShort(chain, account, intents)
+    throw (await sentByItself(chain, account, intents, estimated.reason)) ?? mapChainError(estimated.reason)
+  }
+  const { name: delegate } = contractsOf(chain)
+  const gas = gasOf(chain, estimated.value, intents, { calls, delegate })
+  return { delegate, calls, gas, fees: valueOf(fees), authorizationNonce: valueOf(authorizationNonce) }
+}
+
+/**
+ * What code takes as the word of its owner, if the account calls itself: the signer refuses it, too. An address of zeros is the account for
+ * Calibur.
+ * @throws policy_denied
+ */
+function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void {
+  const isCalibur = contractsOf(chain).name === 'calibur'
+  const index = intents.findIndex(({ to, data }) => (to === account && data !== '0x') || (isCalibur && to === NOBODY))
+  if (index < 0) return
+  const detail =
+    'Nothing is called in the account itself: the code that it delegates to would take it as its owner’s word.'
+  throw new AppError('policy_denied', detail, {
+    errors: [{ pointer: intents.length === 1 ? '/address' : `/calls/${index}/address`, code: 'own_account', detail }],
+  })
+}
+
+const NOBODY: Hex = `0x${'00'.repeat(20)}`
+
+/** What the last call returns now. @throws as `prepareOperation` */
+export async function callOperation(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  sponsor: Hex,
+): Promise<Hex> {
+  const calls = callsOf(intents)
+  try {
+    const answer = await chain.rpc.call('eth_call', rehearsal({ account, sponsor, calls }, 'latest'))
+    return readBytes(answer, 'result of a call')
+  } catch (error) {
+    throw refusalOf(error, intents) ?? mapChainError(error)
+  }
+}
+
+/** gas units that an operation has above its estimate */
+const ADDED_GAS = 8_000n
+
+type Rehearsing = { chain: Chain; account: Hex; sponsor: Hex; calls: OperationCall[] }
+
+const rehearsal = (
+  { account, sponsor, calls }: Omit<Rehearsing, 'chain'>,
+  at: 'latest' | 'pending',
+): [SimulatedCall, string, object] => [
+  { from: sponsor, to: account, data: '0x' as Hex },
+  at,
+  { [account]: { code: toHex(rehearsalCode(calls)) } },
+]
+
+/** What reverts at the newest block may rest on a write that is not mined yet, as in `seeOwnPending`. */
+async function estimate({ chain, ...place }: Rehearsing, intents: readonly Intent[]): Promise<bigint> {
+  const ask = async (at: 'latest' | 'pending') => readGas(await chain.rpc.call('eth_estimateGas', rehearsal(place, at)))
+  try {
+    const estimate = await ask('latest')
+    const functions = intents.map(({ to, data }) => `${to}${data.slice(2, 10)}`).join()
+    const isOwn = intents.length === 1 && intents[0]!.gas !== undefined
+    if (isOwn || intents.every(({ data }) => data === '0x')) return estimate
+    const [call, , overrides] = rehearsal(place, 'latest')
+    return await unstarved(chain, call, { estimate, limit: estimate + ADDED_GAS, functions, overrides })
+  } catch (error) {
+    if (revertDataOf(error) === undefined) throw error
+    try {
+      return await ask('pending')
+    } catch {
+      throw refusalOf(error, intents) ?? error
+    }
+  }
+}
+
+/** A limit of the caller's own is for what it calls, as for a transaction of the account itself. */
+function gasOf(
+  chain: Chain,
+  estimated: bigint,
+  intents: readonly Intent[],
+  operation: Pick<PreparedOperation, 'calls' | 'delegate'>,
+): bigint {
+  const own = intents.length === 1 ? intents[0]!.gas : undefined
+  if (own !== undefined && own < estimated)
+    throw invalidGas('too_low', `The gas limit is too low: at least ${estimated} is needed.`)
+  const gas = operationGas(own ?? estimated + ADDED_GAS, operation)
+  const most = (mostPackedGas(chain) * SHARE_OF_PACKED.of) / SHARE_OF_PACKED.in
+  if (gas > most)
+    throw invalidGas('out_of_range', `It needs ${gas} gas; a sponsor pays for at most ${most} in one write.`)
+  return gas
+}
+
+/** The refusal for a rehearsal that reverted; null when the error is something else. */
+function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null {
+  const said = revertDataOf(error)
+  if (said === undefined) return null
+  const { index, data } = readRehearsal(fromHex(said ?? '0x'))
+  const intent = intents[index]
+  const revert = decodeRevert(said === null ? null : toHex(data), errorsOf(intent), intent)
+  const which = intents.length === 1 ? '' : `Call ${index}: `
+  return new AppError('execution_reverted', `${which}${revert.reason}`, {
+    ...{ revert, cause: error },
+    ...(intents.length === 1
+      ? {}
+      : { errors: [{ pointer: `/calls/${index}`, code: 'reverted', detail: revert.reason }] }),
+  })
+}
+
+/**
+ * For a call that reverts because a sponsor sends it: as a transaction of the account itself it would not. Asked of the first call alone, which
+ * nothing is before.
+ * @returns null where it reverts as well, or that is not known
+ */
+async function sentByItself(
+  chain: Chain,
+  account: Hex,
+  intents: readonly Intent[],
+  error: unknown,
+): Promise<AppError | null> {
+  if (!(error instanceof AppError) || error.code !== 'execution_reverted') return null
+  const isFirst = intents.length === 1 || error.errors?.[0]?.pointer === '/calls/0'
+  if (!isFirst) return null
+  const { to, data, value } = intents[0]!
+  try {
+    await chain.rpc.call('eth_call', [callOf(account, { to, data, value }), 'latest'])
+  } catch {
+    return null
+  }
+  const detail = `Sent by the account itself it would not revert: a sponsor sends the writes of this network, and the contract looks at the origin of a transaction, or whether its caller has code. The operator can have accounts send writes to it themselves: chatelaine network set ${chain.name} --topup-contract ${checksumAddress(to)}`
+  return new AppError('execution_reverted', `${error.message} ${detail}`, {
+    ...(error.revert === undefined ? {} : { revert: error.revert }),
+    cause: error,
+    errors: [{ ...error.errors?.[0], code: 'sent_by_sponsor', detail }],
+  })
+}
+const errorsOf = (intent: Intent | undefined): AbiErrorItem[] => intent?.errors ?? []
+
+/** Which call has data for an address without code; null: none. */
+async function findCodeless(chain: Chain, intents: readonly Intent[]): Promise<number | null> {
+  const there = await Promise.all(intents.map(async ({ to, data }) => data === '0x' || hasCode(chain, to)))
+  const index = there.indexOf(false)
+  return index < 0 ? null : index
+}
+
+const noContract = (index: number, many: number): AppError =>
+  new AppError('no_contract', 'There is no contract at this address on the network.', {
+    errors: [{ pointer: many === 1 ? '/address' : `/calls/${index}/address`, code: 'no_code', detail: 'The address has no code.' }], // prettier-ignore
+  })
+
+/** What values take and the account has not is said as that. @throws insufficient_funds, chain_unavailable, chain_timeout */
+async function refuseShort(chain: Chain, account: Hex, intents: readonly Intent[]): Promise<void> {
+  const cost = intents.reduce((sum, { value }) => sum + value, 0n)
+  if (cost === 0n) return
+  const { available } = await budgetNow(chain, account)
+  if (available < cost) throw insufficientFunds(account, { cost, reserved: 0n, available })
+}
+
+function valueOf<T>(settled: PromiseSettledResult<T>): T {
+  if (settled.status === 'rejected') throw settled.reason
+  return settled.value
+}

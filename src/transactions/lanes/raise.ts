@@ -1,0 +1,329 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import { readQuantity } from '../../chain/rpc/answers.ts'
+import { highestPrice, nextFee, type Fees } from '../../chain/fees.ts'
+import type { Chain } from '../../chain/network.ts'
+import { ACCOUNT_FROZEN, AppError } from '../../errors.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import type { Hex } from '../../ids.ts'
+import { toHex } from '../../store/bytes.ts'
+import { toBound, type Bound, type TransactionRow } from '../intent.ts'
+import { isAgo } from '../recovery/stop-lane.ts'
+import { isolateRowErrors } from '../recovery/recover.ts'
+import { readAttemptsOf } from '../attempts.ts'
+import { marketOf } from './market.ts'
+import type { ReplaceRequest } from './sign.ts'
+import { nextAttempt, sendCancel, sendReplacement, signedOf, type SignedOffer } from './replace.ts'
+import { sideBySide } from '../recovery/concurrency.ts'
+import {
+  forgetRefusals,
+  giveBackLooks,
+  isAskedFor,
+  MAX_PAUSE_SECONDS,
+  mayBeCured,
+  noteTroubles,
+  readTrouble,
+  sweepWaits,
+  takeLooks,
+  USED,
+  type Trouble,
+  denialOf,
+  type Denial,
+} from '../recovery/trouble.ts'
+import { slot } from '../../state.ts'
+
+/** blocks an attempt is given before its fee may be raised */
+const BUMP_AFTER_BLOCKS = 3
+/** accounts per statement */
+const PAGE = 1_000
+/** accounts at a time: what they ask of node and signer travels together */
+const WIDTH = 64
+/** milliseconds after which the rest is left to the next round, so that what is to be sent again does not wait for it */
+const BUDGET_MS = 5_000
+
+/**
+ * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
+ * above it cannot be mined before it. At the cap, or short of funds, it is only sent again, and looked at ever more
+ * seldom, up to five minutes. Replicas share the work: each look is taken on in the table.
+ * @returns whether there is more to do immediately
+ */
+export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
+  await sweepSometimes(app, chain)
+  const until = app.clock.ticks() + BUDGET_MS
+  let market: Fees | null = null
+  for (let after: Uint8Array | null = null; ;) {
+    const rows = await readDue(app, chain, after)
+    if (rows.length === 0) return false
+    // Once a round. Above the cap nobody is helped: nothing is taken on, so that all are looked at when it falls.
+    market ??= await marketBelowCap(app, chain)
+    if (market === null) return false
+    await raisePage(app, chain, rows, market)
+    if (rows.length < PAGE) return false
+    if (app.clock.ticks() > until) return true
+    after = rows.at(-1)!.sender
+  }
+}
+
+const swept = slot('when waits were swept, in ticks', (_chain: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
+const SWEEP_EVERY_MS = 60_000
+
+async function sweepSometimes({ clock, db }: App, chain: Chain): Promise<void> {
+  const now = clock.ticks()
+  const last = swept.of(chain)
+  if (now - last.at < SWEEP_EVERY_MS) return
+  last.at = now
+  await sweepWaits(db, chain.chainId)
+}
+
+async function marketBelowCap(app: App, chain: Chain): Promise<Fees | null> {
+  try {
+    return await marketOf(chain)
+  } catch (error) {
+    if (!isCapReached(error)) throw error
+    app.telemetry.log.warn('fee_cap_reached', { chainId: chain.chainId })
+    return null
+  }
+}
+
+/** Those that are due by the age of their newest bytes and by their last look, one per account, by account. */
+async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promise<TransactionRow[]> {
+  const head = chain.head.current()
+  if (head === null) return []
+  return app.db
+    .selectFrom('transactions as t')
+    .innerJoin('attempts as a', (join) => join.onRef('a.chain_id', '=', 't.chain_id').onRef('a.hash', '=', 't.hash'))
+    .leftJoin('waits as w', (join) =>
+      join.onRef('w.chain_id', '=', 't.chain_id').onRef('w.sender', '=', 't.sender').onRef('w.nonce', '=', 't.nonce'),
+    )
+    .selectAll('t')
+    .where('t.chain_id', '=', chain.chainId)
+    .where('t.state', '=', 'SUBMITTED')
+    .where((eb) =>
+      eb.or([
+        isAskedFor,
+        eb.and([
+          isAgo(sql.ref('a.created_at'), app.config.LANE_BUMP_AFTER_SECONDS),
+          eb.or([
+            eb('a.created_block', 'is', null),
+            eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
+            // Of a chain that has lost blocks since, or of a head that was none.
+            eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
+          ]),
+        ]),
+      ]),
+    )
+    .where((eb) =>
+      eb.or([
+        eb('w.due_at', 'is', null),
+        isAgo(sql.ref('w.due_at'), 0, MAX_PAUSE_SECONDS),
+        eb.and([eb('w.hash', 'is distinct from', eb.ref('t.hash')), mayBeCured(sql.ref('w.trouble'))]),
+      ]),
+    )
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('transactions as lower')
+            .select('lower.id')
+            .whereRef('lower.chain_id', '=', 't.chain_id')
+            .whereRef('lower.sender', '=', 't.sender')
+            .whereRef('lower.nonce', '<', 't.nonce')
+            .where('lower.state', 'in', ['BOUND', 'SUBMITTED', 'VACANT']),
+        ),
+      ),
+    )
+    .$if(after !== null, (query) => query.where('t.sender', '>', after!))
+    .orderBy('t.sender')
+    .limit(PAGE)
+    .execute()
+}
+
+/** What a look is at: all attempts of a transaction, newest first, and what stood in its way the last time. */
+type RaiseCandidate = { bound: Bound; attempts: SignedOffer[]; before: Trouble | null }
+
+/** Who meets that node or signer is away keeps its pause, so that one whose look takes too long does not end every round. */
+async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
+  const { chainId } = chain
+  const looks = await takeOn(app, chain, rows)
+  const unseen = new Set(looks)
+  const notes: { from: Hex; nonce: number; trouble: Trouble | null }[] = []
+  const work = async (look: RaiseCandidate) => {
+    const { bound, before } = look
+    const trouble = await raiseOne(app, chain, look, market)
+    if (trouble?.code !== before?.code || trouble?.detail !== before?.detail)
+      notes.push({ from: bound.from, nonce: bound.nonce, trouble })
+  }
+  let first: RaiseCandidate | null = null
+  try {
+    await sideBySide(looks, WIDTH, async (look) => {
+      try {
+        await isolateRowErrors(app, look.bound, () => work(look))
+        unseen.delete(look)
+      } catch (error) {
+        first ??= look
+        throw error
+      }
+    })
+  } catch (error) {
+    // What nodes rejected stays so: that they are away now would hide that its gas is to be estimated again.
+    const others = [...unseen]
+      .filter((look) => look !== first && look.before?.code !== 'rejected_by_nodes')
+      .map(({ bound }) => bound)
+    const isSigner = error instanceof AppError && error.code === 'signer_unavailable'
+    await giveBackLooks(app.db, chainId, others, isSigner ? SIGNER_AWAY : NODE_AWAY)
+    throw error
+  } finally {
+    await noteTroubles(app.db, chainId, notes)
+  }
+}
+
+async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): Promise<RaiseCandidate[]> {
+  const byPlace = new Map(rows.map((row) => [`${toHex(row.sender)} ${row.nonce}`, row]))
+  const taken = await takeLooks(
+    db,
+    chainId,
+    rows.map(({ sender, nonce, hash }) => ({ from: toHex(sender), nonce, hash: toHex(hash!) })),
+  )
+  const looks = taken.map(({ from, nonce, trouble }) => ({
+    bound: toBound(byPlace.get(`${from} ${nonce}`)!),
+    before: trouble,
+  }))
+  const attempts = await readAttemptsOf(
+    db,
+    looks.map(({ bound }) => bound.id),
+  )
+  return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)!.map(signedOf) }))
+}
+
+/** @returns what is in the way; null when it was raised, or is about to be by someone else */
+async function raiseOne(
+  app: App,
+  chain: Chain,
+  { bound, attempts, before }: RaiseCandidate,
+  market: Fees,
+): Promise<Trouble | null> {
+  const wasRejected = before?.code === 'rejected_by_nodes'
+  const [balance, next] = await Promise.all([
+    chain.rpc.call('eth_getBalance', [bound.from, 'latest']),
+    nextAttempt(chain, bound, attempts, { wasRejected }),
+  ])
+  const { kind, gas, offered, usesUp } = next
+  const held = readQuantity(balance, 'balance of an account')
+  const value = kind === 'cancel' ? 0n : bound.value
+  const fees = affordable({ gas, offered, market, cap: chain.feeCapWei, spendable: held - value })
+  if (fees === 'fee_cap_reached') {
+    app.telemetry.log.warn('fee_cap_reached', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+    return AT_CAP
+  }
+  if (fees === 'insufficient_funds') {
+    await lowBalance(app, chain, bound)
+    return tooPoor({ held, needed: value + gas * highestPrice(nextFee(offered, offered, NO_CAP)) })
+  }
+  return sendRaised(app, chain, bound, { kind, gas, fees, ...(usesUp === undefined ? {} : { usesUp }) })
+}
+
+const NO_CAP = 2n ** 256n
+
+/** What the market wants, or as much of it as the account can pay; nodes want an eighth more than before in any case. */
+function affordable({
+  gas,
+  offered,
+  market,
+  cap,
+  spendable,
+}: {
+  gas: bigint
+  offered: Fees
+  market: Fees
+  cap: bigint
+  spendable: bigint
+}): Fees | 'fee_cap_reached' | 'insufficient_funds' {
+  const payable = spendable > 0n ? spendable / gas : 0n
+  try {
+    return nextFee(offered, market, payable < cap ? payable : cap)
+  } catch (error) {
+    if (!isCapReached(error)) throw error
+    return highestPrice(nextFee(offered, offered, NO_CAP)) > cap ? 'fee_cap_reached' : 'insufficient_funds'
+  }
+}
+
+async function sendRaised(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  next: Omit<ReplaceRequest, 'accessToken'>,
+): Promise<Trouble | null> {
+  try {
+    const { sent } = await sendReplacement(app, chain, bound, next)
+    if (sent === 'nonce_too_low') return USED
+    if (sent === 'insufficient_funds') {
+      await lowBalance(app, chain, bound)
+      return SHORT
+    }
+    // Who was refused knows it by now; of the others nothing is in the way.
+    if (sent !== 'sent') return await readTrouble(app.db, bound)
+    await forgetRefusals(app.db, bound)
+    return null
+  } catch (error) {
+    const denial = denialOf(error)
+    if (next.kind === 'replace' && isHopeless(bound, error)) return giveNonceUp(app, chain, bound)
+    if (denial === null) throw error
+    app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
+    return DENIED[denial]
+  }
+}
+
+/**
+ * Of a transaction that carries operations: one of them may not be sent any more, since its last second is over, or its person was frozen or
+ * has no room left in a limit. What nobody can raise would keep all that its sponsor sends after it.
+ */
+const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
+  authorizations !== undefined &&
+  authorizations !== null &&
+  ((error instanceof SignerRefused && error.code === 'operation_refused') || denialOf(error) === 'policy_denied')
+
+/** Its nonce is cancelled, and what it carries is packed again without that one (tend-operations.ts). */
+async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
+  app.telemetry.log.warn('outer_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+  const { sent } = await sendCancel(app, chain, bound)
+  return sent === 'nonce_too_low' ? USED : null
+}
+
+/** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
+export async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
+  telemetry.log.warn('account_low_balance', { chainId, id, sender: from })
+  // Where sponsors pay, even our own chain gives people nothing.
+  if (chain.gas === 'self') await chain.faucet?.(from)
+}
+
+const isCapReached = (error: unknown): boolean => error instanceof AppError && error.code === 'fee_cap_reached'
+
+const SHORT: Trouble = {
+  code: 'insufficient_funds',
+  detail: 'A node reports that the account has insufficient funds for what it has sent.',
+}
+const tooPoor = ({ held, needed }: { held: bigint; needed: bigint }): Trouble => ({
+  code: 'insufficient_funds',
+  detail: `The account needs ${needed} wei for a fee that nodes accept, and has ${held}.`,
+})
+const AT_CAP: Trouble = {
+  code: 'fee_cap_reached',
+  detail:
+    'The fee is as high as the operator allows on this network. The transaction waits until the network requires less.',
+}
+const denied = (code: Denial, detail: string): Trouble => ({ code, detail })
+const DENIED: Readonly<Record<Denial, Trouble>> = {
+  policy_denied: denied('policy_denied', 'A higher fee is more than the signer allows.'),
+  account_frozen: denied('account_frozen', `${ACCOUNT_FROZEN} Fees of its transactions are not raised.`),
+  application_suspended: denied(
+    'application_suspended',
+    'The operator suspended the application: its fees are not raised.',
+  ),
+}
+const SIGNER_AWAY: Trouble = {
+  code: 'signer_unavailable',
+  detail: 'The fee has to be raised, but the signer cannot be reached.',
+}
+const NODE_AWAY: Trouble = {
+  code: 'node_unreachable',
+  detail: 'The fee has to be raised, but no node of the network responds.',
+}

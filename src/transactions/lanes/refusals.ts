@@ -1,0 +1,117 @@
+import { sql } from 'kysely'
+import { cleanText } from '../../abi/text.ts'
+import type { App } from '../../app.ts'
+import { noteFloor } from '../../chain/fee-floor.ts'
+import type { Chain } from '../../chain/network.ts'
+import { namedFees, type NamedFees, type SendRefusal } from '../../chain/rpc/errors.ts'
+import type { Hex } from '../../ids.ts'
+import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
+import { pokeKeeper } from '../recovery/poke.ts'
+import {
+  countRefusal,
+  noteRejected,
+  noteTroubles,
+  raiseAtOnce,
+  readTrouble,
+  type Trouble,
+} from '../recovery/trouble.ts'
+
+/** refusals in a row after which a write counts as rejected: with their pauses 15 seconds of answers that nobody here understands, and two minutes of those that say that it may be taken later */
+const MAX_REFUSALS: Partial<Record<SendRefusal, number>> = { rejected: 1, unknown: 5, held_back: 8 }
+
+type NewestBytes = {
+  id: string
+  sender: Uint8Array
+  nonce: number
+  max_fee: Uint8Array
+  max_priority_fee: Uint8Array | null
+}
+
+/**
+ * Notes that a node answered that it does not take the newest bytes of a write. They are not told as sent, and sent again at growing intervals.
+ * Bytes that were raised since say nothing any more.
+ * @param outcome  an answer of a node: never because there was none
+ */
+export async function noteRefusal(
+  app: App,
+  chain: Chain,
+  hash: Hex,
+  outcome: SendRefusal,
+  error: Error,
+): Promise<void> {
+  const newest = await takeBack(app, chain, hash)
+  if (newest === undefined) return
+  const place = { chainId: chain.chainId, from: toHex(newest.sender), nonce: newest.nonce }
+  const refusals = await countRefusal(app.db, place)
+  if (outcome === 'underpriced') await noteUnderpriced(app, chain, { ...place, newest }, namedFees(error))
+  else if (refusals >= (MAX_REFUSALS[outcome] ?? Infinity)) {
+    await noteRejected(app, { ...place, id: newest.id }, quoted(error))
+    // What it carries may go by another transaction.
+    pokeKeeper(app, chain)
+  }
+}
+
+/** @returns undefined where these are not the newest bytes of a write that waits */
+async function takeBack({ db }: App, { chainId }: Chain, hash: Hex): Promise<NewestBytes | undefined> {
+  const { rows } = await sql<NewestBytes>`
+    update attempts a set broadcast_at = null from transactions t
+    where a.chain_id = ${chainId}::bigint and a.hash = ${fromHex(hash)}::bytea
+      and t.id = a.transaction_id and t.chain_id = a.chain_id and t.hash = a.hash and t.state = 'SUBMITTED'
+    returning t.id, t.sender, t.nonce, a.max_fee, a.max_priority_fee`.execute(db)
+  return rows[0]
+}
+
+/**
+ * What the pool named is offered at once, and by all that comes. Where it named nothing, as little as is offered, more than the caps allow,
+ * or something else at its last answer, the fee grows in its time.
+ */
+async function noteUnderpriced(
+  app: App,
+  chain: Chain,
+  { newest, ...place }: { chainId: number; from: Hex; nonce: number; newest: NewestBytes },
+  named: NamedFees,
+): Promise<void> {
+  const price = fromWord(newest.max_fee)
+  const tip = newest.max_priority_fee === null ? price : fromWord(newest.max_priority_fee)
+  const missing = missingOf(named, { price, tip, base: chain.head.current()?.baseFee ?? 0n })
+  if (missing !== null) noteFloor(chain, named)
+  const trouble = tooLow(missing, { price, cap: chain.feeCapWei })
+  const before = await readTrouble(app.db, place)
+  await noteTroubles(app.db, place.chainId, [{ ...place, trouble }])
+  const isOffered = missing !== null && trouble.code !== 'fee_cap_reached' && (named.tip ?? 0n) <= (chain.tipCapWei ?? chain.feeCapWei) // prettier-ignore
+  // At once a single time: a node that names more with each answer would have the fee at the cap in seconds.
+  if (!isOffered || before?.code === 'fee_too_low_for_market') return
+  await raiseAtOnce(app.db, place)
+  pokeKeeper(app, chain)
+}
+
+/** What an offer lacks of what a pool named, and the least price for that, wei per gas. */
+type Missing = { what: string; least: bigint }
+
+function missingOf(named: NamedFees, offered: { price: bigint; tip: bigint; base: bigint }): Missing | null {
+  if (named.tip !== undefined && offered.tip < named.tip)
+    return { what: `a tip of at least ${named.tip} wei per gas`, least: named.tip + offered.base }
+  for (const least of [named.price, named.baseFee])
+    if (least !== undefined && offered.price < least) return { what: `at least ${least} wei per gas`, least }
+  return null
+}
+
+function tooLow(missing: Missing | null, { price, cap }: { price: bigint; cap: bigint }): Trouble {
+  if (missing !== null && missing.least > cap)
+    return { code: 'fee_cap_reached', detail: `Nodes require ${missing.what}; the operator allows ${cap} in all.` }
+  const wanted = missing === null ? 'more' : missing.what
+  return {
+    code: 'fee_too_low_for_market',
+    detail: `Nodes require ${wanted}, and it offers ${price} wei per gas in all. Its fee is being raised.`,
+  }
+}
+
+/** characters of a node's answer that anyone is shown */
+const MAX_QUOTED = 200
+
+/** A node's words. Addresses of nodes, and what may be the key of one, are left out. */
+const quoted = ({ message }: Error): string =>
+  cleanText(
+    message.replaceAll(/\S*:\/\/\S*/g, '…').replaceAll(/(?<![0-9a-zA-Z])(?!0x)[0-9a-zA-Z_-]{24,}/g, '…'),
+    MAX_QUOTED,
+  )

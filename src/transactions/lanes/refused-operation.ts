@@ -1,0 +1,40 @@
+import { AppError } from '../../errors.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import { OWN_RULES } from '../../signer/wire.ts'
+import { notSigned } from './bind.ts'
+import { secondsUntil } from '../sponsors/refused-top-up.ts'
+import type { Clock } from '../../clock.ts'
+
+/** Why the signer leaves an operation out of a transaction, as what its person can do about it. */
+export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
+  const { message, facts } = error
+  const { because, rule, resetsAt = null } = facts
+  if (because === 'policy_denied' && rule === OWN_RULES.sponsoredPerUser)
+    return new AppError('gas_budget_exhausted', message, {
+      ...{ resetsAt, cause: error },
+      retryAfter: secondsUntil(resetsAt, clock),
+    })
+  if (because === 'policy_denied' || because === 'account_frozen' || because === 'application_suspended')
+    return new AppError(because, message, { cause: error })
+  if (because === 'operation_expired')
+    return new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+  return new AppError('conflict', `The signer does not let a sponsor send this now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
+}
+
+/** What no caller can cause is told as what they can do about it. The log has what it was. */
+export function explainRefusal(error: unknown): unknown {
+  if (error instanceof AppError || !(error instanceof SignerRefused)) return error
+  switch (error.code) {
+    case 'nonce_gap':
+    case 'nonce_conflict':
+      return notSigned(error)
+    case 'operations_paused':
+      return new AppError('overloaded', 'The signer was restored, and signs no operations for a while. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
+    case 'intent_conflict':
+    case 'sequence_conflict':
+    case 'replacement_underpriced':
+      return new AppError('conflict', 'The signer holds another signature in its place. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+    default:
+      return new AppError('signer_unavailable', 'The signer cannot sign this at the moment.', { retryAfter: 60, cause: error }) // prettier-ignore
+  }
+}

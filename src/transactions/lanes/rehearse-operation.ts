@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto'
+import { bigNumber } from '../../abi/bignumber.ts'
+import type { App } from '../../app.ts'
+import { highestPrice } from '../../chain/fees.ts'
+import type { Chain } from '../../chain/network.ts'
+import type { AppError } from '../../errors.ts'
+import type { Caller } from '../../http/bearer.ts'
+import { chainOf } from '../../http/caller.ts'
+import type { Hex } from '../../ids.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import type { CheckOperationRequest } from '../../signer/wire.ts'
+import { toHex } from '../../store/bytes.ts'
+import { wireTransaction } from '../read/answer.ts'
+import { canPay, carriersOf, inTurn, noCarrier } from '../sponsors/carriers.ts'
+import { knownDataGas } from './data-gas.ts'
+import { gasContracts } from '../sponsors/delegation.ts'
+import { readReturned } from '../recovery/returned.ts'
+import type { Intent } from '../intent.ts'
+import { namingClocks, networkSeconds } from './network-clock.ts'
+import { outerGas } from './operation-gas.ts'
+import { wireOperation } from '../read/operation-answer.ts'
+import type { Operation } from '../operation.ts'
+import { CannotCarry, explain } from '../sponsors/pack.ts'
+import { callOperation } from './prepare-operation.ts'
+import { explainLeftOut, explainRefusal } from './refused-operation.ts'
+import { LIFE_SECONDS, preparePaid, refuseApart, rehearseBudget, requestOf } from './send-operation.ts'
+import type { DryRunAnswer } from '../write-wire.ts'
+import type { Clock } from '../../clock.ts'
+
+/**
+ * A write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent. `tx` is without the data,
+ * which depends on the signature, and on who else writes at that moment.
+ * @throws as `sendOperation`
+ */
+export async function rehearseOperation(app: App, caller: Caller, intents: readonly Intent[]): Promise<DryRunAnswer> {
+  const chain = chainOf(app, caller)
+  refuseApart(chain, intents)
+  const { accountId, clientId, address: from, token } = caller
+  const { delegate, calls, gas, fees, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
+  const price = highestPrice(fees)
+  const operation: Operation = {
+    ...{
+      id: `dry-run-${randomUUID()}`,
+      accountId,
+      clientId,
+      chainId: chain.chainId,
+      from,
+      delegate,
+      space: chain.gasSpace!,
+    },
+    ...{ sequence: 0, calls, gas, authorizationNonce, requestHash: null },
+    deadline: networkSeconds(app, chain) + LIFE_SECONDS,
+  }
+  await rehearseBudget(app, caller, intents, charged)
+  const { sequence: _, ...request } = requestOf(operation, token)
+  const total = outerGas([operation]) + knownDataGas(chain, operation)
+  // In the order of a write: what the person signs, then who sends it.
+  const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
+    throw explainRefusal(namingClocks(app, chain, error))
+  })
+  const payer = await findPayer(app, chain, request, { price, wei: total * price })
+  const returned = await callOperation(chain, from, intents, payer)
+  const outer = {
+    chainId: chain.chainId,
+    nonce: 0,
+    to: gasContracts(delegate).dispatcher,
+    data: '0x' as Hex,
+    value: 0n,
+  }
+  return {
+    status: 'SUCCESS',
+    explorerUrl: chain.explorer.address(toHex(calls[0]!.to)),
+    tx: wireTransaction({ ...outer, from: payer, gas: total, fees }),
+    operation: wireOperation(operation),
+    ...readReturned(intents.at(-1)!, returned),
+    ...{ gas: bigNumber(total), fee: bigNumber(total * price), rule },
+    ...(limits === undefined ? {} : { limits }),
+  }
+}
+
+/**
+ * The first sponsor with so much that the signer would let carry it, by its limits as they are now.
+ * @throws gas_budget_exhausted, sponsor_empty, and what else `carry` fails with for the signer
+ */
+async function findPayer(
+  app: App,
+  chain: Chain,
+  request: CheckOperationRequest,
+  { price, wei }: { price: bigint; wei: bigint },
+): Promise<Hex> {
+  let told: AppError | null = null
+  for (const sponsor of inTurn(await carriersOf(app, chain), request.from)) {
+    if (!(await canPay(chain, sponsor, wei))) continue
+    const carried = { sponsor: sponsor.address, price: String(price), wei: String(wei) }
+    try {
+      await app.signer.checkOperation({ ...request, carried })
+      return sponsor.address
+    } catch (error) {
+      const explained = explainUncarried(error, app.clock)
+      if (!(explained instanceof CannotCarry)) throw explainRefusal(explained)
+      told ??= explained.told
+    }
+  }
+  throw told ?? noCarrier(app, chain)
+}
+
+/** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
+const explainUncarried = (error: unknown, clock: Clock): unknown =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)

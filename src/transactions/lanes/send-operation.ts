@@ -1,0 +1,306 @@
+import type { App } from '../../app.ts'
+import { currentFees } from '../../chain/current-fees.ts'
+import { highestPrice, type Fees } from '../../chain/fees.ts'
+import { gasChoiceOf, type Chain } from '../../chain/network.ts'
+import { mapChainError } from '../../chain/rpc/rpc.ts'
+import { AppError } from '../../errors.ts'
+import { allowedTo, type Caller } from '../../http/bearer.ts'
+import { chainOf } from '../../http/caller.ts'
+import type { Hex } from '../../ids.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import type { SignOperationRequest } from '../../signer/wire.ts'
+import { fromHex, toHex } from '../../store/bytes.ts'
+import { paysFor, type SponsorBudget } from '../../store/sponsor-budget.ts'
+import { balanceThisBlock } from './balances.ts'
+import { BINDER, claimOperation, giveBack, moveOperation, unbind, type Claim } from './bind-operation.ts'
+import { canAnyPay, carriersOf, inTurn, noCarrier } from '../sponsors/carriers.ts'
+import { dataGas } from './data-gas.ts'
+import { contractsOf, delegationNonce } from '../sponsors/delegation.ts'
+import { findExhausted, readNetworkBudget } from '../sponsors/gas-budget.ts'
+import type { Intent } from '../intent.ts'
+import { inFlight, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from '../key.ts'
+import { answerOfOperation } from '../read/operation-answer.ts'
+import { aloneGas } from './operation-gas.ts'
+import { toOperation, type Operation } from '../operation.ts'
+import { namingClocks, networkSeconds } from './network-clock.ts'
+import { noteDelegating, refuseBehindOwn } from './own-nonces.ts'
+import { carry, MIN_LIFE_SECONDS } from '../sponsors/pack.ts'
+import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
+import { LOST, MAX_LOST, sendOnce, type Outcome } from '../pipeline.ts'
+import { explainRefusal } from './refused-operation.ts'
+import { restoreOperation } from '../recovery/restore-operation.ts'
+import { sequencesOf } from './sequences.ts'
+import { restoreIntent } from './sign.ts'
+import { operation as step } from './operation-steps.ts'
+import { exhaustedError } from '../sponsors/top-up.ts'
+import type { WriteAnswer } from '../write-wire.ts'
+
+/** seconds from when an operation is bound to the last one in which it can be done: it fails for sure then, without a cancel */
+export const LIFE_SECONDS = 600
+
+/**
+ * Sends a write that a sponsor pays for (`sendOnce`): an operation that the user's account signs and a sponsor's transaction
+ * includes. What it may cost is reserved with commit 1. Once its ten minutes are over it can never be done.
+ * @param intents  what is done, in this order, all or nothing
+ * @param paidFor  contracts that the budget has to pay for; those that are called unless given
+ * @returns the answer, and whether it is the one of an earlier request with the same key
+ * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_not_sponsored,
+ *         gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
+ *         chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
+ */
+export async function sendOperation(
+  app: App,
+  caller: Caller,
+  intents: readonly Intent[],
+  { idempotency, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  const targets = paidFor ?? intents.map(({ to }) => to)
+  const write = { chain: chainOf(app, caller), caller, intents, targets, key: toKey(caller, idempotency) }
+  return sendOnce<BoundOperation>(app, {
+    ...write,
+    lane: {
+      bind: (id) => prepareAndBind(app, write, id),
+      finish: (bound) => finish(app, write, bound),
+      resume: (row) => resume(app, write, row),
+      answered: 'before-answer-operation',
+    },
+  })
+}
+
+type OperationWrite = {
+  chain: Chain
+  caller: Caller
+  intents: readonly Intent[]
+  /** what the budget has to pay for */
+  targets: readonly Hex[]
+  key: IdempotencyKey | null
+}
+
+/** `claim`: what this request may give back. */
+type BoundOperation = { operation: Operation; claim: Claim }
+
+/** The budgets of the application. @throws gas_not_sponsored */
+function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBudget {
+  const budget = findBudget(app, caller, targets)
+  if (budget instanceof AppError) throw budget
+  return budget
+}
+
+/** The same, or why sponsors pay for none of it: the application has no budget, or its budget is for other contracts. */
+function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
+  const budget = allowedTo(app, clientId).sponsor
+  if (budget === null)
+    return new AppError('gas_not_sponsored', 'The application has no gas budget, so sponsors pay for none of its writes. Nothing was sent. The operator can set one: chatelaine app update --sponsor-per-user --sponsor-per-application.') // prettier-ignore
+  if (!targets.every((to) => paysFor(budget, to)))
+    return new AppError('gas_not_sponsored', 'The gas budget of the application is for other contracts. Nothing was sent. The operator can add this one: chatelaine app update --sponsor-contract.') // prettier-ignore
+  return budget
+}
+
+/**
+ * Several calls are one operation, or none: where accounts send a write themselves, it is a transaction of its own.
+ * @throws atomic_unsupported
+ */
+export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
+  if (intents.length === 1) return
+  if (chain.gas !== 'sponsor')
+    throw new AppError('atomic_unsupported', 'On this network accounts send their own transactions, of one call each.')
+  const index = intents.findIndex(({ to }) => gasChoiceOf(chain, to) !== 'sponsor')
+  if (index < 0) return
+  const detail = 'Writes to this contract are sent by the account itself, one by one: the operator named it.'
+  throw new AppError('atomic_unsupported', `Call ${index}: ${detail}`, {
+    errors: [{ pointer: `/calls/${index}/address`, code: 'sent_by_account', detail }],
+  })
+}
+
+/** @throws atomic_unsupported, gas_not_sponsored, gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
+async function prepareAndBind(
+  app: App,
+  { chain, caller, intents, targets, key }: OperationWrite,
+  id: string,
+): Promise<BoundOperation> {
+  const { accountId, clientId, address: from } = caller
+  refuseApart(chain, intents)
+  const budget = budgetOf(app, caller, targets)
+  const { delegate, calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const operation: Operation = {
+      ...{
+        id,
+        accountId,
+        clientId,
+        chainId: chain.chainId,
+        from,
+        delegate,
+        space: chain.gasSpace!,
+        calls,
+        gas,
+        authorizationNonce,
+      },
+      sequence: await sequencesOf(app, chain).take(),
+      deadline: networkSeconds(app, chain) + LIFE_SECONDS,
+      requestHash: key?.requestHash ?? null,
+    }
+    if (authorizationNonce !== null) noteDelegating(chain)
+    const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
+    const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
+    if (bound === 'bound') return { operation, claim: BINDER }
+    if (bound === 'key is taken') throw inFlight()
+    if (bound !== 'sequence is taken') throw exhaustedError(app, bound)
+    sequencesOf(app, chain).skip(operation.sequence)
+  }
+  throw numbersTaken()
+}
+
+/**
+ * Rehearsed, and with the most that it may cost, which a sponsor has.
+ * @throws sponsor_empty, conflict, and what `prepareOperation` throws
+ */
+export async function preparePaid(
+  app: App,
+  chain: Chain,
+  from: Hex,
+  intents: readonly Intent[],
+): Promise<PreparedOperation & { charged: bigint }> {
+  const carriers = inTurn(await carriersOf(app, chain), from)
+  const [prepared] = await Promise.all([
+    prepareOperation(chain, from, intents, carriers[0]!.address),
+    // Leaves with what is asked for that, and is known by the time that it is looked at.
+    balanceThisBlock(chain, carriers[0]!.address).catch(() => null),
+    dataGas(chain, { calls: [] }).catch(() => null),
+  ])
+  if (prepared.authorizationNonce !== null) await refuseBehindOwn(app, chain, from, prepared.authorizationNonce)
+  const charged = await costOf(chain, prepared, prepared.fees)
+  if (!(await canAnyPay(chain, carriers, charged))) throw noCarrier(app, chain)
+  return { ...prepared, charged }
+}
+
+/** Wei that an operation costs at most, alone in a transaction. @throws fee_cap_reached, chain_unavailable, chain_timeout */
+async function costOf(
+  chain: Chain,
+  operation: Pick<PreparedOperation, 'calls' | 'gas' | 'authorizationNonce' | 'delegate'>,
+  fees?: Fees,
+): Promise<bigint> {
+  const [forData, price] = await Promise.all([dataGas(chain, operation), fees ?? currentFees(chain)]).catch(
+    (error: unknown) => {
+      throw mapChainError(error)
+    },
+  )
+  return (aloneGas(operation) + forData) * highestPrice(price)
+}
+
+/** A repeat finishes what a request before it left bound. */
+async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<Outcome> {
+  // The network's gas was another when the row was bound.
+  if (row.sequence === undefined) throw inFlight()
+  let operation = toOperation(row)
+  // Nothing that is sent now would be done; the key is at its next use once that is certain.
+  if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
+  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it. Nobody is put back on
+  // code that the network has moved away from: such a write is done where its account still has that, or was to get it when it was bound.
+  const isOfNow = operation.delegate === contractsOf(write.chain).name
+  const authorizationNonce =
+    operation.authorizationNonce ??
+    (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
+  // As of a transaction (send.ts): the token signs what this request asks for.
+  operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
+  const charged = await costOf(write.chain, operation)
+  const budget = findBudget(app, write.caller, write.targets)
+  const claim = await claimOperation(app, { ...operation, charged }, budget instanceof AppError ? null : budget)
+  if (claim === 'gone') throw inFlight()
+  if (claim === 'unpaid') throw budget
+  if ('of' in claim) throw exhaustedError(app, claim)
+  // A number below 0 was another's, which the database had lost (restore-operation.ts).
+  if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
+  return finish(app, write, { operation, claim })
+}
+
+/** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */
+async function moved(app: App, chain: Chain, operation: Operation): Promise<Operation> {
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    const sequence = await sequencesOf(app, chain).take()
+    const result = await moveOperation(app, operation, sequence)
+    if (result === 'moved') return { ...operation, sequence }
+    if (result === 'gone') throw inFlight()
+    sequencesOf(app, chain).skip(sequence)
+  }
+  throw numbersTaken()
+}
+
+const numbersTaken = (): AppError =>
+  new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+
+/** Signs, and has it carried. Gives back what was reserved where it certainly is not. */
+async function finish(
+  app: App,
+  { chain, caller: { token } }: OperationWrite,
+  { operation: bound, claim }: BoundOperation,
+): Promise<Outcome> {
+  let operation = bound
+  for (let lost = 0; lost < MAX_LOST; lost++) {
+    let packed: Hex
+    try {
+      packed = (await step.sign(app, requestOf(operation, token))).packed
+    } catch (error) {
+      if (!(error instanceof SignerRefused || error instanceof AppError)) throw error
+      if (error.code === 'sequence_conflict') {
+        sequencesOf(app, chain).skip(operation.sequence)
+        operation = await moved(app, chain, operation)
+        continue
+      }
+      // The ledger has another operation for this intent: one that the database has lost.
+      if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
+      // Or a transaction of the account itself.
+      const isOwn = error.code === 'intent_conflict' && (await restoreIntent(app, operation.id))
+      if (claim === BINDER && isRefused(error)) await unbind(app, operation)
+      if (isOwn) return LOST
+      // Perhaps signed, but carried by nobody: who would have it carried is here.
+      await giveBack(app, operation, claim)
+      throw explainRefusal(namingClocks(app, chain, error))
+    }
+    const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
+    if (carried.kind === 'failed') {
+      if (!isInDoubt(carried.error)) await giveBack(app, operation, claim)
+      throw explainRefusal(carried.error)
+    }
+    app.telemetry.writes.inc({ state: 'SUBMITTED' })
+    return { kind: 'sent', answer: answerOfOperation(chain, operation, carried) }
+  }
+  throw numbersTaken()
+}
+
+/** Certainly not signed. */
+const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
+
+/** A transaction with it may have been signed, or stored, before what failed. */
+const isInDoubt = (error: unknown): boolean =>
+  !(error instanceof SignerRefused || error instanceof AppError) || !isRefused(error) || error.code === 'database_unavailable' // prettier-ignore
+
+/** As the signer takes it. */
+export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
+  ...{ intentId: operation.id, accessToken, chainId: operation.chainId, from: operation.from, space: operation.space },
+  sequence: String(operation.sequence),
+  calls: operation.calls.map(({ to, value, data }) => ({ to: toHex(to), value: String(value), data: toHex(data) })),
+  ...{ gasLimit: String(operation.gas), deadline: operation.deadline },
+  ...(operation.requestHash === null ? {} : { requestHash: toHex(operation.requestHash) }),
+  ...(operation.authorizationNonce === null ? {} : { authorizationNonce: operation.authorizationNonce }),
+  // A signer of before knows no other.
+  ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),
+})
+
+/** Whether sponsors would pay for it, for a dry run. @throws gas_not_sponsored, gas_budget_exhausted */
+export async function rehearseBudget(
+  app: App,
+  caller: Caller,
+  intents: readonly Intent[],
+  charged: bigint,
+): Promise<void> {
+  const { clientId, accountId, chainId } = caller
+  const budget = budgetOf(
+    app,
+    caller,
+    intents.map(({ to }) => to),
+  )
+  const perNetwork = await readNetworkBudget(app.db, chainId)
+  const exhausted = await findExhausted(app.db, { chainId, clientId, accountId, charged }, { ...budget, perNetwork })
+  if (exhausted !== null) throw exhaustedError(app, exhausted)
+}

@@ -1,0 +1,162 @@
+/**
+ * transactions/lanes: from an intent to bytes that a node has.
+ * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancels, in both lanes: nonces
+ *   of an account (`send.ts`), numbers of a space (`send-operation.ts`).
+ * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), what a block says
+ *   (`transactions/settle/follow.ts`).
+ */
+
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import { cheaper } from '../../chain/fees.ts'
+import type { Caller } from '../../http/bearer.ts'
+import { chainOf } from '../../http/caller.ts'
+import { answerOf } from '../read/answer.ts'
+import { claim, refuseStopped } from './bind.ts'
+import { broadcast } from './broadcast.ts'
+import { asBound, checkWrite } from './dry-run.ts'
+import { bringDelegation } from '../sponsors/bring-delegation.ts'
+import { strategyFor } from './gas.ts'
+import { toBound, type Bound, type Intent, type Terms } from '../intent.ts'
+import { inFlight, isBound, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from '../key.ts'
+import { isCarried } from './own-nonces.ts'
+import { LOST, sendOnce, type Outcome } from '../pipeline.ts'
+import { sendOperation } from './send-operation.ts'
+import { marketOf } from './market.ts'
+import type { PreparedWrite } from './prepare.ts'
+import { adopt } from '../recovery/recall.ts'
+import { restoreSent } from './sign.ts'
+import { first } from './steps.ts'
+import type { WriteAnswer } from '../write-wire.ts'
+
+/**
+ * Sends a write (`sendOnce`): as a transaction of the user's own account, or as an operation where a sponsor sends it. A nonce
+ * that was bound and never signed is filled by a cancel after 30 s.
+ * @returns the answer, and whether it is the one of an earlier request with the same key
+ * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
+ *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
+ *         signer_unavailable, database_unavailable, conflict, overloaded
+ */
+export async function sendTransaction(
+  app: App,
+  caller: Caller,
+  intent: Intent,
+  { idempotency }: SendOptions,
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  const chain = chainOf(app, caller)
+  if (await isCarried(app, chain, caller.address, intent.to))
+    return sendOperation(app, caller, [intent], { idempotency })
+  // Nothing is paid for what was sent before, also where the database has lost that.
+  const refuseIfSent = async (id: string) => {
+    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreSent(app, chain, id)))) throw inFlight()
+  }
+  const prepare = async (id: string) => {
+    await bringDelegation(app, chain, caller, intent.to)
+    return strategyFor(chain, intent.to).prepare({
+      ...{ app, chain, caller, intent },
+      sending: {
+        send: sendForSponsor,
+        check: async (terms) => {
+          await refuseIfSent(id)
+          return checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms) })
+        },
+        refuseIfSent: () => refuseIfSent(id),
+      },
+    })
+  }
+  return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
+}
+
+/**
+ * A write of an account that is not the caller's own, prepared in a way of its own, in which it is asked what the signer would refuse: a
+ * nonce that is bound and given back keeps those waiting who are behind it, and of a sponsor these are other people.
+ * @throws as `sendTransaction`
+ */
+export async function sendForSponsor(
+  app: App,
+  write: Omit<Write, 'prepare'> & { prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite> },
+): Promise<{ id: string; isReplay: boolean }> {
+  const { chain, caller, intent } = write
+  const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
+  const { answer, isReplay } = await sendWrite(app, { ...write, prepare })
+  return { id: answer.id, isReplay }
+}
+
+type Write = {
+  chain: Chain
+  caller: Caller
+  intent: Intent
+  key: IdempotencyKey | null
+  prepare: (id: string) => Promise<PreparedWrite>
+}
+
+/** `mayVacate`: this very request bound the nonce, and gives it free where nothing was signed for it. */
+type BoundWrite = { bound: Bound; mayVacate: boolean }
+
+const sendWrite = (app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> =>
+  sendOnce<BoundWrite>(app, {
+    ...write,
+    lane: {
+      bind: (id) => bindWrite(app, write, id),
+      finish: (bound) => finish(app, write, bound),
+      resume: (row) => resume(app, write, row),
+      answered: 'before-answer',
+    },
+  })
+
+async function bindWrite(app: App, write: Write, id: string): Promise<BoundWrite> {
+  const { chain, intent, key } = write
+  const { accountId, clientId, address: from } = write.caller
+  const asked = { id, requestHash: key?.requestHash ?? null, accountId, clientId, from, intent }
+  return { bound: await first.bind(app, chain, { ...asked, ...(await write.prepare(id)) }), mayVacate: true }
+}
+
+/** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
+async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
+  const { chain } = write
+  // The network's gas was another when the row was bound.
+  if (row.sequence !== undefined) throw inFlight()
+  const bound = toBound(row)
+  const found = await adopt(app, chain, bound)
+  if (found === null) {
+    await refuseStopped(app.db, bound)
+    const asked = await askedFor(chain, bound, write.intent)
+    if (!(await claim(app.db, asked.id, asked))) throw inFlight()
+    return finish(app, write, { bound: asked, mayVacate: false })
+  }
+  // Its nonce was filled: the key is at its next use.
+  if (found.first.isCancel) return LOST
+  await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
+  return { kind: 'sent', answer: answerOf(chain, bound, found.first.hash) }
+}
+
+/**
+ * What the token of a repeat signs: what this request asks for, at no more than the market's fees. Of the row that a request before it left
+ * bound nothing counts but its nonce, since a row is what anyone makes of it who can write the database.
+ * @throws fee_cap_reached, chain_unavailable, chain_timeout
+ */
+async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bound.gas }: Intent): Promise<Bound> {
+  const fees = cheaper(bound.fees, await marketOf(chain))
+  return { ...bound, to, value, data, gas, fees, authorizations: null }
+}
+
+/** Sign, store, broadcast. What is queued is left to the keeper. */
+async function finish(
+  app: App,
+  { chain, caller: { token } }: Write,
+  { bound, mayVacate }: BoundWrite,
+): Promise<Outcome> {
+  const signed = await first.sign(app, chain, bound, { token, mayVacate })
+  if (signed.kind === 'nonce_taken') return LOST
+  const { raw, hash } = signed.attempt
+  const isDue = await first.store(app, chain, bound, signed.attempt)
+  txSent(app, bound)
+  if (isDue) await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
+  return { kind: 'sent', answer: answerOf(chain, bound, hash) }
+}
+
+/** Business event: an intent has bytes and is on its way. */
+function txSent({ telemetry }: App, { chainId, id, nonce }: Bound): void {
+  telemetry.log.info('transaction_sent', { chainId, id, nonce })
+  telemetry.writes.inc({ state: 'SUBMITTED' })
+}

@@ -1,0 +1,40 @@
+import { bind } from './bind.ts'
+import { broadcast, giveToNode } from './broadcast.ts'
+import { between, type Step } from '../crash-points.ts'
+import { signFill, signFirst, signReplacement } from './sign.ts'
+import { storeFill, storeFirst, storeReplacement } from './store.ts'
+
+/** Only where there are bytes. */
+const signedAt =
+  (step: Step) =>
+  ({ kind }: { kind: string }): Step | null =>
+    kind === 'signed' ? step : null
+
+/** The steps of a write, in their order. Between them a proof may kill the process: what it finds then is finished. */
+export const first = {
+  bind: between({ before: 'before-bind', after: 'after-bind' }, bind),
+  sign: between({ after: signedAt('after-sign') }, signFirst),
+  store: between({ after: 'after-store' }, storeFirst),
+  broadcast: between({ after: 'after-broadcast' }, giveToNode),
+}
+
+/** The same of other bytes for a nonce that has some: a raised fee, a cancel. */
+export const replacement = {
+  sign: between({ before: 'before-replace', after: 'after-replace-sign' }, signReplacement),
+  store: between({ after: 'after-replace-store' }, storeReplacement),
+  broadcast: between({ after: 'after-replace-broadcast' }, broadcast),
+}
+
+/** The same of a cancel for a nonce that has none. */
+export const fill = {
+  sign: between({ before: 'before-fill', after: signedAt('after-fill-sign') }, signFill),
+  store: between({ after: 'after-fill-store' }, storeFill),
+}
+
+/** The steps of a transaction that carries operations, of a sponsor. */
+export const outer = {
+  bind: between({ before: 'before-pack', after: 'after-bind-outer' }, bind),
+  sign: between({ after: signedAt('after-sign-outer') }, signFirst),
+  store: between({ after: 'after-store-outer' }, storeFirst),
+  broadcast: between({ after: 'after-broadcast' }, giveToNode),
+}

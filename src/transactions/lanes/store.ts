@@ -1,0 +1,189 @@
+import { strict as assert } from 'node:assert'
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import { fromHex } from '../../store/bytes.ts'
+import { retrying, type Db } from '../../store/db.ts'
+import { prepared } from '../../store/prepared.ts'
+import { gasStrategy } from './gas.ts'
+import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
+import { append, keepAttempt } from '../attempts.ts'
+import { holdBack, isFar } from './queue.ts'
+import { restoreSlot } from '../recovery/restore-from-ledger.ts'
+import { oncePer, together } from './group-commit.ts'
+import { linkedBy, linkingOf } from './link.ts'
+import { reach } from '../crash-points.ts'
+import { tellSigned } from './unsigned.ts'
+
+type StoredAttempt = { bound: Bound; attempt: Attempt }
+
+/** Two rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
+
+/**
+ * Commit 2, which many writes share: the first bytes of an intent and its hash, with which its idempotency key answers
+ * from now on. Anyone who stores them again, after a crash or beside another replica, changes nothing.
+ * @returns whether a node is to have them now; else the keeper sends them when it is their turn
+ * @throws database_unavailable
+ */
+export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+  if (bound.authorizations !== undefined && bound.authorizations !== null) return storeOuter(app, chain, bound, attempt)
+  const stored = await groupOf(app, chain)({ bound, attempt })
+  tellSigned(app, chain, bound.from)
+  if (stored !== 'lost') return stored === 'due'
+  // The database went back between commit 1 and this: the ledger knows what it was.
+  await restoreSlot(app, bound)
+  return !(await holdBack(app, chain, attempt.hash))
+}
+
+/** The same of a transaction that carries operations, in one statement with them. */
+async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+  // Of what dies in a statement nothing is stored.
+  await reach(app, 'in-store-outer')
+  const linking = linkingOf(app, bound, attempt.hash)
+  const links = linking === null ? null : linkedBy(linking, sql`exists (select 1 from signed)`)
+  const [stored] = await insertFirst(app, chain, [{ bound, attempt }], links)
+  tellSigned(app, chain, bound.from)
+  if (stored !== 'lost') return stored === 'due'
+  // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
+  assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+  return !(await holdBack(app, chain, attempt.hash))
+}
+
+/** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
+type StoreOutcome = 'due' | 'queued' | 'lost'
+
+const groupOf = oncePer('commits of first bytes', (app, chain) =>
+  together(app.clock, LIMITS, sizeOf, (members: StoredAttempt[]) => insertFirst(app, chain, members, null)),
+)
+
+const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
+
+/**
+ * `broadcast_at` is set here, not after the broadcast: it says that someone has taken it on, and saves a commit. Of what is
+ * queued, the keeper has.
+ * @param links  parts of the statement that are done with it
+ */
+async function insertFirst(
+  app: App,
+  chain: Chain,
+  members: StoredAttempt[],
+  links: RawBuilder<unknown> | null,
+): Promise<StoreOutcome[]> {
+  const at = new Date(app.clock.wall()).toISOString()
+  const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
+    ...{
+      id: bound.id,
+      nonce: bound.nonce,
+      hash: hash.slice(2),
+      raw: raw.slice(2),
+      gas_limit: Number(gas),
+      ...feeDigits(fees),
+    },
+    // Without the hash, which its first attempt has (transitions.ts).
+    transition: [{ state: 'SUBMITTED', at }],
+  }))
+  const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
+    with signed as (
+      select members.id, decode(members.hash, 'hex') as hash, decode(raw, 'hex') as raw, members.gas_limit, decode(members.max_fee, 'hex') as max_fee,
+        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition,
+        bound.sender, bound.nonce, ${isFar(app, 'bound')} as is_far
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as members (id text, nonce bigint, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
+        join transactions bound on bound.id = members.id and bound.nonce = members.nonce
+    ), kept as (
+      insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at, queued_sender, queued_nonce)
+      select ${chain.chainId}::bigint, hash, id, raw, gas_limit, max_fee, max_priority_fee, ${chain.head.current()?.number ?? null}::bigint, now(),
+        case when is_far then sender end, case when is_far then nonce end
+      from signed order by hash
+      on conflict (chain_id, hash) do nothing
+    ), moved as (
+      update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
+      from signed where transactions.id = signed.id and transactions.state = 'BOUND'
+    )
+    ${links === null ? sql`` : sql`, ${links}`}
+    select id, is_far from signed`.execute(app.db)
+  const stored = new Map(there.map(({ id, is_far }) => [id, is_far ? 'queued' : 'due'] as const))
+  return members.map(({ bound: { id } }) => stored.get(id) ?? 'lost')
+}
+
+/**
+ * The bytes of a cancel that fills the nonce of an intent without bytes. Its idempotency key goes to its next use: the
+ * intent can never be signed any more, and its caller was never given a hash.
+ */
+export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
+  await storeLater(app, chain, bound, attempt, (db) =>
+    db
+      .updateTable('transactions')
+      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, chain, bound, attempt) })
+      .where('id', '=', bound.id)
+      .where('state', '=', 'BOUND')
+      .execute(),
+  )
+}
+
+/**
+ * A raised fee or a cancel. The attempt is kept even when the transaction was mined meanwhile: its hash may yet be seen.
+ * One that comes later than what was signed after it is not the newest: the ledger signs nothing that does not outbid all
+ * before it.
+ */
+export async function storeReplacement(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
+  const maxFee = writeFees(attempt.fees).max_fee
+  await storeLater(app, chain, bound, attempt, (db) =>
+    db
+      .updateTable('transactions')
+      .set({ ...submitted(app, chain, bound, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
+      .where('id', '=', bound.id)
+      .where('state', '=', 'SUBMITTED')
+      .where('hash', 'is distinct from', fromHex(attempt.hash))
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('attempts')
+              .select('hash')
+              .where('transaction_id', '=', bound.id)
+              .where('chain_id', '=', chain.chainId)
+              .where('max_fee', '>', maxFee),
+          ),
+        ),
+      )
+      .execute(),
+  )
+}
+
+/** The bytes, and what they make of their row, which is locked first: two who store see each other's. */
+async function storeLater(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  attempt: Attempt,
+  move: (db: Db) => Promise<unknown>,
+): Promise<void> {
+  const isThere = await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const row = await db
+        .selectFrom('transactions')
+        .select('id')
+        .where('id', '=', bound.id)
+        .where('nonce', '=', bound.nonce)
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined) return false
+      await keepAttempt(db, chain, bound.id, attempt)
+      await move(db)
+      return true
+    }),
+  )
+  // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
+  if (!isThere) assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+}
+
+function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
+  const { hash } = attempt
+  return {
+    reserved: String(gasStrategy(chain).reserve(bound, attempt)),
+    hash: fromHex(hash),
+    transitions: append([{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }]),
+    updated_at: sql<Date>`now()`,
+  }
+}

@@ -1,0 +1,34 @@
+import { AppError } from '../../errors.ts'
+import type { Intent } from '../intent.ts'
+import { MAX_CALLDATA_BYTES } from '../write-wire.ts'
+
+const MAX = 2n ** 256n - 1n
+
+/** The `value` of a write, wei. @throws invalid_value */
+export function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {
+  if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
+  const value = BigInt(text)
+  if (value > MAX) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
+  if (value > 0n && !isPayable)
+    throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
+  return value
+}
+
+/** What no node would take is not signed. @param pointer  to what makes it so long. @throws invalid_data */
+export function refuseLong(calls: readonly Pick<Intent, 'data'>[], pointer: string): void {
+  const bytes = calls.reduce((sum, { data }) => sum + (data.length - 2) / 2, 0)
+  if (bytes <= MAX_CALLDATA_BYTES) return
+  const detail = `Encoded, this is ${bytes} bytes of calldata: a write has at most ${MAX_CALLDATA_BYTES}.`
+  throw new AppError('invalid_data', detail, { errors: [{ pointer, code: 'too_long', detail }] })
+}
+
+const invalidValue = (code: string, detail: string): AppError =>
+  new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
+
+/** Only what changes something is sent. @throws abi_is_view */
+export function refuseView({ stateMutability }: NonNullable<Intent['fn']>): void {
+  if (stateMutability !== 'view' && stateMutability !== 'pure') return
+  throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: use a read instead.`, {
+    errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
+  })
+}

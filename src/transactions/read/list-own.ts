@@ -1,0 +1,264 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../../app.ts'
+import { AppError } from '../../errors.ts'
+import { isKnownAddress, storedAddressOf, type AddressProver } from '../../http/proven-address.ts'
+import { cutPage, isMoment, readPageCursor, writeCursor } from '../../http/cursor.ts'
+import type { Hex } from '../../ids.ts'
+import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import { momentText } from '../../store/read-time.ts'
+import { readCalls } from '../../gas/dispatch.ts'
+import { publicStates } from '../wire.ts'
+
+/** A transaction as the person sees it whose account it is. */
+export type OwnTransaction = {
+  id: string
+  clientId: string
+  /** name of the application that sent it; null where the application is gone, or it was none */
+  application: string | null
+  state: (typeof publicStates)[number]
+  hash: Hex
+  to: Hex
+  value: bigint
+  /** the caller's ABI text; empty where there was none */
+  abi: string
+  hasData: boolean
+  /** wei, without what a roll-up adds for its first layer; null before it is mined */
+  fee: bigint | null
+  /** null before it is mined */
+  blockNumber: number | null
+  sentAt: Date
+}
+
+type Scope = { accountId: string; chainId: number }
+
+/**
+ * What was sent from an account on a network, newest first, whichever application asked for it: an application sees its
+ * own, the person all of them. Over the index (account, network, time, id).
+ * @param clientId  of one application alone; null for all
+ * @throws invalid_cursor
+ */
+export async function listOfAccount(
+  { db }: Pick<App, 'db'>,
+  { accountId, chainId }: Scope,
+  { limit, cursor, clientId }: { limit: number; cursor?: string | undefined; clientId: string | null },
+): Promise<{ entries: OwnTransaction[]; nextCursor: string | null }> {
+  const after = placeOf('sent', cursor)
+  const signed = await listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
+  const sent = await ofAccount(db, { accountId, chainId })
+    .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+    .$if(after !== null, (query) =>
+      query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+    )
+    .orderBy('sent.created_at', 'desc')
+    .orderBy('sent.id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  const rows = [...sent, ...signed].toSorted(newestFirst)
+  const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => ['sent', since, id])
+  return { entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))), nextCursor }
+}
+
+/** One of them with its calldata, of several calls the first; null when the account sent none of this id. */
+export async function findOwn(
+  { db }: Pick<App, 'db'>,
+  scope: Scope,
+  id: string,
+): Promise<(OwnTransaction & { data: Hex }) | null> {
+  const row = await ofAccount(db, scope).select('sent.data').where('sent.id', '=', id).executeTakeFirst()
+  if (row !== undefined) return { ...toOwn(row), data: toHex(row.data) }
+  const signed = await signedBy(db, scope).where('sent.id', '=', id).executeTakeFirst()
+  return signed === undefined ? null : { ...toOwnOperation(signed), data: toHex(readCalls(signed.calls)[0]!.data) }
+}
+
+const newestFirst = (a: { since: string; id: string }, b: { since: string; id: string }): number =>
+  a.since === b.since ? (a.id < b.id ? 1 : -1) : a.since < b.since ? 1 : -1
+
+type Page = { limit: number; after: [since: string, id: string] | null; clientId: string | null }
+
+/** A page of what the account signed and a sponsor sent, as `listOfAccount` reads one of what it sent itself. */
+const listSigned = (db: Db, scope: Scope, { limit, after, clientId }: Page): Promise<SignedRow[]> =>
+  signedBy(db, scope)
+    .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+    .$if(after !== null, (query) =>
+      query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+    )
+    .orderBy('sent.created_at', 'desc')
+    .orderBy('sent.id', 'desc')
+    .limit(limit)
+    .execute()
+
+const signedBy = (db: Db, { accountId, chainId }: Scope) =>
+  db
+    .selectFrom('operations as sent')
+    .innerJoin('transactions as outer', 'outer.id', 'sent.outer_id')
+    .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
+    .select(['sent.id', 'sent.client_id', 'sent.state', 'outer.hash', 'sent.calls', 'sent.abi', 'sent.created_at'])
+    .select(['application.name', SINCE.as('since')])
+    .where('sent.account_id', '=', accountId)
+    .where('sent.chain_id', '=', chainId)
+    .where('outer.hash', 'is not', null)
+
+type SignedRow = Awaited<ReturnType<ReturnType<typeof signedBy>['execute']>>[number]
+
+/** Of several calls the first. The fee is not the person's. */
+function toOwnOperation(row: SignedRow): OwnTransaction {
+  const [call] = readCalls(row.calls)
+  return {
+    ...{ id: row.id, clientId: row.client_id, application: row.name, state: row.state as OwnTransaction['state'] },
+    ...{ hash: toHex(row.hash!), to: toHex(call!.to), value: call!.value, abi: row.abi },
+    ...{ hasData: call!.data.length > 0, fee: null, blockNumber: null, sentAt: row.created_at },
+  }
+}
+
+const SINCE = momentText('sent.created_at')
+
+const ofAccount = (db: Db, { accountId, chainId }: Scope) =>
+  db
+    .selectFrom('transactions as sent')
+    .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
+    .select([
+      'sent.id',
+      'sent.client_id',
+      'sent.state',
+      'sent.hash',
+      'sent.target',
+      'sent.value',
+      'sent.abi',
+      'sent.gas_used',
+      'sent.effective_gas_price',
+      'sent.block_number',
+      'sent.created_at',
+      'application.name',
+    ])
+    .select([SINCE.as('since'), sql<boolean>`length(sent.data) > 0`.as('has_data')])
+    .where('sent.account_id', '=', accountId)
+    .where('sent.chain_id', '=', chainId)
+    .where('sent.hash', 'is not', null)
+    .where('sent.state', 'in', publicStates)
+
+type OwnTransactionRow = Awaited<ReturnType<ReturnType<typeof ofAccount>['execute']>>[number]
+
+const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
+  id: row.id,
+  clientId: row.client_id,
+  application: row.name,
+  state: row.state as OwnTransaction['state'],
+  hash: toHex(row.hash!),
+  to: toHex(row.target),
+  value: fromWord(row.value),
+  abi: row.abi,
+  hasData: row.has_data,
+  fee:
+    row.gas_used === null || row.effective_gas_price === null
+      ? null
+      : BigInt(row.gas_used) * fromWord(row.effective_gas_price),
+  blockNumber: row.block_number,
+  sentAt: row.created_at,
+})
+
+/** A transfer of native currency between two accounts, or from one to elsewhere. */
+export type NativePayment = {
+  isOut: boolean
+  value: bigint
+  other: Hex
+  name: string | null
+  hash: Hex
+  sentAt: Date
+  /** leads to the page behind it */
+  cursor: string
+}
+
+type PaymentsAsked = {
+  limit: number
+  cursor?: string | undefined
+  direction: 'in' | 'out' | 'all'
+  leftOut?: RawBuilder<boolean>
+}
+
+/**
+ * Native currency that an account sent, and what other accounts of this installation sent to it, newest first, by our own record of
+ * writes: the rest is in the history only. Over the indexes (account, network, time, id) and
+ * transactions_payments (network, recipient, time, id).
+ * @param leftOut  a condition over rows of `sent`: what is listed elsewhere
+ * @throws invalid_cursor
+ */
+export async function listPayments(
+  app: AddressProver,
+  { accountId, chainId, address }: Scope & { address: Hex },
+  { limit, cursor, direction, leftOut }: PaymentsAsked,
+): Promise<{ entries: NativePayment[]; nextCursor: string | null }> {
+  const { db } = app
+  const after = placeOf(`payments ${direction}`, cursor)
+  const behind = ({ since, id }: { since: string; id: string }) => writeCursor([`payments ${direction}`, since, id])
+  const nothing = Buffer.alloc(32)
+  const part = (isOut: boolean) =>
+    db
+      .selectFrom('transactions as sent')
+      .select(['sent.id', 'sent.value', 'sent.hash', 'sent.created_at'])
+      .select([SINCE.as('since'), sql<boolean>`${isOut}::boolean`.as('is_out')])
+      .select(isOut ? 'sent.target as other' : 'sent.sender as other')
+      .where('sent.chain_id', '=', chainId)
+      .where('sent.state', 'in', ['MINED', 'FINALIZED'])
+      .where('sent.value', '!=', nothing)
+      .$if(leftOut !== undefined, (query) => query.where(sql<boolean>`not (${leftOut})`))
+      .$if(isOut, (query) => query.where('sent.account_id', '=', accountId))
+      .$if(!isOut, (query) =>
+        query.where('sent.target', '=', fromHex(address)).where(sql<boolean>`length(sent.data) = 0`),
+      )
+      // What someone sends to themselves is in the other part.
+      .$if(!isOut && direction === 'all', (query) => query.where('sent.sender', '!=', fromHex(address)))
+      .$if(after !== null, (query) =>
+        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+      )
+      .orderBy('sent.created_at', 'desc')
+      .orderBy('sent.id', 'desc')
+      .limit(limit + 1)
+  const parts = await Promise.all((['out', 'in'] as const).filter((one) => direction === 'all' || direction === one).map((one) => part(one === 'out').execute())) // prettier-ignore
+  const rows = parts
+    .flat()
+    .toSorted((one, other) => (one.since === other.since ? (one.id < other.id ? 1 : -1) : one.since < other.since ? 1 : -1)) // prettier-ignore
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  const names = await namesOf(
+    app,
+    page.map(({ other }) => other),
+  )
+  return {
+    entries: page.map(({ is_out, value, other, hash, created_at, since, id }) => ({
+      isOut: is_out,
+      value: fromWord(value),
+      other: toHex(other),
+      name: names.get(toHex(other)) ?? null,
+      hash: toHex(hash!),
+      sentAt: created_at,
+      cursor: behind({ since, id }),
+    })),
+    nextCursor: rows.length > limit && last !== undefined ? behind(last) : null,
+  }
+}
+
+/** What people of this installation are called, by addresses that are theirs, at the identity that their account is known by. */
+export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
+  if (addresses.length === 0) return new Map()
+  const rows = await app.db
+    .selectFrom('accounts as account')
+    .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
+    .select(['account.address', 'account.user_id', 'account.attestation', 'identity.username'])
+    .where('account.address', 'in', addresses)
+    .where('identity.signed_in_at', 'is not', null)
+    .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
+    .execute()
+  const names = new Map<Hex, string>()
+  for (const row of rows)
+    if (await isKnownAddress(app, storedAddressOf(row))) names.set(toHex(row.address), row.username)
+  return names
+}
+
+/** The place behind which a page begins. @throws invalid_cursor  when it is not one of this list */
+function placeOf(list: string, cursor: string | undefined): [since: string, id: string] | null {
+  if (cursor === undefined) return null
+  const [of, since, id] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
+  if (of === list && isMoment(since) && /^[\w-]{1,64}$/.test(id)) return [since, id]
+  throw new AppError('invalid_cursor', 'The cursor was given for another list.')
+}

@@ -1,0 +1,58 @@
+import type { App } from '../../app.ts'
+import { checksumAddress } from '../../abi/address.ts'
+import { bigNumber } from '../../abi/bignumber.ts'
+import type { Chain } from '../../chain/network.ts'
+import type { Hex } from '../../ids.ts'
+import { toHex } from '../../store/bytes.ts'
+import { wireTransaction } from './answer.ts'
+import { toBound, type Bound } from '../intent.ts'
+import { dispatcherId, toOperation, type Operation, type OperationRow } from '../operation.ts'
+import type { GasPayer, WireOperation } from '../wire.ts'
+import type { WriteAnswer } from '../write-wire.ts'
+
+/** `hash` and `tx` are of the transaction that carries it, which a sponsor sends to the dispatcher. */
+export function answerOfOperation(
+  chain: Chain,
+  operation: Operation,
+  { bound, hash }: { bound: Bound; hash: Hex },
+): WriteAnswer {
+  return {
+    status: 'SUCCESS',
+    hash,
+    explorerUrl: chain.explorer.tx(hash),
+    tx: { ...wireTransaction(bound), hash },
+    id: operation.id,
+    state: 'SUBMITTED',
+    operation: wireOperation(operation),
+    gas: payerOf(bound.from),
+  }
+}
+
+/** The answer that an operation had, under the hash that was returned then. @throws database_unavailable */
+export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
+  const outer = await app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .where('id', '=', row.outer_id!)
+    .executeTakeFirstOrThrow()
+  return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
+}
+
+export const payerOf = (payer: Hex): GasPayer => ({ strategy: 'sponsor', payer: checksumAddress(payer) })
+
+/** `to`, `value` and `data` are those of the first call; `calls` has all where there are several. */
+export function wireOperation(operation: Operation): WireOperation {
+  const calls = operation.calls.map(({ to, value, data }) => ({
+    to: checksumAddress(toHex(to)),
+    value: bigNumber(value),
+    data: toHex(data),
+  }))
+  return {
+    id: dispatcherId(operation),
+    from: checksumAddress(operation.from),
+    ...calls[0]!,
+    gasLimit: bigNumber(operation.gas),
+    deadline: operation.deadline,
+    ...(calls.length === 1 ? {} : { calls }),
+  }
+}

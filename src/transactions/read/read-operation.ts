@@ -1,0 +1,177 @@
+import { bigNumber } from '../../abi/bignumber.ts'
+import { checksumAddress } from '../../abi/address.ts'
+import { decodeRevert } from '../../abi/reverts.ts'
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import type { Revert } from '../../errors.ts'
+import { readFailure } from '../../gas/events.ts'
+import type { Caller } from '../../http/bearer.ts'
+import type { Hex } from '../../ids.ts'
+import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import type { TransactionState } from '../../store/column-values.ts'
+import { wireFees } from './answer.ts'
+import { readAttemptsOf } from '../attempts.ts'
+import { readFees, type AttemptRow, type TransactionRow } from '../intent.ts'
+import { payerOf, wireOperation } from './operation-answer.ts'
+import { toOperation, type OperationRow } from '../operation.ts'
+import { readReasons, type Reason } from './reason.ts'
+import { readErrors } from './revert.ts'
+import { changedAt } from './transitions.ts'
+import { publicStates, type Transaction } from '../wire.ts'
+
+/** Of an application, for its caller, on their network; what nothing carries yet is nobody's business. */
+const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
+  db
+    .selectFrom('operations')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('client_id', 'in', [clientId, ''])
+    .where('chain_id', '=', chainId)
+    .where('outer_id', 'is not', null)
+
+/** What else a path says leads to nothing, and not to the database, which has no word for some of it. */
+export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)
+export const isTransactionHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)
+
+/** The row behind an id, or behind any hash that carried it: of several in one transaction the newest. */
+export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
+  if (!isTransactionId(idOrHash) && !isTransactionHash(idOrHash)) return null
+  const row = await (isTransactionHash(idOrHash)
+    ? ofCaller(db, caller)
+        .where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom('carried as c')
+              .innerJoin('attempts as a', 'a.transaction_id', 'c.transaction_id')
+              .select('a.hash')
+              .whereRef('c.operation_id', '=', 'operations.id')
+              .where('a.chain_id', '=', caller.chainId)
+              .where('a.hash', '=', fromHex(idOrHash)),
+          ),
+        )
+        .orderBy('created_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(1)
+        .executeTakeFirst()
+    : ofCaller(db, caller).where('id', '=', idOrHash).executeTakeFirst())
+  return row ?? null
+}
+
+type PagePlace = { createdAt: string; id: string }
+
+/** A page of them, as `listTransactions` reads one. */
+export const listOperations = (
+  { db }: App,
+  caller: Caller,
+  { limit, after, state }: { limit: number; after: PagePlace | null; state?: TransactionState | undefined },
+): Promise<OperationRow[]> =>
+  ofCaller(db, caller)
+    .$if(state !== undefined, (query) => query.where('state', '=', state!))
+    .$if(after !== null, (query) =>
+      query.where((eb) => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after!.createdAt), after!.id))),
+    )
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+
+/** As the API shows them, by id. */
+export async function showOperations(app: App, chain: Chain, rows: OperationRow[]): Promise<Map<string, Transaction>> {
+  if (rows.length === 0) return new Map()
+  const ids = rows.map(({ id }) => id)
+  const carried = await app.db.selectFrom('carried').selectAll().where('operation_id', 'in', ids).execute()
+  const outerIds = [...new Set([...carried.map((one) => one.transaction_id), ...rows.map((row) => row.outer_id!)])]
+  const [outers, attempts] = await Promise.all([
+    app.db.selectFrom('transactions').selectAll().where('id', 'in', outerIds).execute(),
+    readAttemptsOf(app.db, outerIds),
+  ])
+  const byId = new Map(outers.map((row) => [row.id, row]))
+  // Each sponsor has a lane of its own.
+  const lanes = Map.groupBy(outers, ({ sender }) => toHex(sender)).values()
+  const reasons = new Map((await Promise.all([...lanes].map((lane) => readReasons(app, chain, lane)))).flatMap((one) => [...one])) // prettier-ignore
+  return new Map(
+    rows.map((row) => {
+      const own = carried.filter((one) => one.operation_id === row.id).map((one) => one.transaction_id)
+      const tried = [row.outer_id!, ...own.filter((id) => id !== row.outer_id)]
+      const shown = toWire(chain, row, byId.get(row.outer_id!)!, {
+        current: attempts.get(row.outer_id!) ?? [],
+        all: tried.flatMap((id) => attempts.get(id) ?? []),
+      })
+      const known = row.pack_limit === 0 ? REFUSED_ALONE : (reasons.get(row.outer_id!) ?? null)
+      const reason = row.state === 'SUBMITTED' ? known : null
+      return [row.id, { ...shown, reason }] as const
+    }),
+  )
+}
+
+const REFUSED_ALONE: Reason = {
+  code: 'rejected_by_nodes',
+  detail:
+    'Nodes of the network reject every transaction with this write. It is not sent any more, and fails at its deadline.',
+}
+
+/** Hash, nonce and prices are of the transaction that carries it; what is called, by whom and with what limit is the operation's own. */
+function toWire(
+  chain: Chain,
+  row: OperationRow,
+  outer: TransactionRow,
+  { current, all }: { current: AttemptRow[]; all: AttemptRow[] },
+): Transaction {
+  const operation = toOperation(row)
+  const wire = wireOperation(operation)
+  const hash = toHex(outer.hash!)
+  const attempt = current.find((one) => toHex(one.hash) === hash)
+  return {
+    ...{ id: row.id, state: publicStateOf(row.state), hash, hashes: all.map((one) => toHex(one.hash)) },
+    ...{ explorerUrl: chain.explorer.tx(hash), network: chain.name, chainId: row.chain_id, nonce: outer.nonce },
+    ...{ from: checksumAddress(operation.from), to: wire.to, value: wire.value, data: wire.data },
+    ...{ gasLimit: wire.gasLimit, ...wireFees(readFees(attempt ?? outer)) },
+    ...{ isCancel: row.is_cancel, isFinal: row.is_final },
+    ...{ createdAt: row.created_at.toISOString(), updatedAt: changedAt(row) },
+    transitions: row.transitions,
+    receipt: receiptOf(row, outer),
+    revert: revertOf(row),
+    reason: null,
+    operation: wire,
+    gas: payerOf(toHex(outer.sender)),
+  }
+}
+
+/** Gas and price are of the whole transaction; the status is the operation's own. */
+function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['receipt'] {
+  const { block_number: number, block_hash: hash } = row
+  const { gas_used: gas, effective_gas_price: price } = outer
+  if (number === null || hash === null || gas === null || price === null) return null
+  // One that was never done in time is in no block.
+  if (outer.block_hash === null || toHex(outer.block_hash) !== toHex(hash)) return null
+  return {
+    ...{ blockNumber: number, blockHash: toHex(hash), gasUsed: bigNumber(BigInt(gas)) },
+    status: row.state === 'MINED' || row.state === 'FINALIZED' ? 'SUCCESS' : 'REVERTED',
+    effectiveGasPrice: bigNumber(fromWord(price)),
+  }
+}
+
+/** Why it failed, by what the dispatcher said; up to 256 bytes of what the contract did are in it. */
+function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert | null {
+  if (reason === null) return null
+  const failure = readFailure(toHex(reason))
+  if (failure.error !== 'CallFailed')
+    return { ...decodeRevert('0x', []), name: failure.error, reason: SAID[failure.error] }
+  const { calls } = toOperation({ ...row, reason, abi, calls: packed })
+  const called = failure.index === null && calls.length > 1 ? undefined : calls[failure.index ?? 0]
+  return decodeRevert(failure.data, readErrors(abi), called ? { data: toHex(called.data), value: called.value } : null)
+}
+
+const SAID = {
+  NotDelegated: 'The account had no code of ours when it was sent. Nothing was done.',
+  Expired: 'It was mined too late. Nothing was done.',
+  WrongSignature: 'The signature was not accepted. Nothing was done.',
+  Malformed: 'The calls were not accepted. Nothing was done.',
+  UsedElsewhere: 'Its id was used up for another account. Nothing was done.',
+  OutOfGas: 'It ran out of gas. Nothing was done.',
+  Unknown: 'It failed for a reason that is not known. Nothing was done.',
+} as const
+
+function publicStateOf(state: TransactionState): Transaction['state'] {
+  return publicStates.find((one) => one === state)!
+}

@@ -1,0 +1,146 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import { currentFees } from '../../chain/current-fees.ts'
+import { highestPrice } from '../../chain/fees.ts'
+import type { Chain } from '../../chain/network.ts'
+import type { Hex } from '../../ids.ts'
+import type { RecalledOperation } from '../../signer/wire.ts'
+import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
+import { retrying, type Db } from '../../store/db.ts'
+import { rowOf } from '../lanes/bind-operation.ts'
+import { reach } from '../crash-points.ts'
+import { knownDataGas } from '../lanes/data-gas.ts'
+import { countSpent } from '../sponsors/gas-budget.ts'
+import { linkOperations } from '../lanes/link.ts'
+import { aloneGas } from '../lanes/operation-gas.ts'
+import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
+
+/**
+ * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
+ * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already. Safe to repeat.
+ * @returns whether the ledger holds an operation of this id
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, id: string): Promise<boolean> {
+  const { operation, authorization } = await app.signer.recall({ intentId: id })
+  if (operation === undefined || operation.chainId !== chain.chainId) return false
+  const nonce = authorization?.intentId === id ? authorization.nonce : null
+  await bringBack(app, { userId: operation.userId, address: operation.from })
+  // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
+  for (const { from, nonce: slot } of operation.outers)
+    await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
+  const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
+  if (isNew)
+    app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
+  return true
+}
+
+/**
+ * What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. With what carries it
+ * in one commit.
+ */
+async function putRow(
+  app: App,
+  operation: RecalledOperation,
+  { authorizationNonce, price }: { authorizationNonce: number | null; price: bigint },
+): Promise<boolean> {
+  const { intentId: id, clientId, chainId, from, space, sequence, gasLimit, deadline, requestHash } = operation
+  const { delegate = 'chatelaine' } = operation
+  return retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const { account_id: accountId } = await db
+        .selectFrom('accounts')
+        .select('account_id')
+        .where('address', '=', fromHex(from))
+        .executeTakeFirstOrThrow()
+      const calls = operation.calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) })) // prettier-ignore
+      const signedFor = { calls, gas: BigInt(gasLimit), authorizationNonce, delegate }
+      // Before all rows, as who reserves does.
+      await db.selectFrom('networks').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
+      const chain = app.chains.get(chainId)
+      const gas = aloneGas(signedFor) + (chain === undefined ? 0n : knownDataGas(chain, signedFor))
+      const charged = gas * (await dearestOf(db, operation, price))
+      const row = rowOf(
+        { chainId },
+        {
+          ...{ id, accountId, clientId: clientId ?? '', chainId, from, space, sequence: Number(sequence) },
+          ...{ ...signedFor, deadline, abi: '', charged },
+          requestHash: requestHash === null ? null : fromHex(requestHash),
+        },
+      )
+      // Its space, too, and what it is signed for: the network may send in another one by now.
+      const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
+      const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
+      // Another that has its number now was never signed for it, and gets another when it is.
+      await db
+        .updateTable('operations')
+        .set({ sequence: sql<number>`-1 - sequence` })
+        .where('chain_id', '=', chainId)
+        .where('space', '=', fromHex(space))
+        .where('sequence', '=', number)
+        .where('id', '<>', id)
+        .where((eb) =>
+          eb.or([
+            eb('state', '=', 'BOUND'),
+            // It was over, and nothing that is known said so but the time.
+            eb.and([eb('state', '=', 'FAILED'), eb('outer_id', 'is', null), eb('event_log', 'is', null)]),
+          ]),
+        )
+        .execute()
+      // In one order, and before what they carry, as who stores them does.
+      for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
+        await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
+      const taken = await db
+        .insertInto('operations')
+        .values({ ...row, state: 'BOUND', created_at: whenSigned(operation) })
+        .onConflict((on) =>
+          on
+            .column('id')
+            .doUpdateSet({
+              ...signed,
+              // It may have been bound again after this transaction began.
+              created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
+              updated_at: sql`now()`,
+            })
+            .where('operations.state', '=', 'BOUND'),
+        )
+        .returning(sql<boolean>`xmax = 0`.as('is_new'))
+        .executeTakeFirst()
+      for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
+      // After all rows: who follows a block has those before it counts.
+      if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
+      await reach(app, 'in-restore-operation')
+      return taken?.is_new ?? false
+    }),
+  )
+}
+
+/**
+ * For what nothing carries yet: wei per gas at which a repeat would have it carried now. 0 where no node says it: then it costs nothing that is
+ * known, and counts what it did when it is settled.
+ */
+async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation): Promise<bigint> {
+  const chain = chains.get(chainId)
+  if (outers.length > 0 || chain === undefined) return 0n
+  return currentFees(chain).then(highestPrice, () => 0n)
+}
+
+/** The highest price per gas that a sponsor has offered with it, wei. Its transactions are there, from the ledger. */
+async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: bigint): Promise<bigint> {
+  if (outers.length === 0) return price
+  const ids = outers.map(({ intentId }) => intentId)
+  const rows = await db.selectFrom('attempts').select('max_fee').where('chain_id', '=', chainId).where('transaction_id', 'in', ids).execute() // prettier-ignore
+  return rows.reduce((most, { max_fee: fee }) => (fromWord(fee) > most ? fromWord(fee) : most), 0n)
+}
+
+/** Of a transaction whose row was there, that it carries what was lost. Inside a transaction. */
+async function linkStored(db: Db, app: App, outerId: string, hash: Hex): Promise<void> {
+  const row = await db
+    .selectFrom('transactions')
+    .select(['id', 'chain_id', 'data'])
+    .where('id', '=', outerId)
+    .where('hash', 'is not', null)
+    .executeTakeFirst()
+  if (row !== undefined)
+    await linkOperations(db, app, { id: row.id, chainId: row.chain_id, data: toHex(row.data) }, hash)
+}

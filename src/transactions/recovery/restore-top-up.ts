@@ -1,0 +1,39 @@
+import { transactionIdOf } from '../../ids.ts'
+import { fromHex } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import { readRaw } from '../../follower/transaction.ts'
+import { restoreTopUp } from '../sponsors/gas-budget.ts'
+import { scopeOf } from '../settle/settle-top-ups.ts'
+import type { Recalled } from '../../signer/wire.ts'
+
+/** top-ups of one person that a database may have lost; each takes a hash to find */
+const MAX_LOST = 256
+
+/**
+ * Counts a sponsor's transfer that the database had lost in the budgets of whom it was for, if it was a top-up: its id is that of one of the
+ * person's. Inside a transaction, where its own row is there.
+ * @param first  what the ledger signed first for its nonce
+ */
+export async function countRestoredTopUp(db: Db, chainId: number, first: Recalled): Promise<void> {
+  const { to, data } = readRaw(fromHex(first.raw))
+  if (first.kind !== 'send' || first.clientId === null || to === null || data.length > 0) return
+  const person = await db
+    .selectFrom('accounts')
+    .select('account_id')
+    .where('address', '=', fromHex(to))
+    .executeTakeFirst()
+  if (person === undefined) return
+  const of = { chainId, accountId: person.account_id }
+  const newest = await db
+    .selectFrom('top_ups')
+    .select('ordinal')
+    .where('chain_id', '=', chainId)
+    .where('account_id', '=', of.accountId)
+    .orderBy('ordinal', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  const end = (newest?.ordinal ?? -1) + 1 + MAX_LOST
+  for (let ordinal = end - 1; ordinal >= 0; ordinal--)
+    if (transactionIdOf(scopeOf({ ...of, ordinal }), 0) === first.intentId)
+      return restoreTopUp(db, { ...of, ordinal, clientId: first.clientId }, first.intentId)
+}

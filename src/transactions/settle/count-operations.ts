@@ -1,0 +1,89 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import { fromWord } from '../../store/bytes.ts'
+import { retrying, type Db } from '../../store/db.ts'
+import { prepared } from '../../store/prepared.ts'
+import { countedIn, lockBudgets } from '../sponsors/gas-budget.ts'
+import { aloneGas } from '../lanes/operation-gas.ts'
+import { toOperation, type OperationRow } from '../operation.ts'
+
+/** operations in one commit */
+const CHUNK = 200
+
+/**
+ * Counts what settled operations cost, in place of what was reserved for them: of each transaction that carried them and is in a block,
+ * the part of its fee that they might have taken of its gas. What nothing carried cost nothing.
+ * @returns whether there are more
+ * @throws database_unavailable
+ */
+export async function countOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
+  return retrying(() =>
+    db.transaction().execute(async (work) => {
+      await lockBudgets(work, chainId)
+      // Those of one transaction together: all that it carried is read for each.
+      const rows = await uncounted(work, chainId).selectAll().orderBy('outer_id').orderBy('id').limit(CHUNK).forUpdate().execute() // prettier-ignore
+      await setCharged(work, chainId, rows, await costsOf(work, rows))
+      return rows.length === CHUNK
+    }),
+  )
+}
+
+const uncounted = (db: Db, chainId: number) =>
+  db
+    .selectFrom('operations')
+    .where('chain_id', '=', chainId)
+    .where('is_counted', '=', false)
+    .where('state', 'not in', ['BOUND', 'SUBMITTED'])
+
+/** Wei by operation. Every part is rounded up: together they are no less than the fee. */
+async function costsOf(db: Db, rows: OperationRow[]): Promise<Map<string, bigint>> {
+  const costs = new Map<string, bigint>()
+  if (rows.length === 0) return costs
+  const ids = rows.map(({ id }) => id)
+  const outers = await db
+    .selectFrom('transactions as t')
+    .innerJoin('carried as c', 'c.transaction_id', 't.id')
+    .select(['t.id', 't.gas_used', 't.effective_gas_price'])
+    .distinct()
+    .where('c.operation_id', 'in', ids)
+    .where('t.gas_used', 'is not', null)
+    .execute()
+  if (outers.length === 0) return costs
+  const carried = await db
+    .selectFrom('operations as o')
+    .innerJoin('carried as c', 'c.operation_id', 'o.id')
+    .selectAll('o')
+    .select('c.transaction_id')
+    .where(
+      'c.transaction_id',
+      'in',
+      outers.map(({ id }) => id),
+    ) // prettier-ignore
+    .execute()
+  const byOuter = Map.groupBy(carried, ({ transaction_id: id }) => id)
+  for (const { id, gas_used, effective_gas_price } of outers) {
+    const all = (byOuter.get(id) ?? []).map((row) => ({ id: row.id, weight: aloneGas(toOperation(row)) }))
+    const sum = all.reduce((before, { weight }) => before + weight, 0n)
+    const fee = BigInt(gas_used!) * fromWord(effective_gas_price!)
+    for (const { id: of, weight } of all) costs.set(of, (costs.get(of) ?? 0n) + (fee * weight + sum - 1n) / sum)
+  }
+  return costs
+}
+
+/** In one statement, with what budgets count more or less by it. */
+async function setCharged(db: Db, chainId: number, rows: OperationRow[], costs: Map<string, bigint>): Promise<void> {
+  if (rows.length === 0) return
+  const costing = rows.map(({ id, charged }) => {
+    const wei = costs.get(id) ?? 0n
+    return { id, charged: String(wei), more: String(wei - BigInt(charged)) }
+  })
+  await sql`${prepared}
+    with costing as (
+      select id, charged, more from json_to_recordset(${JSON.stringify(costing)}::json) as rows (id text, charged numeric, more numeric)
+    ), counted as (
+      update operations set charged = costing.charged, is_counted = true from costing where operations.id = costing.id
+      returning operations.client_id, operations.account_id, operations.hour, costing.more as wei
+    ), ${countedIn(chainId, sql.ref('counted'))}
+    select count(*) from counted`.execute(db)
+}

@@ -1,0 +1,170 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
+import type { Log, Receipt } from '../../follower/block.ts'
+import { readEvents, readFailure, USED_ELSEWHERE, type OperationEvent } from '../../gas/events.ts'
+import type { DelegateName, Hex } from '../../ids.ts'
+import { byteaArray } from '../../store/bytea-array.ts'
+import { fromHex, toHex } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import { prepared } from '../../store/prepared.ts'
+import type { TransactionState, Transition } from '../../store/column-values.ts'
+import { append } from '../attempts.ts'
+import { delegateOf, forgetDelegated } from '../sponsors/delegation.ts'
+import { within } from '../lanes/link.ts'
+import { MAX_SEQUENCE } from '../lanes/operation-gas.ts'
+
+type MinedBlock = { number: number; hash: Hex }
+/** A transaction in a block, and what it logged, as far as that is proven. */
+export type MinedOuter = { hash: Hex } & Pick<Receipt, 'status'> & { logs: readonly Log[] }
+
+/**
+ * What a block says of operations, by the events of the dispatcher and by nothing else: a transaction may succeed and have done
+ * nothing. What nothing carries is nobody's to send, and may have the number of one that the database lost: that one is restored, and settled then. What was settled in another block is not in that one any more, or a rewind would have taken it back. Inside the transaction
+ * that marks the transactions of the block.
+ */
+export async function settleOperations(
+  db: Db,
+  app: App,
+  { chainId }: Pick<Chain, 'chainId'>,
+  block: MinedBlock,
+  mined: readonly MinedOuter[],
+): Promise<void> {
+  const said = mined.flatMap(({ hash, status, logs }) =>
+    // Of one that was skipped another event speaks.
+    (status ? placedEvents(logs) : []).flatMap(({ event, ...logged }) =>
+      event.kind === 'Skipped' || !isNumbered(event) ? [] : [{ hash, event, state: stateOf(event), ...logged }],
+    ),
+  )
+  const at = new Date(app.clock.wall()).toISOString()
+  for (let start = 0; start < said.length; start += CHUNK) {
+    const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, delegate, afterLog, eventLog }) => ({
+      ...{ hash: hash.slice(2), state, delegate, space: event.space.slice(2), sequence: Number(event.sequence) },
+      reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
+      account: event.account?.slice(2) ?? null,
+      ...{ after_log: afterLog, event_log: eventLog },
+      transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
+      elsewhere: [{ state: 'FAILED', at, hash, blockNumber: block.number } satisfies Transition],
+    }))
+    const { rows: moved } = await sql<{ state: TransactionState; sender: Uint8Array }>`${prepared}
+      with said as (
+        select decode(hash, 'hex') as hash, state, delegate, decode(space, 'hex') as space, sequence, decode(account, 'hex') as account, decode(reason, 'hex') as reason,
+          after_log, event_log, transition, elsewhere
+        from json_to_recordset(${JSON.stringify(rows)}::json)
+          as rows (hash text, state text, delegate text, space text, sequence bigint, account text, reason text, after_log int, event_log int, transition jsonb, elsewhere jsonb)
+      )
+      update operations set state = case when ${IS_ELSEWHERE} then 'FAILED' else said.state end,
+        reason = case when ${IS_ELSEWHERE} then ${fromHex(USED_ELSEWHERE)}::bytea else said.reason end,
+        block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
+        is_final = false, is_counted = false, revert = null,
+        after_log = said.after_log, event_log = said.event_log,
+        outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
+        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = greatest(now(), operations.created_at)
+      from said
+      where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        and ${within(rows.map(({ sequence }) => sequence))}
+        and operations.delegate = said.delegate
+        and operations.outer_id is not null
+        and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
+      returning operations.state, operations.sender`.execute(db)
+    for (const { state, sender } of moved) {
+      app.telemetry.writes.inc({ state })
+      // As one whose account is not delegated any more.
+      if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))
+    }
+  }
+  await countAgain(
+    db,
+    chainId,
+    mined.filter(({ status, logs }) => !status || logs.length === 0 || skippedIn(logs)).map(({ hash }) => hash),
+  )
+}
+
+/** An id is of the space: who may send there can use up ours for an account of their own. */
+const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
+
+/** Transactions, of whomever, in whose logs the dispatcher speaks of ids of a space that we have sent in, by what a node says. */
+export async function findOuters(
+  db: Db,
+  chainId: number,
+  sent: readonly { transactionHash: Hex; logs?: readonly Log[] }[],
+): Promise<Hex[]> {
+  const speaking = sent.flatMap(({ transactionHash, logs = [] }) => {
+    const spaces = eventsIn(logs).map(({ event }) => event.space)
+    return spaces.length === 0 ? [] : [{ transactionHash, spaces: new Set(spaces) }]
+  })
+  if (speaking.length === 0) return []
+  const rows = await db.selectFrom('operation_sequences').select('space').where('chain_id', '=', chainId).execute()
+  return speaking
+    .filter(({ spaces }) => rows.some(({ space }) => spaces.has(toHex(space))))
+    .map(({ transactionHash }) => transactionHash)
+}
+
+type SaidEvent = { event: OperationEvent; delegate: DelegateName; eventLog: number }
+type PlacedEvent = SaidEvent & { afterLog: number }
+
+/** What our dispatchers say, and which of them: an id that one has used, another has not. */
+const eventsIn = (logs: readonly Log[]): SaidEvent[] =>
+  logs.flatMap((log) => {
+    const delegate = delegateOf(log.address)
+    return delegate === null ? [] : readEvents(log.address, [log]).map((event) => ({ event, delegate, eventLog: log.logIndex })) // prettier-ignore
+  })
+
+/**
+ * What the logs of one transaction say of operations, each with the places between which its own logs are: the dispatcher speaks of one
+ * when it is done with it, in order. Who is called in an operation may dispatch in a space of their own: only the same space of the same dispatcher bounds.
+ */
+function placedEvents(logs: readonly Log[]): PlacedEvent[] {
+  const last = new Map<string, number>()
+  return eventsIn(logs).map((said) => {
+    const place = `${said.delegate}${said.event.space}`
+    const placed = { ...said, afterLog: last.get(place) ?? -1 }
+    last.set(place, said.eventLog)
+    return placed
+  })
+}
+
+/** Spaces are anyone's, and so are all 96 bits of a number there: ours are those that a number here can hold. */
+const isNumbered = ({ sequence }: OperationEvent): boolean => sequence <= MAX_SEQUENCE
+
+const skippedIn = (logs: readonly Log[]): boolean => eventsIn(logs).some(({ event }) => event.kind === 'Skipped')
+
+/** What was settled, and counted, before a transaction that did nothing for it was mined costs its part of that one, too. */
+async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {
+  if (hashes.length === 0) return
+  await sql`
+    update operations set is_counted = false
+    where id in (select carried.operation_id from attempts join carried on carried.transaction_id = attempts.transaction_id
+        where attempts.chain_id = ${chainId}::bigint and attempts.hash = any(${byteaArray(hashes)}))
+      and state not in ('BOUND', 'SUBMITTED')`.execute(db)
+}
+
+/** operations in one statement */
+const CHUNK = 500
+
+/** By what the dispatcher said. What was not even tried has failed: nothing of it was on the chain but its id. */
+function stateOf(event: OperationEvent): TransactionState {
+  if (event.kind === 'Done') return 'MINED'
+  if (event.kind !== 'Failed') return 'CANCELLED'
+  const { error } = readFailure(event.reason)
+  return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
+}
+
+/** Retracts what blocks from a number on said of operations. Inside a transaction. */
+export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
+  const at = new Date(app.clock.wall()).toISOString()
+  await sql`
+    update operations set state = case when outer_id is null then 'BOUND' else 'SUBMITTED' end,
+      block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, after_log = null, event_log = null,
+      updated_at = now(), transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when outer_id is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
+    where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(db)
+}
+
+/** As `markFinal` does for transactions. Inside a transaction. */
+export async function finalizeOperations(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
+  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
+  await sql`
+    update operations set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
+      transitions = ${append([transition])}, updated_at = now()
+    where chain_id = ${chainId}::bigint and not is_final and block_number <= ${throughNumber}::bigint`.execute(db)
+}

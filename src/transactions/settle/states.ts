@@ -1,0 +1,132 @@
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import { fromHex, toWord } from '../../store/bytes.ts'
+import type { Db } from '../../store/db.ts'
+import type { TransactionState, Transition } from '../../store/column-values.ts'
+import { newTransactionId, type Hex } from '../../ids.ts'
+import { append } from '../attempts.ts'
+
+/** One of our transactions in a block, under whichever of its hashes. */
+export type Mined = {
+  id: string
+  hash: Hex
+  isCancel: boolean
+  blockNumber: number
+  blockHash: Hex
+  succeeded: boolean
+  gasUsed: number
+  /** wei per gas */
+  effectiveGasPrice: bigint
+}
+
+/**
+ * When a row is changed in a transaction that may be older than the row: a follower's lasts while a block is proven, and `now()` is when
+ * it began.
+ */
+export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
+
+/** rows per statement */
+const CHUNK = 200
+
+/** Marks transactions as mined: MINED, REVERTED, or CANCELLED when it was the cancel that was mined. Inside a transaction. */
+export async function markMined(db: Db, app: App, chainId: number, mined: Mined[]): Promise<void> {
+  const at = new Date(app.clock.wall()).toISOString()
+  for (let start = 0; start < mined.length; start += CHUNK) {
+    const rows = mined.slice(start, start + CHUNK).map((one) => {
+      const state = stateOf(one)
+      const transition: Transition = { state, at, hash: one.hash, blockNumber: one.blockNumber }
+      return sql`(${one.id}, ${state}, ${fromHex(one.hash)}::bytea, ${one.isCancel}::boolean, ${one.blockNumber}::bigint, ${fromHex(one.blockHash)}::bytea,
+        ${one.succeeded}::boolean, ${one.gasUsed}::bigint, ${toWord(one.effectiveGasPrice)}::bytea, ${JSON.stringify([transition])}::jsonb)`
+    })
+    await sql`
+      update transactions set state = mined.state, hash = mined.hash, is_cancel = mined.is_cancel, block_number = mined.block_number,
+        block_hash = mined.block_hash, succeeded = mined.succeeded, gas_used = mined.gas_used,
+        effective_gas_price = mined.effective_gas_price, revert = null, is_final = false,
+        transitions = transactions.transitions || mined.transition #- ${AGAIN}, updated_at = now()
+      from (values ${sql.join(rows)})
+        as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)
+      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_hash is distinct from mined.block_hash`.execute(
+      db,
+    )
+  }
+  for (const one of mined) app.telemetry.writes.inc({ state: stateOf(one) })
+}
+
+/** Where the hash lies that the step before has too: of first bytes that are mined it is not kept twice (transitions.ts). */
+const AGAIN = sql<
+  string[]
+>`case when transactions.hash = mined.hash and jsonb_array_length(transactions.transitions) = 1
+  and transactions.transitions->0->>'state' = 'SUBMITTED' then array['1', 'hash'] else array[]::text[] end`
+
+function stateOf({ isCancel, succeeded }: Mined): TransactionState {
+  if (isCancel) return 'CANCELLED'
+  return succeeded ? 'MINED' : 'REVERTED'
+}
+
+/**
+ * The nonce of one of our intents was used by a transaction that is none of its own. One without bytes gives its id back:
+ * the ledger holds nothing for it, and whatever becomes of this nonce, nothing is to be signed for it here. Inside a
+ * transaction.
+ */
+export async function markReplaced(
+  db: Db,
+  app: App,
+  { id, hash, blockNumber, blockHash }: { id: string; hash: Hex; blockNumber: number; blockHash: Hex },
+): Promise<void> {
+  await db
+    .updateTable('transactions')
+    .set({
+      state: 'REPLACED',
+      ...nobodysWithoutBytes(),
+      block_number: blockNumber,
+      block_hash: fromHex(blockHash),
+      is_final: false,
+      transitions: append([{ state: 'REPLACED', at: new Date(app.clock.wall()).toISOString(), hash, blockNumber }]),
+      updated_at: CHANGED_NOW,
+    })
+    .where('id', '=', id)
+    .where('block_number', 'is', null)
+    .execute()
+  app.telemetry.writes.inc({ state: 'REPLACED' })
+}
+
+/** What a row is called from now on that has ended without bytes: it holds a nonce, and its intent may be bound again. */
+export const nobodysWithoutBytes = () => ({
+  id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
+  request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
+  reserved: sql<string | null>`case when hash is null then null else reserved end`,
+})
+
+/**
+ * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
+ * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Inside a transaction.
+ */
+export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
+  const at = new Date(app.clock.wall()).toISOString()
+  const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
+  // First, as the sweep does, which locks attempts after it.
+  await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
+    db,
+  )
+  await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
+    db,
+  )
+  await sql`
+    update transactions set state = case when hash is null then 'BOUND' else 'SUBMITTED' end,
+      block_number = null, block_hash = null, gas_used = null, effective_gas_price = null, succeeded = null, revert = null,
+      is_final = false, updated_at = now(),
+      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
+    where ${isAbove}`.execute(db)
+}
+
+/**
+ * Notes that blocks up to a number are final: MINED becomes FINALIZED; what ended otherwise keeps its state, and its
+ * transitions say since when that cannot change. Inside a transaction.
+ */
+export async function markFinal(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
+  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
+  await sql`
+    update transactions set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
+      transitions = ${append([transition])}, updated_at = now()
+    where chain_id = ${chainId}::bigint and is_final = false and block_number <= ${throughNumber}::bigint`.execute(db)
+}

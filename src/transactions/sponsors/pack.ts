@@ -1,0 +1,369 @@
+/**
+ * transactions/sponsors: who pays for the gas of others.
+ * Owns: transactions of sponsors that include operations, top-ups, withdrawals, delegations, gas budgets.
+ * Does not own: which sponsors there are (`sponsors/sponsors.ts`), what a cost becomes once it is known (`transactions/settle/count-operations.ts`).
+ */
+
+import { highestPrice } from '../../chain/fees.ts'
+import { currentFees } from '../../chain/current-fees.ts'
+import { onReorganised } from '../../chain/head.ts'
+import type { Chain } from '../../chain/network.ts'
+import { mapChainError } from '../../chain/rpc/rpc.ts'
+import type { App } from '../../app.ts'
+import { AppError } from '../../errors.ts'
+import { dispatchData } from '../../gas/dispatch.ts'
+import { BoundedMap } from '../../bounded-map.ts'
+import { newTransactionId, type Hex } from '../../ids.ts'
+import { SignerRefused } from '../../signer/client.ts'
+import type { Sponsor } from '../../sponsors/sponsors.ts'
+import { byteaArray } from '../../store/bytea-array.ts'
+import { fromHex, toHex } from '../../store/bytes.ts'
+import { slot } from '../../state.ts'
+import type { OuterAuthorization } from '../../store/column-values.ts'
+import { balanceFor, balanceThisBlock } from '../lanes/balances.ts'
+import { carriersOf, inTurn, noCarrier } from './carriers.ts'
+import { knownDataGas, mostPackedGas } from '../lanes/data-gas.ts'
+import { gasContracts } from './delegation.ts'
+import { oncePer, together } from '../lanes/group-commit.ts'
+import type { Bound, Intent } from '../intent.ts'
+import { networkSeconds } from '../lanes/network-clock.ts'
+import type { Operation } from '../operation.ts'
+import { addedGas, bytesOf, outerGas } from '../lanes/operation-gas.ts'
+import { explainLeftOut } from '../lanes/refused-operation.ts'
+import { sponsorStopped } from './refused-top-up.ts'
+import { OuterReverts, outerGasOf, withAuthorizations } from '../lanes/outer-gas.ts'
+import { outer } from '../lanes/steps.ts'
+
+/**
+ * An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it.
+ * `packLimit`: how many may travel with it, itself included.
+ */
+export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true; packLimit?: number | null }
+
+/** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
+export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
+
+/** Of one transaction: operations, and bytes (nodes take 128 KiB). */
+const MAX_PACKED = 150
+const MAX_PACKED_BYTES = 98_304
+/** transactions that are on the way to a node at a time; what comes meanwhile goes into the next */
+const LANES = 2
+/** parts of a transaction */
+const WHOLE = 1_000_000
+/** seconds that an operation has to be good for when it is sent */
+export const MIN_LIFE_SECONDS = 30
+/** whose writes they are, as applications count */
+const SPONSOR_CLIENT = 'sponsor'
+
+/** What part of a transaction an operation takes, of gas or of bytes. */
+const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number => {
+  const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
+  const part = Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
+  return packLimit ? Math.max(part, Math.floor(WHOLE / packLimit)) : part
+}
+
+/**
+ * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
+ * accounts in one transaction, which is stored with what it carries before a node gets it.
+ */
+export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {
+  const underWay = underWayOf(app, chain)
+  const { id } = signed.operation
+  const known = underWay.get(id)
+  if (known !== undefined) return known
+  const carried = packerOf(app, chain)(signed).finally(() => underWay.delete(id))
+  underWay.set(id, carried)
+  return carried
+}
+
+/** By id. One that is asked for again while it waits is the same: twice in one transaction is signed by nobody, and refused with all that is beside it. */
+const underWayOf = oncePer('operations that are being packed', () => new Map<string, Promise<CarryResult>>())
+
+const packerOf = oncePer('transactions with operations', (app, chain) =>
+  together(
+    app.clock,
+    { most: MAX_PACKED, mostBytes: WHOLE, lanes: LANES },
+    (signed) => partOf(chain, signed),
+    (members: SignedOperation[]) => carryGroup(app, chain, members),
+  ),
+)
+
+/** Those of each sponsor in a transaction of their own, and so those of each dispatcher and space: an id is of both. */
+async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
+  const results = new Map<SignedOperation, CarryResult>()
+  const fail = (of: SignedOperation[], error: unknown) => {
+    for (const one of of) results.set(one, { kind: 'failed', error })
+  }
+  const soon = networkSeconds(app, chain) + MIN_LIFE_SECONDS
+  const [good, late] = partition(members, ({ operation }) => operation.deadline >= soon)
+  fail(late, tooLate())
+  try {
+    const carriers = await carriersOf(app, chain)
+    const groups = [
+      ...Map.groupBy(good, ({ operation: { delegate, space } }) => `${delegate}${space}`).values(),
+    ].flatMap((same) => [...Map.groupBy(same, ({ operation }) => inTurn(carriers, operation.from)[0]!)])
+    await Promise.all(
+      groups.map(async ([{ address }, group]) => {
+        const at = carriers.findIndex((one) => one.address === address)
+        const tried = [...carriers.slice(at), ...carriers.slice(0, at)]
+        for (const [one, result] of await carryByAny(app, chain, tried, group)) results.set(one, result)
+      }),
+    )
+  } catch (error) {
+    fail(good, error)
+  }
+  return members.map((one) => results.get(one)!)
+}
+
+/** This sponsor cannot, another may; nothing is bound. `isTooDear`: it might if there were less of it. */
+export class CannotCarry extends Error {
+  readonly told: AppError | null
+  readonly isTooDear: boolean
+  constructor(told: AppError | null, { isTooDear = false }: { isTooDear?: boolean } = {}) {
+    super()
+    this.told = told
+    this.isTooDear = isTooDear
+  }
+}
+
+/**
+ * By the first sponsor that can. What is too dear together for all of them goes in halves: one that is dear takes nobody with it, and what fees
+ * are at most bounds how many travel together, not whether they do.
+ */
+async function carryByAny(
+  app: App,
+  chain: Chain,
+  carriers: Sponsor[],
+  group: SignedOperation[],
+): Promise<Map<SignedOperation, CarryResult>> {
+  const results = new Map<SignedOperation, CarryResult>()
+  let told: AppError | null = null
+  let isTooDear = false
+  for (const sponsor of carriers) {
+    try {
+      return await carryBy(app, chain, sponsor, group)
+    } catch (error) {
+      if (!(error instanceof CannotCarry)) {
+        for (const one of group) results.set(one, { kind: 'failed', error })
+        return results
+      }
+      told ??= error.told
+      isTooDear ||= error.isTooDear
+    }
+  }
+  if (isTooDear && group.length > 1) {
+    const middle = Math.ceil(group.length / 2)
+    // One after the other: what the first takes of a sponsor the second has not.
+    for (const half of [group.slice(0, middle), group.slice(middle)])
+      for (const [one, result] of await carryByAny(app, chain, carriers, half)) results.set(one, result)
+    return results
+  }
+  const error = told ?? noCarrier(app, chain)
+  for (const one of group) results.set(one, { kind: 'failed', error })
+  return results
+}
+
+/** One transaction; what the signer refuses is left out, and the rest sent. @throws CannotCarry, and what the steps throw */
+async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]) {
+  const results = new Map<SignedOperation, CarryResult>()
+  let rest = group
+  while (rest.length > 0) {
+    const { bound, cost } = await bindOuter(app, chain, sponsor, rest)
+    try {
+      const signed = await outer.sign(app, chain, bound, { token: '', mayVacate: true })
+      // The ledger has another transaction for this nonce, which the database has again.
+      if (signed.kind === 'nonce_taken') continue
+      const { attempt } = signed
+      const isDue = await outer.store(app, chain, bound, attempt)
+      app.telemetry.log.info('operations_sent', { chainId: chain.chainId, id: bound.id, nonce: bound.nonce, operations: rest.length }) // prettier-ignore
+      for (const one of rest) results.set(one, { kind: 'carried', bound, hash: attempt.hash })
+      if (isDue) await outer.broadcast(app, chain, { id: bound.id, from: bound.from, raw: attempt.raw, hash: attempt.hash }) // prettier-ignore
+      return results
+    } catch (error) {
+      const refused = refusedIn(error)
+      const index = refused?.facts.operation ?? -1
+      if (refused === null || rest[index] === undefined) throw remembered(app, chain, sponsor, cost, explain(error)) // prettier-ignore
+      results.set(rest[index]!, { kind: 'failed', error: explainLeftOut(refused, app.clock) })
+      rest = rest.filter((_, at) => at !== index)
+    }
+  }
+  return results
+}
+
+const refusedIn = (error: unknown): SignerRefused | null =>
+  error instanceof SignerRefused && error.code === 'operation_refused' ? error : null
+
+/** milliseconds for which a sponsor is believed to be unable to pay what it could not */
+const TOO_DEAR_MS = 2_000
+
+/** By sponsor: what was too dear for it, wei, and why. Else a day's limit that is used up would be asked for each half of each half. */
+const tooDear = oncePer('what was too dear for sponsors', () => new Map<Hex, { cost: bigint; until: number; error: CannotCarry }>()) // prettier-ignore
+
+function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, error: unknown): unknown {
+  if (error instanceof CannotCarry && error.isTooDear)
+    tooDear(app, chain).set(address, { cost, until: app.clock.ticks() + TOO_DEAR_MS, error })
+  return error
+}
+
+/** @returns the transaction with its nonce, and what it costs at most, wei. @throws CannotCarry, and what a database and a node do */
+async function bindOuter(
+  app: App,
+  chain: Chain,
+  sponsor: Sponsor,
+  group: SignedOperation[],
+): Promise<{ bound: Bound; cost: bigint }> {
+  const operations = group.map(({ operation }) => operation)
+  // Their own, which may be one that the network has left: under another they would be other ids.
+  const { delegate, space } = operations[0]!
+  const data = dispatchData(
+    fromHex(space),
+    group.map(({ packed }) => packed),
+  )
+  const { dispatcher } = gasContracts(delegate)
+  const before = tooDear(app, chain).get(sponsor.address)
+  const isBelieved = before !== undefined && app.clock.ticks() < before.until
+  const fees = await currentFees(chain).catch(refuseOuter)
+  // At the least: before anything else is asked for it.
+  if (isBelieved && outerGas(operations) * highestPrice(fees) >= before.cost) throw before.error
+  const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
+  const [authorizations, least] = await Promise.all([
+    authorizationsOf(app, chain, sponsor, operations),
+    outerGasOf(chain, {
+      ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
+      // Of another space nobody has asked whether this sponsor has a right there.
+      isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
+    }),
+    // Known by the time that it is looked at.
+    balanceThisBlock(chain, sponsor.address),
+  ]).catch(refuseOuter)
+  const gas = withAuthorizations(least, authorizations, operations)
+  const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
+  const cost = gas * highestPrice(fees)
+  const available = await balanceFor(chain, sponsor.address, cost).catch(refuseOuter)
+  if (available < cost) throw new CannotCarry(null, { isTooDear: true })
+  if (isBelieved && cost >= before.cost) throw before.error
+  try {
+    const bound = await outer.bind(app, chain, {
+      ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },
+      budget: { available, paidBelow: 0 },
+    })
+    return { bound, cost }
+  } catch (error) {
+    throw remembered(app, chain, sponsor, cost, explain(error))
+  }
+}
+
+function refuseOuter(error: unknown): never {
+  throw error instanceof OuterReverts ? new CannotCarry(null) : mapChainError(error)
+}
+
+/**
+ * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
+ * authorization of an account at a time. One that is to be cancelled delegates nothing, and one above a nonce that is free, or may
+ * become so, may come after this one.
+ */
+async function authorizationsOf(
+  { db }: App,
+  chain: Chain,
+  { address }: Sponsor,
+  operations: Operation[],
+): Promise<OuterAuthorization[]> {
+  const { chainId } = chain
+  const wanted = new Map(
+    operations.flatMap(({ from, authorizationNonce: nonce }) => (nonce === null ? [] : [[from, { from, nonce }]])),
+  )
+  const known = operations.map(({ from }) => from).filter((from) => !wanted.has(from))
+  const again = await delegatedElsewhere(db, chain, address, known)
+  if (wanted.size === 0) return again
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .select('o.sender')
+    .where('o.chain_id', '=', chainId)
+    .where('o.authorization_nonce', 'is not', null)
+    .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray([...wanted.keys()]))))
+    .where('t.sender', '=', fromHex(address))
+    .where('t.state', '=', 'SUBMITTED')
+    .where('t.is_cancel', '=', false)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('transactions as below')
+            .select('below.id')
+            .whereRef('below.chain_id', '=', 't.chain_id')
+            .whereRef('below.sender', '=', 't.sender')
+            .whereRef('below.nonce', '<', 't.nonce')
+            .where('below.state', 'in', ['BOUND', 'VACANT']),
+        ),
+      ),
+    )
+    .execute()
+  for (const { sender } of rows) wanted.delete(toHex(sender))
+  return [...wanted.values(), ...again]
+}
+
+/**
+ * Accounts that delegated in a transaction of another sponsor that is not final. A reorganisation may put that one behind this one, whatever their
+ * nonces: so that they delegate here then, their authorization is carried once more. Else it is passed over, and costs its gas.
+ */
+async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all: Hex[]) {
+  const { accounts: here } = delegatedHere.of(chain)
+  const accounts = all.filter((account) => !here.has(`${sponsor}${account}`))
+  if (accounts.length === 0) return []
+  const { chainId } = chain
+  const rows = await db
+    .selectFrom('operations as o')
+    .innerJoin('transactions as t', 't.id', 'o.outer_id')
+    .select(['o.sender', 'o.authorization_nonce'])
+    .where('o.chain_id', '=', chainId)
+    .where('o.authorization_nonce', 'is not', null)
+    .where((eb) => eb('o.sender', '=', eb.fn.any(byteaArray(accounts))))
+    .where('t.sender', '<>', fromHex(sponsor))
+    .where('t.is_final', '=', false)
+    .orderBy('o.authorization_nonce')
+    .execute()
+  const found = new Map(rows.map((row) => [toHex(row.sender), row.authorization_nonce!]))
+  for (const account of accounts) if (!found.has(account)) here.set(`${sponsor}${account}`, true)
+  return [...found].map(([from, nonce]) => ({ from, nonce }))
+}
+
+const MAX_REMEMBERED = 100_000
+
+/**
+ * Sponsors and accounts that delegated, of which no other sponsor has an open transaction in which they do: none comes to be before blocks are
+ * reorganised. Begins anew where they may have been.
+ */
+const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
+  const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
+  onReorganised(chain.head, () => void (known.accounts = new BoundedMap(MAX_REMEMBERED)))
+  return known
+})
+
+/** What is wrong with a sponsor is not the person's. @param error  what binding or signing for a sponsor throws */
+export function explain(error: unknown): unknown {
+  if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
+  if (!(error instanceof AppError)) return error
+  const { code } = error
+  if (code === 'account_frozen') return new CannotCarry(null)
+  if (code === 'insufficient_funds') return new CannotCarry(null, { isTooDear: true })
+  if (code === 'policy_denied') {
+    const detail = `The signer signs no more for this sponsor now: ${error.message}`
+    return new CannotCarry(new AppError('sponsor_empty', detail, { retryAfter: 60, cause: error }), { isTooDear: true })
+  }
+  if (code === 'account_stopped') return new CannotCarry(sponsorStopped(error))
+  if (code === 'too_many_pending')
+    return new CannotCarry(
+      new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
+        retryAfter: 5,
+        cause: error,
+      }),
+    )
+  return error
+}
+
+const tooLate = (): AppError =>
+  new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5 })
+
+function partition<T>(all: T[], isGood: (one: T) => boolean): [T[], T[]] {
+  return [all.filter(isGood), all.filter((one) => !isGood(one))]
+}

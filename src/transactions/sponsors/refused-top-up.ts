@@ -1,0 +1,48 @@
+import { AppError } from '../../errors.ts'
+import { factsOf, SignerRefused } from '../../signer/client.ts'
+import { OWN_RULES } from '../../signer/wire.ts'
+import type { Clock } from '../../clock.ts'
+
+/** This sponsor cannot send it, another may; nothing is bound. */
+export class Unable extends Error {
+  /** for when no other can; null: sponsor_empty */
+  readonly told: AppError | null
+  constructor(told: AppError | null) {
+    super()
+    this.told = told
+  }
+}
+
+/** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
+export function explainSponsor(error: unknown, clock: Clock): unknown {
+  // A signer that was restored may have lost its key.
+  if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
+  if (!(error instanceof AppError)) return error
+  const { code, message } = error
+  if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
+  if (code === 'account_stopped') return new Unable(sponsorStopped(error))
+  if (code === 'too_many_pending')
+    return new Unable(
+      new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
+    )
+  if (code !== 'policy_denied') return error
+  const { rule, resetsAt = null } = factsOf(error)
+  if (rule === OWN_RULES.topUpOff)
+    return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
+  if (rule !== OWN_RULES.topUpPerUser && rule !== OWN_RULES.topUpPerSponsor) return error
+  const exhausted = new AppError('gas_budget_exhausted', message, {
+    ...{ resetsAt, cause: error },
+    retryAfter: secondsUntil(resetsAt, clock),
+  })
+  return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted
+}
+
+/** seconds after which a sponsor is asked again that is stopped: until what another has sent is final, or an operator has looked */
+const STOPPED_SECONDS = 300
+
+export const sponsorStopped = (cause: AppError): AppError =>
+  new AppError('sponsor_stopped', 'A nonce of the sponsor was used by a transaction that this service did not make. Nothing was sent. Retry when that is final, or the operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
+
+/** Where nothing resets it an operator may change it: not to be asked about each second. */
+export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>
+  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - wall()) / 1_000))
