@@ -44,7 +44,6 @@ export const words: [unwanted: RegExp, instead: string][] = [
 
 /** Where a word above is right, and why. */
 const allowed: [file: RegExp, word: RegExp, why: string][] = [
-  [/^src\/config\.ts$/, /FOLLOW_STRICT/, 'a removed setting is refused by its name'],
   [/^src\/(?:texts|oauth\/account)\//, /coins/i, 'pages for people: the key of a text, and of a filter in an address'],
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
