@@ -14,6 +14,7 @@ import {
   type DatabaseConnection,
   type Dialect,
   type Driver,
+  type QueryResult,
   type Transaction,
 } from 'kysely'
 import { AppError } from '../errors.ts'
@@ -60,49 +61,51 @@ const BACK_OFF_MS = 10
  * database that is away is one refusal, `database_unavailable`. Statements of a transaction fail as they fail: `retrying`
  * runs the transaction again.
  */
-export function handleOf(dialect: Dialect): RootDb {
-  const createDriver = () => {
-    const driver = dialect.createDriver()
-    retryStatements(driver)
-    return driver
-  }
-  return new Kysely<Database>({
+export const handleOf = (dialect: Dialect): RootDb =>
+  new Kysely<Database>({
     dialect: {
-      createDriver,
+      createDriver: () => retryingDriver(dialect.createDriver()),
       createQueryCompiler: () => dialect.createQueryCompiler(),
       createAdapter: () => dialect.createAdapter(),
       createIntrospector: (db) => dialect.createIntrospector(db),
     },
   })
+
+class RetryingConnection implements DatabaseConnection {
+  readonly inner: DatabaseConnection
+  isInTransaction = false
+  constructor(inner: DatabaseConnection) {
+    this.inner = inner
+  }
+  executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    const execute = () => this.inner.executeQuery<R>(query)
+    return this.isInTransaction ? execute() : retrying(execute)
+  }
+  streamQuery<R>(query: CompiledQuery, chunkSize: number): AsyncIterableIterator<QueryResult<R>> {
+    return this.inner.streamQuery<R>(query, chunkSize)
+  }
 }
 
-function retryStatements(driver: Driver): void {
-  const known = new WeakSet<DatabaseConnection>()
-  const inTransaction = new WeakSet<DatabaseConnection>()
-  const { acquireConnection, beginTransaction, commitTransaction, rollbackTransaction } = driver
-  driver.acquireConnection = async () => {
-    const connection = await acquireConnection.call(driver).catch((error: unknown) => {
-      throw mapDatabaseError(error)
-    })
-    if (known.has(connection)) return connection
-    known.add(connection)
-    const { executeQuery } = connection
-    connection.executeQuery = <R>(query: CompiledQuery) => {
-      const execute = () => executeQuery.call(connection, query) as ReturnType<typeof executeQuery<R>>
-      return inTransaction.has(connection) ? execute() : retrying(execute)
-    }
-    return connection
+function retryingDriver(driver: Driver): Driver {
+  const innerOf = (connection: DatabaseConnection) => (connection as RetryingConnection).inner
+  const ends = (connection: DatabaseConnection) => () =>
+    void ((connection as RetryingConnection).isInTransaction = false)
+  return {
+    init: () => driver.init(),
+    destroy: () => driver.destroy(),
+    acquireConnection: () =>
+      driver.acquireConnection().then(
+        (connection) => new RetryingConnection(connection),
+        (error: unknown) => Promise.reject(mapDatabaseError(error)),
+      ),
+    releaseConnection: (connection) => driver.releaseConnection(innerOf(connection)),
+    beginTransaction(connection, settings) {
+      ;(connection as RetryingConnection).isInTransaction = true
+      return driver.beginTransaction(innerOf(connection), settings)
+    },
+    commitTransaction: (connection) => driver.commitTransaction(innerOf(connection)).finally(ends(connection)),
+    rollbackTransaction: (connection) => driver.rollbackTransaction(innerOf(connection)).finally(ends(connection)),
   }
-  const leave = (connection: DatabaseConnection) => () => void inTransaction.delete(connection)
-  driver.beginTransaction = (connection, settings) => {
-    inTransaction.add(connection)
-    return beginTransaction.call(driver, connection, settings).catch((error: unknown) => {
-      leave(connection)()
-      throw error
-    })
-  }
-  driver.commitTransaction = (connection) => commitTransaction.call(driver, connection).finally(leave(connection))
-  driver.rollbackTransaction = (connection) => rollbackTransaction.call(driver, connection).finally(leave(connection))
 }
 
 /**

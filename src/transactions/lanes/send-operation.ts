@@ -283,7 +283,6 @@ export const requestOf = (operation: Operation, accessToken: string): SignOperat
   ...{ gasLimit: String(operation.gas), deadline: operation.deadline },
   ...(operation.requestHash === null ? {} : { requestHash: toHex(operation.requestHash) }),
   ...(operation.authorizationNonce === null ? {} : { authorizationNonce: operation.authorizationNonce }),
-  // A signer of before knows no other.
   ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),
 })
 
