@@ -38,7 +38,7 @@ test('the first bytes are the cheapest that are no cancel, in whatever order att
   assert.deepEqual(others, stored.slice(1))
 })
 
-test('what is stored with hashes, as rows of before are, and steps that have none are told as they are', () => {
+test('what is stored with hashes, as rows from the ledger are, and steps that have none are told as they are', () => {
   const full: Transition[] = [
     { at: at(0), hash: A, state: 'SUBMITTED' },
     { at: at(1), hash: A, state: 'MINED', blockNumber: 7 },
