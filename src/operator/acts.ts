@@ -23,7 +23,7 @@ import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import type { RowKeys } from '../store/row-mac.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
-import type { MadeSponsor } from '../sponsors/wire.ts'
+import type { MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/resume.ts'
 import { askToWithdraw, readWithdrawal } from '../transactions/withdraw.ts'
 import type { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
@@ -86,10 +86,7 @@ export function operatorActs(
       recorded(root, by, { action: 'set-network', target: name, look: networkFacts }, (db) =>
         updateNetwork(db, name, changes),
       ),
-    createSponsor: async (
-      app: Omit<AddressProver, 'db'>,
-      { name, network }: { name: string; network: string },
-    ): Promise<MadeSponsor> => {
+    createSponsor: async (app: Omit<AddressProver, 'db'>, { name, network }: NewSponsor): Promise<MadeSponsor> => {
       const chainId = await findSponsoredChain(root, network)
       const made = await recorded(root, by, { action: 'create-sponsor', target: `${name} on ${network}` }, (db) =>
         createSponsor({ ...app, db }, { name, chainId }),

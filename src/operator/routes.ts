@@ -22,6 +22,7 @@ import { endIn } from '../oauth/sign-out.ts'
 import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
+import type { NewSponsor } from '../sponsors/wire.ts'
 import { listStopped } from '../transactions/resume.ts'
 import { listWithdrawals } from '../transactions/withdraw.ts'
 import type { NewWithdrawal } from '../transactions/withdrawal-wire.ts'
@@ -290,7 +291,7 @@ export async function operatorApi(
     scope.get('/operator/v1/sponsors', { schema: wire.listSponsors }, () => listSponsors(app))
 
     /** POST /operator/v1/sponsors. Errors: invalid_request, already_exists, address_not_proven, signer_unavailable. */
-    scope.post<{ Body: Static<typeof wire.NewSponsor> }>(
+    scope.post<{ Body: NewSponsor }>(
       '/operator/v1/sponsors',
       { schema: wire.createSponsor },
       async (request, reply) => {

@@ -12,7 +12,7 @@ import {
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
-import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
+import { ListedSponsor, MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
 import { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 
 const Secret = Type.String({
@@ -224,13 +224,6 @@ export const distrustIssuer = {
   description: 'Within seconds. Access tokens issued through it stay valid until they expire.',
   ...answers(Application, 404),
 }
-export const NewSponsor = Type.Object(
-  {
-    name: Type.String({ maxLength: 200, description: 'Upper-case letters, digits and underscores, at most 32' }),
-    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation' }),
-  },
-  { title: 'NewSponsor', additionalProperties: false, examples: [{ name: 'HOUSE', network: 'sepolia' }] },
-)
 export const createSponsor = {
   ...shared,
   operationId: 'createSponsor',

@@ -11,6 +11,16 @@ const HOUSE = {
   address: '0x52908400098527886E0F7030069857D2E4169EE7',
 }
 
+/** A sponsor to be made. */
+export const NewSponsor = Type.Object(
+  {
+    name: Type.String({ maxLength: 200, description: 'Upper-case letters, digits and underscores, at most 32' }),
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation' }),
+  },
+  { title: 'NewSponsor', additionalProperties: false, examples: [{ name: 'HOUSE', network: 'sepolia' }] },
+)
+export type NewSponsor = Static<typeof NewSponsor>
+
 /** A sponsor that was made, or was there. */
 export const MadeSponsor = Type.Object(
   { ...sponsor, network: Type.String() },
