@@ -52,17 +52,18 @@ const Quota = exactly<StoredQuota>()(
 )
 /** Decimal digits, as every amount: JSON's numbers are not exact. */
 const wei = (description: string) => Type.String({ maxLength: 78, description, examples: ['1000000000000000000'] })
+const contracts = Nullable(
+  Type.Array(Type.String({ maxLength: 42 }), {
+    maxItems: 1_000,
+    description: 'Addresses whose writes it pays for, stored in lower case; null: any',
+  }),
+)
 /** What sponsors may send people for writes of an application, where its network's gas is `topup`. */
 const Budget = Type.Object(
   {
     perUser: wei('Wei to one person in 24 hours, over all of them'),
     perApplication: wei('Wei to all its people together in 24 hours'),
-    contracts: Nullable(
-      Type.Array(Type.String({ maxLength: 42 }), {
-        maxItems: 1_000,
-        description: 'Addresses, in lower case, whose writes it pays for; null: any',
-      }),
-    ),
+    contracts,
   },
   { title: 'SponsorBudget', additionalProperties: false },
 )
@@ -72,14 +73,7 @@ export const BudgetChanges = Type.Object(
   {
     perUser: Type.Optional(wei('Wei to one person in 24 hours; with `perApplication` where there is no budget yet')),
     perApplication: Type.Optional(wei('Wei to all its people together in 24 hours; with `perUser` as well')),
-    contracts: Type.Optional(
-      Nullable(
-        Type.Array(Type.String({ maxLength: 42 }), {
-          maxItems: 1_000,
-          description: 'Addresses whose writes it pays for, instead of those before; null: any',
-        }),
-      ),
-    ),
+    contracts: Type.Optional(contracts),
   },
   { title: 'SponsorBudgetChanges', additionalProperties: false },
 )
