@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import type { ApplicationSettings, BudgetChanges, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
+import type { ApplicationSettings, RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
 import type { Quota } from '../store/column-values.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
@@ -48,7 +48,7 @@ const ways: Ways<Settings> = {
   weight: ['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf],
 }
 
-/** How `update` removes a setting, or returns it to what it is unless said. */
+/** How `update` removes a setting, or returns it to what it is unless said; this counts where both are said. */
 const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permissions' | 'weight'>> = {
   allowedOrigins: ['--no-origin', 'remove all origins', []],
   postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
@@ -60,36 +60,34 @@ const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permis
   needsDpop: ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
 }
 
-type BudgetOptions = {
-  sponsorPerUser?: string
-  sponsorPerApplication?: string
-  sponsorContract?: string[]
-  sponsorAnyContract?: true
+const waysOfBudget: Ways<{ perUser: string; perApplication: string; contracts: string[]; isForAny: boolean }> = {
+  perUser: [
+    '--sponsor-per-user <wei>',
+    'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
+  ],
+  perApplication: ['--sponsor-per-application <wei>', 'what they may send all its people together in 24 hours'],
+  contracts: [
+    '--sponsor-contract <address>',
+    'what they pay for: writes to this address and those named beside it; repeat for several',
+    collect,
+  ],
+  isForAny: ['--sponsor-any-contract', 'they pay for writes to any address', true],
 }
-type CreateOptions = JsonOption & BudgetOptions & { clientId?: string; network?: string; confidential?: boolean }
+
+/** How `create` says what never changes. */
+const waysOfCreate: Ways<{ network: string; clientId: string; kind: RegisteredApplication['kind'] }> = {
+  network: ['--network <name>', 'network it is bound to, permanently'],
+  clientId: ['--client-id <id>', 'derived from the name if omitted'],
+  kind: ['--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here', 'confidential'],
+}
 
 /** `chatelaine app …`: the applications of this installation. */
 export function app(shell: Shell): Command {
   const command = new Command('app').description('applications: register, change, suspend')
   const json = ['--json', 'print JSON'] as const
-  const described = (one: Command) =>
-    addWays(one, ways)
-      .option(
-        '--sponsor-per-user <wei>',
-        'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
-      )
-      .option('--sponsor-per-application <wei>', 'what they may send all its people together in 24 hours')
-      .option(
-        '--sponsor-contract <address>',
-        'what they pay for: writes to this address and those named beside it; repeat for several',
-        collect,
-      )
-      .option('--sponsor-any-contract', 'they pay for writes to any address')
+  const described = (one: Command) => addWays(addWays(one, ways), waysOfBudget)
 
-  described(command.command('create').description('register an application'))
-    .option('--network <name>', 'network it is bound to, permanently')
-    .option('--client-id <id>', 'derived from the name if omitted')
-    .option('--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here')
+  addWays(described(command.command('create').description('register an application')), waysOfCreate)
     .option(...json)
     .action(inShell(shell, create))
   command
@@ -135,14 +133,9 @@ export function app(shell: Shell): Command {
   return command
 }
 
-async function create(shell: Shell, given: CreateOptions): Promise<void> {
-  const settings = said(ways, given)
+async function create(shell: Shell, given: JsonOption): Promise<void> {
   const { application, secret } = await withRegistry(shell.env, (registry) =>
-    registry.create({
-      ...{ ...settings, ...sponsorOf(given), name: settings.name ?? '', redirectUris: settings.redirectUris ?? [] },
-      ...{ clientId: given.clientId, network: given.network ?? '' },
-      kind: given.confidential === true ? 'confidential' : 'public',
-    }),
+    registry.create({ name: '', network: '', redirectUris: [], ...saidSettings(given), ...said(waysOfCreate, given) }),
   )
   print(shell, given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
 }
@@ -179,9 +172,9 @@ async function usage(shell: Shell, clientId: string, given: JsonOption): Promise
   ].join('\n')) // prettier-ignore
 }
 
-async function update(shell: Shell, clientId: string, given: JsonOption & BudgetOptions): Promise<void> {
+async function update(shell: Shell, clientId: string, given: JsonOption): Promise<void> {
   const application = await withRegistry(shell.env, (registry) =>
-    registry.update(clientId, { ...said(waysBack, given), ...said(ways, given), ...sponsorOf(given) }),
+    registry.update(clientId, { ...saidSettings(given), ...said(waysBack, given) }),
   )
   print(shell, given, application, describe(application))
 }
@@ -246,23 +239,15 @@ const sponsorLines = ({ perUser, perApplication, contracts }: WrittenBudget): st
   ...(contracts === null ? ['for writes to any address'] : ['for writes to these addresses only:', ...contracts]),
 ]
 
-/** One amount without the other would say nothing of the one that is missing. */
-function sponsorOf({
-  sponsorPerUser: perUser,
-  sponsorPerApplication: perApplication,
-  sponsorContract,
-  sponsorAnyContract,
-}: BudgetOptions): { sponsor?: BudgetChanges } {
-  if (sponsorContract !== undefined && sponsorAnyContract === true)
+/** What is said of its settings. Of a budget one amount without the other would say nothing of the one that is missing. */
+function saidSettings(given: object): Partial<ApplicationSettings> {
+  const { isForAny = false, ...budget } = said(waysOfBudget, given)
+  if (budget.contracts !== undefined && isForAny)
     throw new Error('Give --sponsor-contract or --sponsor-any-contract, not both.')
-  if ((perUser === undefined) !== (perApplication === undefined))
+  if ((budget.perUser === undefined) !== (budget.perApplication === undefined))
     throw new Error('Give both: --sponsor-per-user and --sponsor-per-application.')
-  const contracts = sponsorAnyContract === true ? null : sponsorContract
-  const changes = {
-    ...(perUser === undefined || perApplication === undefined ? {} : { perUser, perApplication }),
-    ...(contracts === undefined ? {} : { contracts }),
-  }
-  return Object.keys(changes).length === 0 ? {} : { sponsor: changes }
+  const sponsor = isForAny ? { ...budget, contracts: null } : budget
+  return { ...said(ways, given), ...(Object.keys(sponsor).length === 0 ? {} : { sponsor }) }
 }
 
 /** What it allows is judged with the rest; here is only what cannot be read. */
