@@ -1,5 +1,6 @@
 import type { Hex } from '../src/ids.ts'
-import { fromWord, toHex } from '../src/store/bytes.ts'
+import { toHex } from '../src/hex.ts'
+import { fromWord } from '../src/store/bytes.ts'
 import type { Db } from '../src/store/db.ts'
 import type { ScriptedBlock } from './nodes/scripted-chain.ts'
 

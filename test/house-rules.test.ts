@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const core = [
   'errors',
   'ids',
+  'hex',
   'bounded-map',
   'keccak',
   'secp256k1',
@@ -63,11 +64,12 @@ const table: Record<string, string[]> = {
   'verify-log': [],
   backup: [],
   'brand-settings': ['color'],
+  hex: ['ids'],
   'native-decimals': [],
   config: ['errors', 'ids', 'brand-settings', 'misspelt', 'native-decimals'],
   log: ['errors'],
   telemetry: ['errors', 'ids', 'log'],
-  store: ['errors', 'ids', 'clock'],
+  store: ['errors', 'ids', 'hex', 'clock'],
   chain: ['errors', 'ids', 'bounded-map', 'clock', 'state'],
   abi: ['errors', 'ids', 'bounded-map', 'keccak'],
   'signer-wire': ['errors', 'ids', 'clock'],
@@ -76,6 +78,7 @@ const table: Record<string, string[]> = {
   http: [
     'errors',
     'ids',
+    'hex',
     'bounded-map',
     'clock',
     'state',
@@ -124,8 +127,8 @@ const table: Record<string, string[]> = {
     'gas',
   ],
   snapshot: [...core, 'backup'],
-  gas: ['ids', 'keccak', 'rlp', 'secp256k1'],
-  devnet: ['errors', 'ids', 'bounded-map', 'clock', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
+  gas: ['ids', 'hex', 'keccak', 'rlp', 'secp256k1'],
+  devnet: ['errors', 'ids', 'hex', 'bounded-map', 'clock', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
 }
 const programParts = ['server', 'closers', 'open-database', 'open-auth', 'open', 'run', 'main', 'auth', 'cli']
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), ...programParts]

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
 import type { Hex } from '../src/ids.ts'
-import { fromHex } from '../src/store/bytes.ts'
+import { fromHex } from '../src/hex.ts'
 import { retrying } from '../src/store/db.ts'
 import { startReplay } from '../src/transactions/recovery/replay.ts'
 import type { Replica, Writer, Writing } from './writing.ts'

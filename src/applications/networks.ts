@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Explorer } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import { type Db, type RootDb } from '../store/db.ts'
 import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import type { ExplorerTemplates } from '../store/column-values.ts'

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { backfill, type BackfillProgress } from '../history/backfill.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
 

@@ -12,7 +12,7 @@ import { inside } from '../../test/snapshot-stage.ts'
 import { makeIdentity } from '../backup/age.ts'
 import { lockFolder } from '../folder-lock.ts'
 import type { DatabasePlace } from '../store/copy.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 
 /** Secrets that no output and no file may have in clear, in any of their forms. */
 const CANARIES = {

@@ -4,6 +4,7 @@ import { DEPLOYER, DEPLOYER_CODE, readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { rpc } from './rpc.ts'
+import { fromHex } from '../hex.ts'
 
 export type Samples = { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
 type Artefact = { bytecode: Hex; deployedBytecode: Hex }
@@ -52,13 +53,11 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
 
 /** EIP-1014: where the deployer puts this code. */
 function create2Address(bytecode: Hex): Hex {
-  const parts = ['0xff', DEPLOYER, SALT, keccak(bytesOf(bytecode))].map((part) =>
-    typeof part === 'string' ? bytesOf(part) : part,
+  const parts = ['0xff', DEPLOYER, SALT, keccak(fromHex(bytecode))].map((part) =>
+    typeof part === 'string' ? fromHex(part) : part,
   )
   return checksumAddress(`0x${keccak(Buffer.concat(parts)).subarray(12).toString('hex')}`)
 }
-
-const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
 
 /** Puts code where no transaction could put it. */
 async function place(rpcUrl: string, address: Hex, code: Hex): Promise<void> {

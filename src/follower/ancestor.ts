@@ -4,7 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import { fetchHeaders } from './fetch.ts'
 import { blockOf } from './cursor.ts'
 import type { Block } from '../chain/rpc/block.ts'
-import { toHex } from '../store/bytes.ts'
+import { toHex } from '../hex.ts'
 
 /** blocks compared per step of the walk; most reorganisations are one deep, so the first step is short */
 const STEPS = [4, 50]

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import type { ReadFrom } from './receipt-source.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import type { RootDb } from '../store/db.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { Fenced, setHalted, takeLease } from './cursor.ts'

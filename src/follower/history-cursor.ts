@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { Fenced, openCursor, takeLease, type Lease, type Position } from './cursor.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { until } from '../../test/kit/until.ts'
 import { followerStage } from '../../test/follower-stage.ts'

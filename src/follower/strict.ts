@@ -10,6 +10,7 @@ import type { Log, Receipt } from './block.ts'
 import { bytes, list, quantity } from './fields.ts'
 import { isEthereums, readSent, typeOf, withType, type EncodedTransaction } from './transaction.ts'
 import { listRoot } from './trie.ts'
+import { toHex } from '../hex.ts'
 
 /** A block computed from what it holds: if it is the block that was asked for, these are in its header. */
 export type ComputedBlock = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: EncodedTransaction[] }
@@ -113,11 +114,11 @@ export const readTransactions = (block: unknown): readonly unknown[] => list(rea
 
 /** The root of a block's transactions. */
 export const transactionsRoot = (sent: readonly { encoded: Buffer }[]): Hex =>
-  hexOf(listRoot(sent.map(({ encoded }) => encoded)))
+  toHex(listRoot(sent.map(({ encoded }) => encoded)))
 
 /** The root of a block's receipts as the node sends them. @throws InvalidResponse */
 export function receiptsRoot(receipts: readonly unknown[]): Hex {
-  return hexOf(listRoot(receipts.map(encodeReceipt)))
+  return toHex(listRoot(receipts.map(encodeReceipt)))
 }
 
 function encodeReceipt(answer: unknown): Buffer {
@@ -180,9 +181,7 @@ export function headerHash(header: Record<string, unknown>): Hex {
   // Each fork added behind what there was. With a gap, a value would be under another's name and hash to the same.
   if (!later.every(isThere)) throw new InvalidResponse('the header leaves out a field between others')
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
-  return hexOf(keccak(encodeRlp(fields)))
+  return toHex(keccak(encodeRlp(fields)))
 }
 
 const lower = (value: unknown): string => String(value).toLowerCase()
-
-const hexOf = (root: Buffer): Hex => `0x${root.toString('hex')}`

@@ -5,6 +5,7 @@ import { keccak } from '../keccak.ts'
 import { encodeRlp, type Decoded, type Encoded, type Rlp } from '../rlp.ts'
 import { bytes, list, quantity, readRlp } from './fields.ts'
 import { createdBy, recoverSender } from './sender.ts'
+import { toHex } from '../hex.ts'
 
 /** A transaction as its own bytes say it: nothing here is the node's word. All hex is lower-case. */
 export type EncodedTransaction = {
@@ -152,10 +153,10 @@ function sentOf(
   }
   return {
     encoded,
-    hash: hexOf(keccak(encoded)),
+    hash: toHex(keccak(encoded)),
     isSigned,
     from,
-    to: to.length === 0 ? null : hexOf(to),
+    to: to.length === 0 ? null : toHex(to),
     value: () => amountIn('value'),
     data,
     nonce,
@@ -214,6 +215,4 @@ function priceOf(amountIn: TransactionParts['amountIn'], type: number, baseFee: 
   return wanted < most ? wanted : most
 }
 
-const numberIn = (buffer: Buffer): bigint => (buffer.length === 0 ? 0n : BigInt(hexOf(buffer)))
-
-const hexOf = (buffer: Buffer): Hex => `0x${buffer.toString('hex')}`
+const numberIn = (buffer: Buffer): bigint => (buffer.length === 0 ? 0n : BigInt(toHex(buffer)))

@@ -4,6 +4,7 @@ import { keccak } from '../keccak.ts'
 import { encodeRlp } from '../rlp.ts'
 import { GAS_PAIRS } from './addresses.ts'
 import { padded } from './words.ts'
+import { fromHex, toHex } from '../hex.ts'
 
 /**
  * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on
@@ -44,7 +45,7 @@ function readOwn(): OwnGasContracts {
   // The dispatcher makes the delegate while it is made itself, by CREATE, with the first nonce that a contract has.
   const delegateAt = keccak(encodeRlp([at, 1])).subarray(12)
   return {
-    ...{ name: 'chatelaine', dispatcher: hexOf(at), delegate: hexOf(delegateAt), deployment },
+    ...{ name: 'chatelaine', dispatcher: toHex(at), delegate: toHex(delegateAt), deployment },
     dispatcherCode: fill(dispatcher, [padded(delegateAt), keccak(designatorOf(delegateAt))]),
     delegateCode: fill(delegate, [padded(at)]),
   }
@@ -55,15 +56,15 @@ function readCalibur(): GasContracts {
   const { delegate } = GAS_PAIRS.calibur
   const { at, deployment } = deploymentOf(dispatcher)
   return {
-    ...{ name: 'calibur', dispatcher: hexOf(at), delegate: hexOf(delegate), deployment, delegateCode: null },
+    ...{ name: 'calibur', dispatcher: toHex(at), delegate: toHex(delegate), deployment, delegateCode: null },
     dispatcherCode: dispatcher.deployedBytecode,
   }
 }
 
 function deploymentOf({ bytecode }: CompiledContract): { at: Buffer; deployment: Hex } {
-  const initCode = bytesOf(bytecode)
-  const at = keccak(Buffer.concat([Buffer.of(0xff), bytesOf(DEPLOYER), SALT, keccak(initCode)])).subarray(12)
-  return { at, deployment: hexOf(Buffer.concat([SALT, initCode])) }
+  const initCode = fromHex(bytecode)
+  const at = keccak(Buffer.concat([Buffer.of(0xff), fromHex(DEPLOYER), SALT, keccak(initCode)])).subarray(12)
+  return { at, deployment: toHex(Buffer.concat([SALT, initCode])) }
 }
 
 /** The code of an account that delegated to an address. Source: EIP-7702 */
@@ -71,14 +72,11 @@ const designatorOf = (delegate: Buffer): Buffer => Buffer.concat([Buffer.from('e
 
 /** Compiled code has zeros where the values of immutables go. */
 function fill({ deployedBytecode, immutables }: CompiledContract, values: Buffer[]): Hex {
-  const code = bytesOf(deployedBytecode)
+  const code = fromHex(deployedBytecode)
   immutables.forEach((places, index) => places.forEach((place) => values[index]!.copy(code, place)))
-  return hexOf(code)
+  return toHex(code)
 }
 
 function artefact(name: string): CompiledContract {
   return JSON.parse(readFileSync(new URL(`../../contracts/out/${name}.json`, import.meta.url), 'utf8'))
 }
-
-const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
-const hexOf = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

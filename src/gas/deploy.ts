@@ -14,6 +14,7 @@ import { authorizationDigest, type SignedAuthorization } from './authorization.t
 import { DEPLOYER, DEPLOYER_CODE, readGasContracts, type GasContracts } from './contracts.ts'
 import { executeData, operationDigest, type GasOperation, type AccountSignature } from './operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
+import { fromHex, toHex } from '../hex.ts'
 
 /** One question to the nodes of a network. @throws where they refuse, or do not answer */
 export type AskChain = <T>(method: string, params: unknown[]) => Promise<T>
@@ -81,7 +82,7 @@ export async function deployGas(deploying: Deploying): Promise<Deployment> {
 }
 
 /** The space of a key: ids of its operations begin with it. */
-export const addressOf = (key: Buffer): Hex => hexOf(keccak(openCurve().publicKeyOf(key).subarray(1)).subarray(12))
+export const addressOf = (key: Buffer): Hex => toHex(keccak(openCurve().publicKeyOf(key).subarray(1)).subarray(12))
 
 async function assertFork(ask: AskChain): Promise<void> {
   await ask('eth_call', [{ data: CANCUN_PROBE }, 'latest']).catch((cause: unknown) => {
@@ -146,7 +147,7 @@ async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<vo
     throw new DeployRefusal(`There is other code at ${DEPLOYER} than that of the deterministic deployer.`)
   const held = BigInt(await ask<Hex>('eth_getBalance', [DEPLOYER_SENDER, 'latest']))
   if (held < DEPLOYER_COSTS) await send.transaction({ to: DEPLOYER_SENDER, value: DEPLOYER_COSTS - held, data: '0x' })
-  await send.raw(bytesOf(DEPLOYER_TRANSACTION)).catch((cause: unknown) => {
+  await send.raw(fromHex(DEPLOYER_TRANSACTION)).catch((cause: unknown) => {
     throw new DeployRefusal(
       'The network lacks the deterministic deployer and refuses the transaction that puts it there (it is older than ' +
         `EIP-155): ${textOf(cause)} Other addresses than those of all networks are not used.`,
@@ -164,17 +165,17 @@ export async function rehearseDelegation(
   { dispatcher, delegate }: GasContracts,
 ): Promise<void> {
   const someone = randomBytes(32)
-  const account = bytesOf(addressOf(someone))
+  const account = fromHex(addressOf(someone))
   const { timestamp } = await ask<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])
   const operation: GasOperation = {
-    ...{ chainId, account, dispatcher: bytesOf(dispatcher), space: account, sequence: 0n },
+    ...{ chainId, account, dispatcher: fromHex(dispatcher), space: account, sequence: 0n },
     ...{ calls: [{ to: account, value: 0n, data: Buffer.alloc(0) }] },
     ...{ gasLimit: 100_000, deadline: Number(timestamp) + 3_600 },
   }
   const data = executeData(operation, signWith(operationDigest(operation), someone))
   const authorizationList = [asNodesTakeIt(authorize(someone, { chainId, delegate }))]
-  const call = { from: dispatcher, to: hexOf(account), data: hexOf(data), authorizationList }
-  const tampered = { ...call, data: hexOf(Buffer.concat([data.subarray(0, 35), Buffer.of(1), data.subarray(36)])) }
+  const call = { from: dispatcher, to: toHex(account), data: toHex(data), authorizationList }
+  const tampered = { ...call, data: toHex(Buffer.concat([data.subarray(0, 35), Buffer.of(1), data.subarray(36)])) }
   await ask('eth_call', [call, 'latest']).catch((cause: unknown) => {
     throw new DeployRefusal(`The contracts are there, and an operation is refused: ${textOf(cause)}`, { cause })
   })
@@ -210,9 +211,9 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
   const sent: Hex[] = []
 
   async function raw(bytes: Buffer): Promise<void> {
-    const hash = hexOf(keccak(bytes))
+    const hash = toHex(keccak(bytes))
     sent.push(hash)
-    await ask('eth_sendRawTransaction', [hexOf(bytes)])
+    await ask('eth_sendRawTransaction', [toHex(bytes)])
     for (let look = 0; look < MAX_LOOKS; look++) {
       const receipt = await ask<{ status: Hex } | null>('eth_getTransactionReceipt', [hash])
       if (receipt !== null && receipt.status !== '0x1') throw new DeployRefusal(`The transaction ${hash} was reverted.`)
@@ -232,7 +233,7 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
     ])
     const maxPriorityFeePerGas = BigInt(tip)
     const unsigned: SponsorTransaction = {
-      ...{ chainId, nonce: Number(nonce), gas: (BigInt(gas) * 6n) / 5n, to: bytesOf(to), value, data: bytesOf(data) },
+      ...{ chainId, nonce: Number(nonce), gas: (BigInt(gas) * 6n) / 5n, to: fromHex(to), value, data: fromHex(data) },
       ...{ maxPriorityFeePerGas, maxFeePerGas: 2n * BigInt(block.baseFeePerGas) + maxPriorityFeePerGas },
       authorizations: [],
     }
@@ -244,14 +245,14 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
 
 /** By a key of this run alone: the nonce that an authorization needs, anyone could use up of a key that they know. */
 function authorize(key: Buffer, { chainId, delegate }: { chainId: number; delegate: Hex }): SignedAuthorization {
-  const authorization = { chainId, address: bytesOf(delegate), nonce: 0 }
+  const authorization = { chainId, address: fromHex(delegate), nonce: 0 }
   return { ...authorization, ...signWith(authorizationDigest(authorization), key) }
 }
 
 function asNodesTakeIt({ chainId, address, nonce, r, s, recovery }: SignedAuthorization): object {
-  const [rNumber, sNumber] = [r, s].map((bytes) => quantityOf(BigInt(hexOf(Buffer.from(bytes)))))
+  const [rNumber, sNumber] = [r, s].map((bytes) => quantityOf(BigInt(toHex(Buffer.from(bytes)))))
   const numbers = { chainId: quantityOf(chainId), nonce: quantityOf(nonce), yParity: quantityOf(recovery) }
-  return { ...numbers, address: hexOf(address), r: rNumber, s: sNumber }
+  return { ...numbers, address: toHex(address), r: rNumber, s: sNumber }
 }
 
 function signWith(digest: Buffer, key: Buffer): AccountSignature {
@@ -261,7 +262,5 @@ function signWith(digest: Buffer, key: Buffer): AccountSignature {
 
 const codeAt = (ask: AskChain, address: Hex): Promise<Hex> => ask('eth_getCode', [address, 'latest'])
 const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
-const selectorOf = (signature: string): Hex => hexOf(keccak(Buffer.from(signature)).subarray(0, 4))
+const selectorOf = (signature: string): Hex => toHex(keccak(Buffer.from(signature)).subarray(0, 4))
 const padded = (address: Hex): string => address.slice(2).toLowerCase().padStart(64, '0')
-const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
-const hexOf = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { before, suite, test } from 'node:test'
 import { startFollower } from '../follower/follow.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, fromWord, toHex, toWord } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
+import { fromWord, toWord } from '../store/bytes.ts'
 import {
   addressOf,
   logOf,

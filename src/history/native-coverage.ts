@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { STORED_WITHIN_SECONDS } from './coverage.ts'
 

@@ -4,7 +4,7 @@ import { InvalidResponse, RpcError, RpcTooLarge } from '../chain/rpc/failures.ts
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import { toHex } from '../store/bytes.ts'
+import { toHex } from '../hex.ts'
 import { knownTokensOf } from '../tokens/known.ts'
 import { FORM_NUMBERS } from '../tokens/moved.ts'
 import type { HistoryPosition } from './query.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Rpc } from '../chain/rpc/rpc.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { explainDifference } from './sum-causes.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import { wordDigits, type Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf, scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { insertTransfers } from './columns.ts'

@@ -5,7 +5,7 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { attestedText, readVerifierKey, type AttestedAddress } from '../signer/wire.ts'
 import { slot } from '../state.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 
 /** An address as the database has it. Nobody is shown it and nothing goes there before `provenAddress`. */
 export type StoredAddress = {

@@ -9,7 +9,7 @@ import { command } from '../../test/kit/command.ts'
 import { addressOf } from '../../test/rehearsal.ts'
 import { inside, snapshotStage } from '../../test/snapshot-stage.ts'
 import type { UserId } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import type { CopySession } from '../store/copy.ts'
 import { inspect, isWhole, type SnapshotFindings } from './drill.ts'
 

@@ -9,7 +9,7 @@
 
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
+import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 
 /** An account of the signer whose user id is `SPONSOR-<name>`, as far as it pays on one network; address in lower case. */

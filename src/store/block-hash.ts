@@ -1,5 +1,5 @@
 import type { Hex } from '../ids.ts'
-import { toHex } from './bytes.ts'
+import { toHex } from '../hex.ts'
 import type { Db } from './db.ts'
 
 /** The hash of a block of the canonical chain as the follower has stored it; null when it has none of that number. */

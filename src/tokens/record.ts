@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { LogForm } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 
 export type TokenType = 'ERC20' | 'ERC721' | 'ERC1155'

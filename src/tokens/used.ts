@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
-import { toHex } from '../store/bytes.ts'
+import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 
 type TokenHolder = { accountId: string; chainId: number }

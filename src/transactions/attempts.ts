@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import type { Transition } from '../store/column-values.ts'
 import { writeFees, type Attempt, type AttemptRow, type Bound } from './intent.ts'

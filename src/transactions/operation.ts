@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import { readCalls } from '../gas/dispatch.ts'
 import type { OperationCall } from '../gas/operation.ts'
 import type { DelegateName, Hex } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
+import { toHex } from '../hex.ts'
 import type { Database } from '../store/rows.ts'
 
 export type OperationRow = Selectable<Database['operations']>

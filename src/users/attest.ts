@@ -8,7 +8,7 @@ import {
 } from '../http/proven-address.ts'
 import { MAX_ATTESTED } from '../signer/wire.ts'
 import { slot } from '../state.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 

@@ -5,7 +5,7 @@ import { world, type World } from '../../test/world.ts'
 import { verifyAccessToken } from '../http/bearer.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { openState } from '../state.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex } from '../hex.ts'
 import { attestAccounts } from './attest.ts'
 
 let here: World

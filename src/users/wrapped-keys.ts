@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { readKeptStatement } from './exported.ts'

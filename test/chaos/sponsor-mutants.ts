@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { keccak } from '../../src/keccak.ts'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex, toHex } from '../../src/store/bytes.ts'
+import { fromHex, toHex } from '../../src/hex.ts'
 import { compileGas, gasMutants, gasSources } from '../gas/mutants.ts'
 import { fractionsOf } from '../random.ts'
 import { startAnvil } from '../kit/chain.ts'

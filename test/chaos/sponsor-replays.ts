@@ -1,6 +1,6 @@
 import { dispatchData } from '../../src/gas/dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex, toHex } from '../../src/store/bytes.ts'
+import { fromHex, toHex } from '../../src/hex.ts'
 import { packedOf, readOnChain, type Packed } from './sponsor-chain.ts'
 import type { SponsoredEvidence } from './sponsor-rows.ts'
 import type { Tell } from './transactions-evidence.ts'

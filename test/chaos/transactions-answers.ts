@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from '../../src/ids.ts'
-import { fromWord, toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/hex.ts'
+import { fromWord } from '../../src/store/bytes.ts'
 import { readTransitions } from '../../src/transactions/read/transitions.ts'
 import { anyServer, bodyOf, effectOf, readAt, repeat, type Told, type Write } from './transactions-client.ts'
 import { nameOfRow, slotOf, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'

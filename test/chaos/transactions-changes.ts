@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex } from '../../src/store/bytes.ts'
+import { fromHex } from '../../src/hex.ts'
 import { bodyOf, change, nextAmount, note, readBack, repeat, tryOnce, type Write } from './transactions-client.ts'
 import { first, isMined, offeredOf, second, until, WAIT_MS, type Scenario, type Stage } from './transactions-stage.ts'
 

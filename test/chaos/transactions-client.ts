@@ -6,7 +6,7 @@ import { readGasContracts } from '../../src/gas/contracts.ts'
 import { TESTED_DELEGATE } from '../delegate.ts'
 import { readCancel } from '../../src/gas/dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex } from '../../src/store/bytes.ts'
+import { fromHex } from '../../src/hex.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex, toHex } from '../../src/store/bytes.ts'
+import { fromHex, toHex } from '../../src/hex.ts'
 import type { Database } from '../../src/store/rows.ts'
 import { readChain, readReceipts, type Canonical, type MinedTx, type Receipt } from './transactions-chain.ts'
 import type { Write } from './transactions-client.ts'

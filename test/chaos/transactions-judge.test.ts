@@ -2,7 +2,7 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex } from '../../src/store/bytes.ts'
+import { fromHex } from '../../src/hex.ts'
 import { judgeBalances, TRANSFER } from './transactions-balances.ts'
 import type { Log, MinedTx, Receipt } from './transactions-chain.ts'
 import { effectOf, newWrite, type Effect, type Want, type Write } from './transactions-client.ts'

@@ -1,6 +1,7 @@
 import { parseTransaction } from 'viem'
 import type { Hex } from '../../src/ids.ts'
-import { fromWord, toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/hex.ts'
+import { fromWord } from '../../src/store/bytes.ts'
 import { judgeBalances, TRANSFER } from './transactions-balances.ts'
 import { askAll, type Log } from './transactions-chain.ts'
 import { usesUp } from './transactions-client.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
-import { toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/hex.ts'
 import { inParallel, judgeAnswers, judgeRepeats } from './transactions-answers.ts'
 import { readChain, type MinedTx } from './transactions-chain.ts'
 import { doesNothing, effectOf, nameOf, readBack, type Write } from './transactions-client.ts'

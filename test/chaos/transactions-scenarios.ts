@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
-import { toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/hex.ts'
 import { changes } from './transactions-changes.ts'
 import { lookUp, note, tryOnce } from './transactions-client.ts'
 import { first, isMined, offeredOf, second, until, WAIT_MS, type Scenario } from './transactions-stage.ts'

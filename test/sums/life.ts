@@ -13,7 +13,7 @@ import {
 } from '../../src/history/sum-audit.ts'
 import type { Hex } from '../../src/ids.ts'
 import { openState } from '../../src/state.ts'
-import { fromHex } from '../../src/store/bytes.ts'
+import { fromHex } from '../../src/hex.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
 import { testDatabase } from '../kit/database.ts'
 import { atHead } from '../follower-stage.ts'

@@ -3,7 +3,7 @@ import { isBroken, isRateLimited, type SendRefusal } from '../../chain/rpc/error
 import { InvalidResponse, RpcError } from '../../chain/rpc/failures.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { gasStrategy } from './gas.ts'
 import { holdBack, takeQueued, type Released } from './queue.ts'
 import { noteRefusal } from './refusals.ts'

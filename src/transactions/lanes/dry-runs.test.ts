@@ -8,7 +8,7 @@ import type { Writer } from '../../../test/writing.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import { frozenEntry, revoked } from '../../signer/wire.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
 
 /** A dry run is refused for what the write is, where sponsors pay: by the real signer, with its own limits. */

@@ -7,7 +7,7 @@ import { writing, type Fault, type Replica, type Writing } from '../../../test/w
 import { readHeader } from '../../chain/rpc/answers.ts'
 import { RpcUnavailable } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { cancelTransaction } from './change.ts'
 import { readTransaction } from '../read/read.ts'
 

@@ -12,7 +12,7 @@ import { allowSponsor } from '../../devnet/sponsor.ts'
 import { isUsed, usedData } from '../../gas/dispatch.ts'
 import type { Hex } from '../../ids.ts'
 import { SignerRefused } from '../../signer/client.ts'
-import { fromHex, toHex } from '../../store/bytes.ts'
+import { fromHex, toHex } from '../../hex.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 

@@ -22,7 +22,7 @@ import { reopenOperations, settleOperations } from '../settle/settle-operations.
 import { rehearseTransaction } from './submit.ts'
 import { tendOperations } from '../sponsors/tend-operations.ts'
 import { keccak } from '../../keccak.ts'
-import { toHex } from '../../store/bytes.ts'
+import { toHex } from '../../hex.ts'
 import { spentOfBudget, spentOnNetwork } from '../../store/sponsor-budget.ts'
 
 /** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */

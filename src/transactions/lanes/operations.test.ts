@@ -21,7 +21,7 @@ import { toBound } from '../intent.ts'
 import { listTransactions, readTransaction } from '../read/read.ts'
 import { raiseFee } from './replace.ts'
 import { rehearseTransaction } from './submit.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { tendOperations } from '../sponsors/tend-operations.ts'
 
 /** People without a coin write, and a sponsor sends what they sign. The chain is asked what was done, and by whom. */

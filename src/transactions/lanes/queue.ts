@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex, toHex } from '../../store/bytes.ts'
+import { fromHex, toHex } from '../../hex.ts'
 
 /** Bytes that are a node's turn now. */
 export type Released = { id: string; from: Hex; raw: Hex; hash: Hex }

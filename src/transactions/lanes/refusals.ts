@@ -5,7 +5,8 @@ import { noteFloor } from '../../chain/fee-floor.ts'
 import type { Chain } from '../../chain/network.ts'
 import { namedFees, type NamedFees, type SendRefusal } from '../../chain/rpc/errors.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex, fromWord, toHex } from '../../store/bytes.ts'
+import { fromHex, toHex } from '../../hex.ts'
+import { fromWord } from '../../store/bytes.ts'
 import { pokeKeeper } from '../recovery/poke.ts'
 import {
   countRefusal,

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { oncePer } from './group-commit.ts'
 import { MAX_SEQUENCE, WORD_IDS } from './operation-gas.ts'
 

@@ -3,7 +3,7 @@ import type { Caller } from '../../http/bearer.ts'
 import { toBound, type Intent } from '../intent.ts'
 import { findKey } from '../key.ts'
 import { toOperation } from '../operation.ts'
-import { toHex } from '../../store/bytes.ts'
+import { toHex } from '../../hex.ts'
 
 /**
  * What a request with this key has sent, so that a repeat neither looks it up nor asks it anew: the name of a recipient may be

@@ -5,7 +5,7 @@ import { revertDataOf } from '../../chain/rpc/errors.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Revert } from '../../errors.ts'
 import { quantityOf, type Hex } from '../../ids.ts'
-import { toHex } from '../../store/bytes.ts'
+import { toHex } from '../../hex.ts'
 import { toBound, type TransactionRow } from '../intent.ts'
 import { callOf } from '../lanes/prepare.ts'
 

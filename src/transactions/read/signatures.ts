@@ -8,7 +8,7 @@ import { foreignCursor, readPageCursor, writeCursor } from '../../http/cursor.ts
 import type { Hex } from '../../ids.ts'
 import { decodeRlp, type Decoded } from '../../rlp.ts'
 import type { ListedSignature } from '../../signer/wire.ts'
-import { fromHex, toHex } from '../../store/bytes.ts'
+import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import type { WireSignature } from './signatures-wire.ts'
 

@@ -1,5 +1,5 @@
 import type { Hex } from '../../ids.ts'
-import { toHex } from '../../store/bytes.ts'
+import { toHex } from '../../hex.ts'
 import type { Transition } from '../../store/column-values.ts'
 import type { AttemptRow } from '../intent.ts'
 

@@ -1,5 +1,5 @@
 import { transactionIdOf } from '../../ids.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { readRaw } from '../../follower/transaction.ts'
 import { restoreTopUp } from '../sponsors/gas-budget.ts'

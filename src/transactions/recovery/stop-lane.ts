@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 
 /** A nonce of ours was used by someone else: another one holds the key, so no new write until an operator has looked. */

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex, toHex } from '../../store/bytes.ts'
+import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { isAgo } from './stop-lane.ts'
 

@@ -7,7 +7,7 @@ import { writing, type Replica, type Writer, type Writing } from '../../../test/
 import { RpcUnavailable } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { cancelTransaction, speedUpTransaction } from '../lanes/change.ts'
 import { readTransaction } from '../read/read.ts'
 import type { Transaction } from '../wire.ts'

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
-import { fromHex, toWord } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
+import { toWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
 import type { TransactionState, Transition } from '../../store/column-values.ts'
 import { newTransactionId, type Hex } from '../../ids.ts'

@@ -6,7 +6,7 @@ import { rehearseDelegation, DeployRefusal, type AskChain } from '../../gas/depl
 import { rehearsalCode } from '../../gas/rehearse.ts'
 import type { DelegateName, Hex } from '../../ids.ts'
 import { keccak } from '../../keccak.ts'
-import { toHex } from '../../store/bytes.ts'
+import { toHex } from '../../hex.ts'
 import { contractsOf } from './delegation.ts'
 import { readGas } from '../lanes/limits.ts'
 import { OTHER, SOMEONE } from '../nobody.ts'

@@ -9,7 +9,7 @@ import { until } from '../../../test/kit/until.ts'
 import type { Writer } from '../../../test/writing.ts'
 import { AppError } from '../../errors.ts'
 import { SignerRefused } from '../../signer/client.ts'
-import { fromHex } from '../../store/bytes.ts'
+import { fromHex } from '../../hex.ts'
 import { speedUpTransaction } from '../lanes/change.ts'
 import { rehearseTransaction, submitTransaction } from '../lanes/submit.ts'
 
