@@ -1,6 +1,6 @@
-import type { RootDb } from '../src/store/db.ts'
+import { mapDatabaseError, type RootDb } from '../src/store/db.ts'
 
-/** What is done before a statement is sent, and after it was answered; each is given its text, and may throw. */
+/** What is done before a statement is sent, and after it was answered; each is given its text, and may throw what a database throws. */
 export type Watch = {
   onStatement: (statement: string) => void
   onAnswer: (statement: string) => Promise<void>
@@ -21,11 +21,17 @@ export function watchStatements(): Watch {
         transformQuery: ({ node, queryId }) => {
           const { sql } = db.getExecutor().compileQuery(node, queryId)
           sent.set(queryId, sql)
-          watch.onStatement(sql)
+          try {
+            watch.onStatement(sql)
+          } catch (error) {
+            throw mapDatabaseError(error)
+          }
           return node
         },
         transformResult: async ({ result, queryId }) => {
-          await watch.onAnswer(sent.get(queryId)!)
+          await watch.onAnswer(sent.get(queryId)!).catch((error: unknown) => {
+            throw mapDatabaseError(error)
+          })
           return result
         },
       })

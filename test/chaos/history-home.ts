@@ -2,11 +2,10 @@ import type { ChildProcess } from 'node:child_process'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
+import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/hex.ts'
-import { openEmbedded, type RootDb } from '../../src/store/db.ts'
-import type { Database } from '../../src/store/rows.ts'
+import { handleOf, openEmbedded, type RootDb } from '../../src/store/db.ts'
 import { migratedFolder, testCluster, testDatabase } from '../kit/database.ts'
 
 /** Where lives are stored, and how many processes may share one. */
@@ -100,16 +99,14 @@ function through(current: () => ChildProcess | null): RootDb {
     },
   }
   const nothing = async () => {}
-  return new Kysely<Database>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createIntrospector: (db) => new PostgresIntrospector(db),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-      createDriver: () => ({
-        ...{ init: nothing, beginTransaction: nothing, commitTransaction: nothing, rollbackTransaction: nothing },
-        ...{ acquireConnection: async () => connection, releaseConnection: nothing, destroy: nothing },
-      }),
-    },
+  return handleOf({
+    createAdapter: () => new PostgresAdapter(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+    createDriver: () => ({
+      ...{ init: nothing, beginTransaction: nothing, commitTransaction: nothing, rollbackTransaction: nothing },
+      ...{ acquireConnection: async () => connection, releaseConnection: nothing, destroy: nothing },
+    }),
   })
 }
 
