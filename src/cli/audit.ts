@@ -6,6 +6,7 @@ import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
+import { collect } from './options.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -96,5 +97,3 @@ function lineOf({ stored, expected }: Difference): string {
   const fields = (Object.keys(expected) as (keyof typeof expected)[]).filter((key) => stored[key] !== expected[key])
   return `${what}; differs in ${fields.join(', ')}`
 }
-
-const collect = (text: string, list: string[]): string[] => [...list, text]

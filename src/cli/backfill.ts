@@ -4,6 +4,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
+import { collect } from './options.ts'
 
 /** milliseconds between looks for blocks that become final */
 const WAIT_MS = 2_000
@@ -70,5 +71,3 @@ export function readBlock(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('A block number in decimal digits.')
   return Number(text)
 }
-
-const collect = (text: string, list: string[]): string[] => [...list, text]

@@ -15,9 +15,9 @@ import type { DatabasePlace } from '../store/copy.ts'
 import { readInstallationSettings, type InstallationSettings } from './database.ts'
 import { ExitCode, exitOnSignals, inPrivate, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
+import { collect } from './options.ts'
 
 const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
-const collect = (one: string, before: string[] = []): string[] => [...before, one]
 
 /** `chatelaine backup`: beside running servers; the embedded database lets one process in. */
 export function addBackup(program: Command, shell: Shell, version: string): void {

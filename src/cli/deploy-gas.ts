@@ -9,6 +9,7 @@ import { withInstallation } from './installation.ts'
 import { facts, print, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
+import { collect } from './options.ts'
 
 type DeployOptions = JsonOption & {
   keyFile: string
@@ -94,5 +95,3 @@ async function readKey(file: string): Promise<Buffer> {
     throw new Error(`${file} is no private key: expected 64 hexadecimal digits.`)
   return key
 }
-
-const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { become } from './become.ts'
 import type { Shell } from './shell.ts'
+import { collect } from './options.ts'
 
 /** `chatelaine policy …`: policies of the signer before they are in force: docs/guides/policy.md. */
 export function policy(shell: Shell): Command {
@@ -39,5 +40,3 @@ export function policy(shell: Shell): Command {
     .action((file: string) => become(shell, 'policy-tool.ts', ['replay', file]))
   return command
 }
-
-const collect = (file: string, before: string[]): string[] => [...before, file]

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { become } from './become.ts'
 import type { Shell } from './shell.ts'
+import { collect } from './options.ts'
 
 /**
  * `chatelaine signer …`: the signer and its tools are programs of their own, which take SIGNER_… settings and share
@@ -238,5 +239,3 @@ export function signer(shell: Shell): Command {
 }
 
 type AcceptOptions = { rpcUrl: string[]; withoutNetworks?: boolean; accept?: string; head?: string; freeze: string[] }
-
-const collect = (one: string, before: string[] = []): string[] => [...before, one]
