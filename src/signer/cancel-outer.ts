@@ -10,7 +10,7 @@ import { decide, decideReplacement } from './policy.ts'
 import { OUTER, type LedgerAttempt } from './record.ts'
 import { LedgerDamaged, Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
-import { agreedTo, assertNotSuspended, authorise, evidenceOf, factsOf, isOuter, pass, toSigned, withoutToken, type Inside } from './sign.ts' // prettier-ignore
+import { agreedTo, assertNotSuspended, authorise, evidenceOf, factsOf, isOuter, pass, toSigned, notAgreedTo, type Inside } from './sign.ts' // prettier-ignore
 import { findDelegations } from './sign-outer.ts'
 import { isSponsor } from './sponsor.ts'
 import { dearerBy } from './unattended.ts'
@@ -78,7 +78,7 @@ function judgeNow(
     assertNotSuspended(freezes, caller.clientId)
   }
   const slot = { chainId, address: sponsor.address, nonce }
-  const facts = factsOf(inside, { slot, account: sponsor, hasToken: true, intentId })
+  const facts = factsOf(inside, { slot, account: sponsor, isVouched: true, intentId })
   const { attempts } = facts
   const first = attempts[0]
   if (first === undefined || !isOuter(first) || first.intentId !== intentId)
@@ -102,9 +102,9 @@ function judgeNow(
   if (attempts.every(({ kind }) => kind !== 'cancel')) assertOwn(inside, { chainId, sequences, carried, caller })
   const { terms } = verdict
   const agreed = agreedTo(attempts)
-  const refused = decideReplacement(ask.tx, { kind: 'cancel', first, agreed, hasToken: false }, limits)
+  const refused = decideReplacement(ask.tx, { kind: 'cancel', first, agreed, isAgreed: false }, limits)
   if (refused !== null) pass(refused)
-  const unattendedWei = dearerBy(terms, withoutToken(attempts))
+  const unattendedWei = dearerBy(terms, notAgreedTo(attempts))
   if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   return { terms, tx, unattendedWei }
 }

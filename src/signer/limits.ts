@@ -46,7 +46,7 @@ export function askPolicy(
     tx: UnsignedTransaction
     kind: SignedAttempt['kind']
     terms: SignedAttempt
-    attempts: (SignedAttempt & { hasToken: boolean })[]
+    attempts: (SignedAttempt & { isAgreed: boolean })[]
     account: { userId: string }
     caller: TokenCaller
     at: number
@@ -62,7 +62,7 @@ export function askPolicy(
     clientId: caller.clientId,
   }
   const read = meters.at(at, tx.from.toString('hex'))
-  const agreed = attempts.filter(({ hasToken }) => hasToken)
+  const agreed = attempts.filter(({ isAgreed }) => isAgreed)
   const dearer = dearerBy(terms, agreed)
   const { document } = inForce
   const answer =

@@ -67,15 +67,16 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
  * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
  * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
  * @param first   the first attempt of the nonce
- * @param agreed  wei: the most that an attempt with its user's token could cost
+ * @param agreed  wei: the most that somebody agreed to for the nonce
+ * @param isAgreed  somebody agrees to this attempt
  */
 export function decideReplacement(
   tx: UnsignedTransaction,
-  { kind, first, agreed, hasToken }: { kind: 'replace' | 'cancel'; first: { gas: bigint }; agreed: bigint; hasToken: boolean }, // prettier-ignore
+  { kind, first, agreed, isAgreed }: { kind: 'replace' | 'cancel'; first: { gas: bigint }; agreed: bigint; isAgreed: boolean }, // prettier-ignore
   { maxRaise, maxFillFeeWei }: PolicyLimits,
 ): Decision | null {
   if (kind === 'replace' && tx.gas < first.gas) return { allowed: false, rule: 'gas-below-first' }
-  if (hasToken) return null
+  if (isAgreed) return null
   const raised = agreed * maxRaise
   const most = raised > maxFillFeeWei ? raised : maxFillFeeWei
   return totalFee(tx) > most ? { allowed: false, rule: 'max-raise' } : null

@@ -50,8 +50,8 @@ export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
-  /** the user's token was shown for it, or it carries what tokens were shown for */
-  hasToken: boolean
+  /** somebody agreed to what it costs (`isAgreed`) */
+  isAgreed: boolean
   userId: string
   clientId: string | null
   requestHash: Buffer | null
@@ -62,6 +62,10 @@ export type LedgerAttempt = SignedAttempt & {
   hash: Buffer
   rule: string
 }
+
+/** Whether somebody agreed to what it costs: a token or a grant was shown, or it is the first that carries operations, whose gas their users signed. */
+export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>
+  tokenId !== null || (rule === OUTER && kind === 'send')
 
 /** What is to be recorded. */
 export type NewEntry = {
@@ -79,7 +83,7 @@ export type NewEntry = {
   | { kind: ExportKind; tokenId: string | null }
   | {
       kind: SignRequest['kind']
-      held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
       /** who asked, with which token; null for what needs none */
       clientId: string | null
       tokenId: string | null

@@ -172,7 +172,7 @@ function delegatedBy(
   const slot = { chainId, address, nonce }
   const held = inside.ledger.operations.delegationAt(slot)
   if (held !== null) return held
-  const facts = factsOf(inside, { slot, account, hasToken: true, intentId })
+  const facts = factsOf(inside, { slot, account, isVouched: true, intentId })
   if (facts.attempts.length > 0) throw new Refusal('nonce_conflict', 'This nonce belongs to a transaction.')
   assertReachable(nonce, facts)
   return null

@@ -11,7 +11,7 @@ import { decide, decideReplacement } from './policy.ts'
 import { OUTER } from './record.ts'
 import { ofOperation, Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
-import { agreedTo, assertNotSuspended, factsOf, isOuter, pass, toSigned, withoutToken, type Inside } from './sign.ts'
+import { agreedTo, assertNotSuspended, factsOf, isOuter, pass, toSigned, notAgreedTo, type Inside } from './sign.ts'
 import { isSponsor } from './sponsor.ts'
 import { dearerBy } from './unattended.ts'
 import type { Signed } from './wire.ts'
@@ -97,8 +97,7 @@ function judgeNow(inside: Inside, { order, sponsor, at }: { order: OuterOrder; s
     tx: { ...order.tx, authorizations },
   }
   const slot = { chainId, address: sponsor.address, nonce }
-  // As with a token: what is in it tokens were shown for.
-  const facts = factsOf(inside, { slot, account: sponsor, hasToken: true, intentId: order.intentId })
+  const facts = factsOf(inside, { slot, account: sponsor, isVouched: true, intentId: order.intentId })
   const { attempts } = facts
   const verdict = judge(ask, facts)
   if ('stored' in verdict) return verdict
@@ -109,9 +108,9 @@ function judgeNow(inside: Inside, { order, sponsor, at }: { order: OuterOrder; s
   if (kind === 'replace') {
     if (!isOuter(attempts[0]!)) throw new Refusal('nonce_conflict', 'This nonce belongs to another transaction.')
     const agreed = agreedTo(attempts)
-    const refused = decideReplacement(ask.tx, { kind, first: attempts[0]!, agreed, hasToken: false }, limits)
+    const refused = decideReplacement(ask.tx, { kind, first: attempts[0]!, agreed, isAgreed: false }, limits)
     if (refused !== null) pass(refused)
-    unattendedWei = dearerBy(terms, withoutToken(attempts))
+    unattendedWei = dearerBy(terms, notAgreedTo(attempts))
   }
   if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)

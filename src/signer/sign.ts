@@ -135,8 +135,8 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, grant, rule 
   // Of a grant no list of what is revoked says anything.
   if (caller === null || grant !== null) inside.assertUnattended()
   else assertNotSuspended(freezes, caller.clientId)
-  const hasToken = caller !== null
-  const facts = factsOf(inside, { slot, account, hasToken, intentId: ask.intentId })
+  const isAgreed = caller !== null
+  const facts = factsOf(inside, { slot, account, isVouched: isAgreed, intentId: ask.intentId })
   const { attempts } = facts
   const verdict = judge(ask, facts)
   if ('stored' in verdict) return verdict
@@ -149,12 +149,12 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, grant, rule 
     if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
     const refused = decideReplacement(
       ask.tx,
-      { kind, first: attempts[0]!, agreed: agreedTo(attempts), hasToken },
+      { kind, first: attempts[0]!, agreed: agreedTo(attempts), isAgreed },
       limits,
     )
     if (refused !== null) pass(refused)
   }
-  const unattendedWei = hasToken ? 0n : dearerBy(terms, withoutToken(attempts))
+  const unattendedWei = isAgreed ? 0n : dearerBy(terms, notAgreedTo(attempts))
   if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const verdictOfPolicy: PolicyVerdict =
     caller === null
@@ -173,16 +173,16 @@ export function factsOf(
   {
     slot,
     account,
-    hasToken,
+    isVouched,
     intentId,
-  }: { slot: LedgerSlot; account: { userId: string }; hasToken: boolean; intentId: string },
+  }: { slot: LedgerSlot; account: { userId: string }; isVouched: boolean; intentId: string },
 ): SigningFacts<LedgerAttempt> {
   const attempts = ledger.attempts(slot)
   return {
     attempts,
     isElsewhere: ledger.isElsewhere(intentId, slot),
     isDelegation: attempts.length === 0 && ledger.operations.delegationAt(slot) !== null,
-    hasToken,
+    isVouched,
     isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
@@ -196,11 +196,11 @@ export function factsOf(
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-export const withoutToken = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter(({ hasToken }) => !hasToken)
+export const notAgreedTo = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter(({ isAgreed }) => !isAgreed)
 
-/** wei: the most that the user agreed to for a nonce, by any attempt that a token was shown for. */
+/** wei: the most that somebody agreed to for a nonce. */
 export const agreedTo = (attempts: LedgerAttempt[]): bigint =>
-  attempts.reduce((most, { gas, max, hasToken }) => (hasToken && gas * max > most ? gas * max : most), 0n)
+  attempts.reduce((most, { gas, max, isAgreed }) => (isAgreed && gas * max > most ? gas * max : most), 0n)
 
 export function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))

@@ -38,7 +38,7 @@ const MUTANTS: SourceMutant[] = [
   ['an authorization of anyone is carried', 'operation-request.ts', 'if (!accounts.delete(account.toString', 'if (accounts.size === 0 && !accounts.delete(account.toString', 'outers', 'byte for byte'], // prettier-ignore
   ['authorizations are no part of what a transaction does', 'transaction.ts', 'if (authorizations.length === 0) return call', 'if (authorizations.length >= 0) return call', 'outers', 'has one effect'], // prettier-ignore
   ['the other verb raises what carries operations', 'sign.ts', "if (kind === 'replace' && isOuter(attempts[0]!)) pass", "if (kind === 'cancel' && isOuter(attempts[0]!)) pass", 'outers', 'has one effect'], // prettier-ignore
-  ['a raise counts as what was agreed to', 'ledger.ts', "(row.rule === OUTER && row.kind === 'send')", 'row.rule === OUTER', 'outers', 'a raise costs at most'], // prettier-ignore
+  ['a raise counts as what was agreed to', 'record.ts', "(rule === OUTER && kind === 'send')", 'rule === OUTER', 'outers', 'a raise costs at most'], // prettier-ignore
   ['a raise costs what it likes', 'sign-outer.ts', 'if (refused !== null) pass(refused)', '', 'outers', 'a raise costs at most'], // prettier-ignore
   ['raises of an hour have no end', 'sign-outer.ts', 'if (!unattended.hasRoom(chainId, unattendedWei)) pass', 'if (unattendedWei < 0n) pass', 'outers', 'a raise costs at most'], // prettier-ignore
   ['a frozen person’s operation is packed', 'sign-outer.ts', 'freezes.assertMoves({ chainId, userId: held.userId })', '', 'outers', 'who is frozen now'], // prettier-ignore
@@ -54,7 +54,7 @@ const MUTANTS: SourceMutant[] = [
   ['a person’s token uses up ids of others', 'cancel-outer.ts', 'held?.userId !== caller!.userId', 'held === null', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
   ['ids are used up at no token', 'cancel-outer.ts', "attempts.every(({ kind }) => kind !== 'cancel')", 'attempts.length === 0', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
   ['a frozen person’s token uses ids up', 'cancel-outer.ts', 'freezes.assertMoves({ chainId, userId: caller.userId })\n    assertNotSuspended', 'assertNotSuspended', 'cancel-outers', 'while the cancel waits'], // prettier-ignore
-  ['a person’s token agrees to what a sponsor pays', 'cancel-outer.ts', 'agreed, hasToken: false }', 'agreed, hasToken: caller !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
+  ['a person’s token agrees to what a sponsor pays', 'cancel-outer.ts', 'agreed, isAgreed: false }', 'agreed, isAgreed: caller !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
   ['the fee of a cancel is agreed to for the next', 'cancel-outer.ts', 'clientId: null, tokenId: null }', "clientId: null, tokenId: caller?.tokenId ?? null }", 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
   ['cancels of a sponsor’s nonces cost no hour anything', 'cancel-outer.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
