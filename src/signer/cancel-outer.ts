@@ -6,11 +6,14 @@ import { decodeRlp } from '../rlp.ts'
 import type { TokenCaller } from './caller.ts'
 import { judge } from './judge.ts'
 import { readCancelOuterRequest, readDelegations, type CancelOuterOrder } from './operation-request.ts'
-import { decide, decideReplacement } from './policy.ts'
+import { decide, decideReplacement, pass } from './policy.ts'
 import { OUTER, type LedgerAttempt } from './record.ts'
 import { LedgerDamaged, Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
-import { agreedTo, assertNotSuspended, authorise, evidenceOf, factsOf, isOuter, pass, toSigned, notAgreedTo, type Inside } from './sign.ts' // prettier-ignore
+import { authorise, evidenceOf } from './authority.ts'
+import { assertNotSuspended } from './freezes.ts'
+import type { Inside } from './pipeline.ts'
+import { agreedTo, factsOf, isOuter, toSigned, notAgreedTo } from './sign.ts'
 import { findDelegations } from './sign-outer.ts'
 import { isSponsor } from './sponsor.ts'
 import { dearerBy } from './unattended.ts'
@@ -40,7 +43,7 @@ export async function cancelOuter(inside: Inside, request: unknown): Promise<Sig
     const held = { ...terms, chainId, nonce, address: sponsor.address, ...signed, kind, rule: OUTER, requestHash: null } as const // prettier-ignore
     // The record has no token's id: nobody agreed to its fee.
     const who = { at, userId: sponsor.userId, address: sponsor.address, clientId: null, tokenId: null }
-    ledger.append({ ...who, kind, rule: OUTER, held, evidence: caller === null ? null : evidenceOf(caller, OUTER) })
+    ledger.append({ ...who, kind, rule: OUTER, held, evidence: caller === null ? null : evidenceOf(caller)(OUTER) })
     unattended.charge(chainId, unattendedWei)
     return { ...toSigned(held), stored: false }
   })

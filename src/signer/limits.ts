@@ -5,12 +5,28 @@ import type { OperationCall } from '../gas/operation.ts'
 import { evaluateCalls } from './policy/evaluate-calls.ts'
 import { evaluate, evaluateCancel, evaluateFees, type LimitRoom, type PolicyRefusal } from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
+import type { PolicyLimits } from './policy.ts'
+import type { LedgerAttempt } from './record.ts'
 import { Refusal } from './refusal.ts'
-import { feePair, type UnsignedTransaction } from './transaction.ts'
+import type { SignOrder } from './request.ts'
+import { feePair } from './transaction.ts'
 import { dearerBy } from './unattended.ts'
 import type { LimitLeft } from './wire.ts'
 
-/** What the policy in force says of an attempt that it lets pass. */
+/** What limits are asked with. */
+export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
+
+/** One more attempt of a nonce, after `attempts`. */
+export type Attempt = {
+  ask: SignOrder
+  kind: SignedAttempt['kind']
+  terms: SignedAttempt
+  attempts: LedgerAttempt[]
+  account: { userId: string; address: Buffer }
+  at: number
+}
+
+/** What limits say of what they let pass. */
 export type PolicyVerdict = {
   /** the rule that allows it; absent where none was asked */
   rule?: string
@@ -33,24 +49,9 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
  * @throws policy_denied
  */
 export function askPolicy(
-  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
-  {
-    tx,
-    kind,
-    terms,
-    attempts,
-    account,
-    caller,
-    at,
-  }: {
-    tx: UnsignedTransaction
-    kind: SignedAttempt['kind']
-    terms: SignedAttempt
-    attempts: (SignedAttempt & { isAgreed: boolean })[]
-    account: { userId: string }
-    caller: TokenCaller
-    at: number
-  },
+  { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
+  { ask: { tx }, kind, terms, attempts, account, at }: Attempt,
+  caller: TokenCaller,
 ): PolicyVerdict {
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
@@ -86,7 +87,7 @@ export function askPolicy(
  * @throws policy_denied
  */
 export function askPolicyOfCalls(
-  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
+  { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
   {
     chainId,
     from,

@@ -34,6 +34,7 @@ import { openMeterSeal } from './meter-seal.ts'
 import { openMeters } from './meters.ts'
 import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
+import type { Inside } from './pipeline.ts'
 import { prove } from './prove.ts'
 import { recall, recallSince } from './recall.ts'
 import { readFreezeRequest, readGreeting } from './request.ts'
@@ -42,7 +43,7 @@ import { openRevocations } from './revocations.ts'
 import { openRotation } from './rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
-import { check, sign, type Inside } from './sign.ts'
+import { check, sign } from './sign.ts'
 import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
 import { cancelOuter } from './cancel-outer.ts'
 import { signOuter } from './sign-outer.ts'
@@ -177,7 +178,6 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     ...{ keys, tokens, withdrawals, ledger, group, limits, unattended, now },
     freezes: allFreezes,
     ...{ policy, meters, identity },
-    // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
     assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
   const masterKey = openMasterKeyState(deks, clock)

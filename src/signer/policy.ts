@@ -1,3 +1,4 @@
+import { Refusal } from './refusal.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 
 /** What the rules measure against. Lists of contracts and limits per user will be here. */
@@ -29,6 +30,12 @@ export type PolicyLimits = {
 }
 
 export type Decision = { allowed: boolean; rule: string }
+
+/** @returns the rule that allows it */
+export function pass({ allowed, rule }: Decision): string {
+  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`, { rule })
+  return rule
+}
 
 type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLimits) => boolean; allows: boolean }
 

@@ -81,14 +81,14 @@ export type NewEntry = {
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | { kind: ExportKind; tokenId: string | null }
-  | {
-      kind: SignRequest['kind']
-      held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
-      /** who asked, with which token; null for what needs none */
-      clientId: string | null
-      tokenId: string | null
-    }
-  | { kind: OperationKind; signed: SignedForSponsors; clientId: string; tokenId: string }
+  /** who agrees to what it costs, by which token; null: nobody */
+  | (SignedRecord & { clientId: string | null; tokenId: string | null })
+)
+
+/** What is recorded of a signature itself. */
+export type SignedRecord = { rule: string } & (
+  | { kind: SignRequest['kind']; held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'> }
+  | { kind: OperationKind; signed: SignedForSponsors }
 )
 
 /** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is what was signed. */

@@ -10,10 +10,13 @@ import { askPolicyOfCalls, type PolicyVerdict } from './limits.ts'
 import { spentToText } from './meters.ts'
 import { delegationBytes, operationBytes } from './operation-ledger.ts'
 import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
-import { decide, type Decision, type PolicyLimits } from './policy.ts'
+import { decide, pass, type Decision, type PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { askCarried } from './sign-outer.ts'
-import { assertNotSuspended, authorise, evidenceOf, factsOf, hex, pass, type Inside } from './sign.ts'
+import { authorise, evidenceOf } from './authority.ts'
+import { assertNotSuspended } from './freezes.ts'
+import type { Inside } from './pipeline.ts'
+import { factsOf, hex } from './sign.ts'
 import {
   type Checked,
   type Hex,
@@ -62,7 +65,7 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
         ...{ gas: BigInt(operation.gasLimit), raw: operationBytes(operation, packed), requestHash: ask.requestHash },
       }
       const { policy, charges } = verdict
-      const evidence = evidenceOf(caller, rule)
+      const evidence = evidenceOf(caller)(rule)
       ledger.append({ ...entry, kind: 'operation', rule, signed, evidence, policy, spent: spentToText(charges) })
       meters.charge(at, charges)
     }
@@ -72,7 +75,7 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
         ...{ chainId, nonce, intentId: ask.intentId, effect: delegation!.address, gas: null, requestHash: null },
         ...{ hash: authorizationDigest(delegation!), raw: delegationBytes(delegation!) },
       }
-      ledger.append({ ...entry, kind: 'authorization', rule, signed, evidence: evidenceOf(caller, rule) })
+      ledger.append({ ...entry, kind: 'authorization', rule, signed, evidence: evidenceOf(caller)(rule) })
     }
     return toText({ digest, packed, signature, delegation, rule, stored: held !== null })
   })
