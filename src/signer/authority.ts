@@ -1,4 +1,5 @@
 import type { TokenCaller } from './caller.ts'
+import { askGas, gasOf } from './gas-limits.ts'
 import { askPolicy, NO_POLICY, type Attempt, type Limiting, type PolicyVerdict } from './limits.ts'
 import type { Decision } from './policy.ts'
 import { Refusal } from './refusal.ts'
@@ -20,7 +21,7 @@ export type Authority = {
 }
 
 export type TransactionAuthority = Authority & {
-  /** a token or a grant was shown for what it does: it may be the first of its nonce */
+  /** a token or a grant was shown for what it does, or for all that it carries: it may be the first of its nonce */
   isVouched: boolean
   /** the rule by which it may sign this; null: all that the built-in rules allow */
   decide: (ask: SignOrder) => Decision | null
@@ -62,6 +63,17 @@ export const authorities = {
     decide: (ask) => decideWithdrawal(ask, grant),
     askLimits: (_inside, { ask: { tx, intentId }, at }) => askWithdrawal(grant, { tx, intentId, at }),
     spend: (intentId) => void (grant.usedBy = intentId),
+  }),
+  /** Operations that the ledger holds: a sponsor’s transaction with them, within limits of their users and of the sponsor. */
+  operations: {
+    ...nothing,
+    ...{ isVouched: true, evidence: () => null },
+    askLimits: (inside, attempt) => ({ ...NO_POLICY, charges: askGas(inside, gasOf(attempt), attempt.at) }),
+  } satisfies TransactionAuthority,
+  /** For a cancel of such a transaction: its ids are used up for a token of their user, who agrees to nothing that a sponsor pays. */
+  cancel: (token: TokenCaller | null): TransactionAuthority => ({
+    ...nothing,
+    ...{ token, isVouched: true, evidence: token === null ? () => null : evidenceOf(token) },
   }),
 }
 

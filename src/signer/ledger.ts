@@ -127,6 +127,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     }
   }
 
+  const operations = openOperations(db)
   const attemptsAt = ({ address, chainId, nonce }: LedgerSlot) => attempts.all(address, chainId, nonce) as LedgerRow[]
 
   return {
@@ -140,7 +141,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       for (const row of rows) assertOwn(row)
       return rows.map(readHeld)
     },
-    operations: openOperations(db),
+    operations,
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
@@ -191,6 +192,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       moveHead.run(row.seq, record)
       tree.append(record)
       head = { count: row.seq, record }
+      if ('carries' in entry) operations.carry(row.seq, entry.carries ?? [])
     },
   }
 }

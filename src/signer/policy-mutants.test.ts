@@ -27,7 +27,14 @@ const MUTANTS: SourceMutant[] = [
   ['an older policy is taken', 'policy/accept.ts', 'if (version < now) throw', 'if (version < 0) throw', 'policy/accept'], // prettier-ignore
   ['one key lifts a freeze', 'policy/accept.ts', 'isWithin(a.users, b.users) &&', '', 'policy/accept'],
   ['the second of two names counts', 'policy/json.ts', 'if (known!.has(name)) return', 'if (known!.size < 0) return', 'policy/document'], // prettier-ignore
-  ['a charge is forgotten', 'pipeline.ts', 'meters.charge(at, charges)', 'void charges', 'limits', 'of a hundred calls'],
+  [
+    'a charge is forgotten',
+    'pipeline.ts',
+    'meters.charge(at, charges)',
+    'void charges',
+    'limits',
+    'of a hundred calls',
+  ],
   [
     'a charge is not in the record',
     'pipeline.ts',

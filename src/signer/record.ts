@@ -87,7 +87,12 @@ export type NewEntry = {
 
 /** What is recorded of a signature itself. */
 export type SignedRecord = { rule: string } & (
-  | { kind: SignRequest['kind']; held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'> }
+  | {
+      kind: SignRequest['kind']
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
+      /** records of the operations that it is the first to carry at its nonce */
+      carries?: readonly number[] | undefined
+    }
   | { kind: OperationKind; signed: SignedForSponsors }
 )
 

@@ -13,6 +13,8 @@ export type SignOrder = {
   requestHash: Buffer | null
   /** of a cancel of what carries operations, which the signer makes itself (cancel-outer.ts) */
   isOfOuter?: true
+  /** of what carries operations: each of them, as the ledger holds it, and the gas that it was signed for */
+  carried?: readonly { seq: number; userId: string; gasLimit: number }[]
 }
 
 const FIELDS = new Set<string>([

@@ -121,7 +121,8 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
     make(signDigest) {
       const signed = assemble(ask.tx, signDigest(digestOf(ask.tx)))
       const held = { ...terms, ...slot, ...signed, kind, rule: limited.rule, requestHash: ask.requestHash }
-      return { records: [{ kind, rule: limited.rule, held }], answer: { ...toSigned(held), stored: false } }
+      const carries = kind === 'send' ? ask.carried?.map(({ seq }) => seq) : []
+      return { records: [{ kind, rule: limited.rule, held, carries }], answer: { ...toSigned(held), stored: false } }
     },
     recorded: () => authority.spend?.(ask.intentId),
   }
@@ -162,10 +163,10 @@ export function factsOf(
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-export const notAgreedTo = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter((each) => !each.isAgreed)
+const notAgreedTo = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter((each) => !each.isAgreed)
 
 /** wei: the most that somebody agreed to for a nonce. */
-export const agreedTo = (attempts: LedgerAttempt[]): bigint =>
+const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
 export function toSigned({

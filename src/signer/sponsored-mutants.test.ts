@@ -31,7 +31,7 @@ const MUTANTS: SourceMutant[] = [
   ['a foreign operation is packed', 'sign-outer.ts', '|| !held.packed.equals(packed)', '', 'outers', 'byte for byte'],
   ['an operation of another space is packed', 'sign-outer.ts', 'space.copy(id)', 'Buffer.alloc(20, 0x5b).copy(id)', 'outers', 'byte for byte'], // prettier-ignore
   ['an operation of another network is packed', 'operation-ledger.ts', 'WHERE chain_id = ? AND effect = ? AND kind', 'WHERE chain_id > ?1 - 2000000 AND effect = ?2 AND kind', 'outers', 'byte for byte'], // prettier-ignore
-  ['a person’s account sends operations', 'sign-outer.ts', 'if (!isSponsor(account.userId)) throw', 'if (!isSponsor(account.userId) && tx.nonce < 0) throw', 'outers', 'byte for byte'], // prettier-ignore
+  ['a person’s account sends operations', 'sign-outer.ts', 'if (!isSponsor(account.userId)) throw', 'if (!isSponsor(account.userId) && chainId < 0) throw', 'outers', 'byte for byte'], // prettier-ignore
   ['calldata may have something behind it', '../gas/packed-operation.ts', 'data.length !== places', 'data.length < places', 'outers', 'byte for byte'], // prettier-ignore
   ['any function of the dispatcher is called', '../gas/packed-operation.ts', '|| !data.subarray(0, start).equals(DISPATCH)', '', 'outers', 'byte for byte'], // prettier-ignore
   ['an operation is packed twice', 'operation-request.ts', '.size < operations.length)', '.size < 1)', 'outers', 'byte for byte'], // prettier-ignore
@@ -39,8 +39,8 @@ const MUTANTS: SourceMutant[] = [
   ['authorizations are no part of what a transaction does', 'transaction.ts', 'if (authorizations.length === 0) return call', 'if (authorizations.length >= 0) return call', 'outers', 'has one effect'], // prettier-ignore
   ['the other verb raises what carries operations', 'sign.ts', "if (kind === 'replace' && isOuter(attempts[0]!)) pass", "if (kind === 'cancel' && isOuter(attempts[0]!)) pass", 'outers', 'has one effect'], // prettier-ignore
   ['a raise counts as what was agreed to', 'record.ts', "(rule === OUTER && kind === 'send')", 'rule === OUTER', 'outers', 'a raise costs at most'], // prettier-ignore
-  ['a raise costs what it likes', 'sign-outer.ts', 'if (refused !== null) pass(refused)', '', 'outers', 'a raise costs at most'], // prettier-ignore
-  ['raises of an hour have no end', 'sign-outer.ts', 'if (!unattended.hasRoom(chainId, unattendedWei)) pass', 'if (unattendedWei < 0n) pass', 'outers', 'a raise costs at most'], // prettier-ignore
+  ['a raise costs what it likes', 'sign.ts', 'if (refused !== null) pass(refused)', '', 'outers', 'a raise costs at most'], // prettier-ignore
+  ['raises of an hour have no end', 'sign.ts', 'if (!unattended.hasRoom(chainId, unattendedWei)) pass', 'if (unattendedWei < 0n) pass', 'outers', 'a raise costs at most'], // prettier-ignore
   ['a frozen person’s operation is packed', 'sign-outer.ts', 'freezes.assertMoves({ chainId, userId: held.userId })', '', 'outers', 'who is frozen now'], // prettier-ignore
   ['a suspended application’s operation is packed', 'sign-outer.ts', 'assertNotSuspended(freezes, held.clientId)', '', 'outers', 'who is frozen now'], // prettier-ignore
   [
@@ -51,26 +51,26 @@ const MUTANTS: SourceMutant[] = [
     'outers',
     'who is frozen now',
   ],
-  ['a person’s token uses up ids of others', 'cancel-outer.ts', 'held?.userId !== caller!.userId', 'held === null', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
-  ['ids are used up at no token', 'cancel-outer.ts', "attempts.every(({ kind }) => kind !== 'cancel')", 'attempts.length === 0', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
-  ['a frozen person’s token uses ids up', 'cancel-outer.ts', 'freezes.assertMoves({ chainId, userId: caller.userId })\n    assertNotSuspended', 'assertNotSuspended', 'cancel-outers', 'while the cancel waits'], // prettier-ignore
-  ['a person’s token agrees to what a sponsor pays', 'cancel-outer.ts', 'agreed, isAgreed: false }', 'agreed, isAgreed: caller !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
-  ['the fee of a cancel is agreed to for the next', 'cancel-outer.ts', 'clientId: null, tokenId: null }', "clientId: null, tokenId: caller?.tokenId ?? null }", 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
-  ['cancels of a sponsor’s nonces cost no hour anything', 'cancel-outer.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
+  ['a person’s token uses up ids of others', 'cancel-outer.ts', 'held?.userId !== token!.userId', 'held === null', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
+  ['ids are used up at no token', 'cancel-outer.ts', "attempts.some(({ kind }) => kind === 'cancel')", 'attempts.length > 0', 'cancel-outers', 'nothing else is such a cancel'], // prettier-ignore
+  ['a frozen person’s token uses ids up', 'pipeline.ts', 'freezes.assertMoves({ chainId, userId: token.userId })', '', 'cancel-outers', 'while the cancel waits'], // prettier-ignore
+  ['a person’s token agrees to what a sponsor pays', 'sign.ts', 'isAgreed: isOneAgreed }', 'isAgreed: isOneAgreed || authority.token !== null }', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
+  ['the fee of a cancel is agreed to for the next', 'pipeline.ts', 'authority.caller ?? {', 'authority.caller ?? authority.token ?? {', 'cancel-outers', 'who is frozen uses nothing up'], // prettier-ignore
+  ['cancels of a sponsor’s nonces cost no hour anything', 'pipeline.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
   ['any transaction of nothing is a cancel', 'judge.ts', "ask.kind === 'cancel' && ask.isOfOuter !== true &&", "ask.kind === 'cancel' && ask.isOfOuter === true &&", 'judge', 'a cancel outbids'], // prettier-ignore
-  ['nothing that needs no token waits for the first list', 'sign-outer.ts', '  inside.assertUnattended()\n  const operations', '  const operations', 'gas-limits', 'waits for the first list'], // prettier-ignore
+  ['nothing that needs no token waits for the first list', 'pipeline.ts', 'if (authority.waitsForList) assertUnattended()', '', 'gas-limits', 'waits for the first list'], // prettier-ignore
 
   [
     'operations cost a sponsor nothing',
-    'sign-outer.ts',
+    'pipeline.ts',
     'meters.charge(at, charges)',
     'void charges',
     'gas-limits',
     'to the wei',
   ],
-  ['a raise is charged to nobody', 'sign-outer.ts', 'wei: dearerBy(terms, attempts),', "wei: kind === 'send' ? dearerBy(terms, attempts) : 0n,", 'gas-limits', 'to the wei'], // prettier-ignore
-  ['a raise is charged too much', 'sign-outer.ts', 'terms.max > dearestPrice ? terms.max - dearestPrice : 0n', 'terms.max > dearestPrice ? terms.max - dearestPrice + 1n : 0n', 'gas-limits', 'to the wei'], // prettier-ignore
+  ['a raise is charged to nobody', 'gas-limits.ts', 'wei: dearerBy(terms, attempts),', 'wei: attempts.length === 0 ? dearerBy(terms, attempts) : 0n,', 'gas-limits', 'to the wei'], // prettier-ignore
+  ['a raise is charged too much', 'gas-limits.ts', 'terms.max > dearestPrice ? terms.max - dearestPrice : 0n', 'terms.max > dearestPrice ? terms.max - dearestPrice + 1n : 0n', 'gas-limits', 'to the wei'], // prettier-ignore
   ['an operation is charged to its person once, however often it is packed', 'gas-limits.ts', 'gas * price,', 'people.size === 1 ? 0n : gas * price,', 'gas-limits', 'to the wei'], // prettier-ignore
   ['people share what one may have paid', 'gas-limits.ts', '`user ${userId}`, `chain', '`user`, `chain', 'gas-limits', 'to the wei'], // prettier-ignore
   ['a day of operations is an hour', 'gas-limits.ts', 'DAY_SECONDS = 86_400', 'DAY_SECONDS = 3_600', 'gas-limits', 'with room for three'], // prettier-ignore
