@@ -37,7 +37,7 @@ const nothing: TransactionAuthority = {
   askLimits: () => NO_POLICY,
 }
 
-const byToken = (token: TokenCaller): TransactionAuthority => ({
+const byToken = (token: TokenCaller): TransactionAuthority & { token: TokenCaller } => ({
   ...nothing,
   ...{ token, caller: token, isVouched: true, waitsForList: false, evidence: evidenceOf(token) },
   askLimits: (inside, attempt) => askPolicy(inside, attempt, token),

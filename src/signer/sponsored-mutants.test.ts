@@ -3,8 +3,8 @@ import { mutantsOf, type SourceMutant } from '../../test/source-mutants.ts'
 
 /** What an attacker of people or of sponsors would like this code to be. */
 const MUTANTS: SourceMutant[] = [
-  ['an operation is signed for another person’s token', 'sign-operation.ts', 'authorise(caller, { chainId, userId: account?.userId ?? null })', 'authorise(caller, { chainId, userId: null })', 'operations', 'own live token'], // prettier-ignore
-  ['a token of another network is enough', 'sign-operation.ts', 'authorise(caller, { chainId, userId', 'authorise(caller, { chainId: caller.chainId!, userId', 'operations', 'own live token'], // prettier-ignore
+  ['an operation is signed for another person’s token', 'sign-operation.ts', 'authorise(token, { chainId, userId: account?.userId ?? null })', 'authorise(token, { chainId, userId: null })', 'operations', 'own live token'], // prettier-ignore
+  ['a token of another network is enough', 'sign-operation.ts', 'authorise(token, { chainId, userId', 'authorise(token, { chainId: token.chainId!, userId', 'operations', 'own live token'], // prettier-ignore
   ['calls after the first are not looked at by the built-in rules', 'sign-operation.ts', 'decide({ ...call, chainId, from', 'decide({ ...call, chainId: 1, from', 'operations', 'own live token'], // prettier-ignore
   ['there is a network of all', 'operation-request.ts', "chainId: readInteger('chainId', fields.chainId, 1),\n      account", "chainId: readInteger('chainId', fields.chainId, 0),\n      account", 'operations', 'not exactly one'], // prettier-ignore
   ['an intent has several operations', 'sign-operation.ts', 'held.chainId !== chainId || !held.digest.equals(digest)', 'held.chainId !== chainId', 'operations', 'an intent has one'], // prettier-ignore
@@ -21,8 +21,8 @@ const MUTANTS: SourceMutant[] = [
   ['an address of zeros is the account for Calibur', 'sign-operation.ts', 'calls.some(({ to }) => to.equals(NOBODY))', 'calls.length === 0', 'calibur', 'calls nothing in itself'], // prettier-ignore
   ['Calibur is signed for though nobody said so', 'sign-operation.ts', "if (!signsCalibur) return { allowed: false, rule: 'delegate-not-listed' }", '', 'calibur', 'unless its operator said so'], // prettier-ignore
   ['an operation goes to any dispatcher', 'sign-outer.ts', '!held.dispatcher.equals(to) || ', '', 'calibur', 'to the dispatcher it was signed for'], // prettier-ignore
-  ['a suspended application has operations signed', 'sign-operation.ts', '  assertNotSuspended(freezes, caller.clientId)\n', '', 'operations', 'who or what is frozen'], // prettier-ignore
-  ['an operation is charged to nobody', 'sign-operation.ts', 'meters.charge(at, charges)', 'void charges', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
+  ['a suspended application has operations signed', 'pipeline.ts', 'assertNotSuspended(freezes, token.clientId)', '', 'operations', 'who or what is frozen'], // prettier-ignore
+  ['an operation is charged to nobody', 'pipeline.ts', 'meters.charge(at, charges)', 'void charges', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['calls do not see what those before them use', 'policy/evaluate-calls.ts', 'found.used + (charges.get(meter)?.amount ?? 0n)', 'found.used', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['only the last call is charged', 'policy/evaluate-calls.ts', 'amount: before + charge.amount', 'amount: charge.amount', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['one call that is allowed carries the others', 'policy/evaluate-calls.ts', 'if (!answer.allowed) return answer', 'if (!answer.allowed) { if (rules.size === 0) return answer; continue }', 'operation-policy', 'judged as a write of its own'], // prettier-ignore
