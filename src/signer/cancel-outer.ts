@@ -25,13 +25,13 @@ import type { KeptAccount } from './wrapping.ts'
 export async function cancelOuter(inside: Inside, request: unknown): Promise<Signed> {
   const order = readCancelOuterRequest(request)
   const { chainId, nonce } = order
-  const admitted = await admit(inside, order)
-  const draft = (at: number) => draftTransaction(inside, complete(inside, order, admitted), at)
-  return signInTurn(inside, { ...admitted, chainId, order: nonce, draft })
+  const examined = await examine(inside, order)
+  const draft = (at: number) => draftTransaction(inside, complete(inside, order, examined), at)
+  return signInTurn(inside, { ...examined, chainId, order: nonce, draft })
 }
 
 /** What does not depend on the ledger. */
-async function admit(inside: Inside, order: CancelOuterOrder) {
+async function examine(inside: Inside, order: CancelOuterOrder) {
   const { tokens, limits, freezes } = inside
   const { chainId, from, nonce, gas, fees, accessToken } = order
   const account = admitSponsor(inside, { chainId, from })

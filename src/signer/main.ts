@@ -4,7 +4,8 @@
  *   access tokens and revocations.
  * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
  *   database nor chain.
- * The server imports `client.ts`, `pinned.ts` and `wire.ts` only. Start with `sign.ts`, then `judge.ts`.
+ * The server imports `client.ts`, `pinned.ts` and `wire.ts` only. Start with `pipeline.ts`, then
+ *   `authority.ts` and `judge.ts`.
  */
 
 import { randomBytes } from 'node:crypto'
