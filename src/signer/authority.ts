@@ -4,7 +4,6 @@ import { askPolicy, NO_POLICY, type Attempt, type Limiting, type PolicyVerdict }
 import type { Decision } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
-import type { TokenVerifier } from './tokens.ts'
 import { askTopUp, decideTopUp } from './top-up.ts'
 import { askWithdrawal, decideWithdrawal, type WithdrawalGrant } from './withdrawals.ts'
 
@@ -78,7 +77,7 @@ export const authorities = {
 }
 
 /** What was shown for a signature, in one form: these keys, in this order. The hash of a consent will be one of them. */
-export function evidenceOf(caller: TokenCaller | null): (rule: string) => string {
+function evidenceOf(caller: TokenCaller | null): (rule: string) => string {
   return (rule) =>
     JSON.stringify({
       token_sha256: caller?.tokenHash ?? null,

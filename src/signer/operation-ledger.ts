@@ -28,7 +28,7 @@ export type HeldOperation = {
 export type HeldDelegation = SignedAuthorization & { seq: number; at: number; intentId: string; account: Buffer }
 
 /** Of an operation what is looked at when it is packed. */
-export type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
+type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
 
 type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
