@@ -1,10 +1,5 @@
 import type { SignedAuthorization } from '../gas/authorization.ts'
-import {
-  assembleTransaction,
-  encodeAuthorization,
-  transactionDigest,
-  type SponsorTransaction,
-} from '../gas/transaction.ts'
+import { encodeAuthorization } from '../gas/transaction.ts'
 import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { encodeRlp, type Rlp } from '../rlp.ts'
@@ -51,34 +46,36 @@ export function effectOf({
 export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 
-/** The 32 bytes that are signed. EIP-155 for the legacy form; with authorizations EIP-7702, else EIP-1559. */
+/** The 32 bytes that are signed. EIP-155 for the legacy form, EIP-7702 with authorizations, EIP-1559 otherwise. */
 export function digestOf(tx: UnsignedTransaction): Buffer {
-  const { fees } = tx
-  return fees.type === 'legacy'
-    ? keccak(encodeRlp([...legacyFields(tx), tx.chainId, 0, 0]))
-    : transactionDigest(typed(tx, fees))
+  return keccak(
+    tx.fees.type === 'legacy' ? encodeRlp([...legacyFields(tx), tx.chainId, 0, 0]) : typed(tx, feeMarketFields(tx)),
+  )
 }
 
 /** The bytes that a node takes, and their hash. */
-export function assemble(tx: UnsignedTransaction, signature: Signature): { raw: Buffer; hash: Buffer } {
-  const { fees } = tx
-  if (fees.type !== 'legacy') return assembleTransaction(typed(tx, fees), signature)
-  const { r, s, recovery } = signature
-  const parity = BigInt(tx.chainId) * 2n + 35n + BigInt(recovery)
-  const raw = encodeRlp([...legacyFields(tx), parity, unpad(r), unpad(s)])
+export function assemble(tx: UnsignedTransaction, { r, s, recovery }: Signature): { raw: Buffer; hash: Buffer } {
+  const point = [unpad(r), unpad(s)]
+  const raw =
+    tx.fees.type === 'legacy'
+      ? encodeRlp([...legacyFields(tx), BigInt(tx.chainId) * 2n + 35n + BigInt(recovery), ...point])
+      : typed(tx, [...feeMarketFields(tx), recovery, ...point])
   return { raw, hash: keccak(raw) }
-}
-
-/** The built-in rule no-contract-creation was asked before: it has a recipient. */
-const typed = (tx: UnsignedTransaction, fees: MarketFees): SponsorTransaction => {
-  const { chainId, nonce, to, value, data, gas, authorizations = [] } = tx
-  const { maxFeePerGas, maxPriorityFeePerGas } = fees
-  return { chainId, nonce, maxPriorityFeePerGas, maxFeePerGas, gas, to: to!, value, data, authorizations }
 }
 
 function legacyFields({ nonce, gas, to, value, data, fees }: UnsignedTransaction): Rlp[] {
   return [nonce, feePair(fees).max, gas, to ?? Buffer.alloc(0), value, data]
 }
+
+function feeMarketFields(tx: UnsignedTransaction): Rlp[] {
+  const { chainId, nonce, gas, to, value, data, authorizations = [] } = tx
+  const { max, priority } = feePair(tx.fees)
+  const fields = [chainId, nonce, priority, max, gas, to ?? Buffer.alloc(0), value, data, []]
+  return authorizations.length === 0 ? fields : [...fields, authorizations.map(encodeAuthorization)]
+}
+
+const typed = ({ authorizations = [] }: UnsignedTransaction, fields: Rlp[]): Buffer =>
+  Buffer.concat([Buffer.of(authorizations.length === 0 ? 0x02 : 0x04), encodeRlp(fields)])
 
 /** r and s are numbers: one in 256 starts with a zero byte, which RLP leaves out. */
 function unpad(bytes: Uint8Array): Uint8Array {
