@@ -1,9 +1,17 @@
 import type { TokenCaller } from './caller.ts'
 import type { SignedAttempt } from './judge.ts'
 import type { DatedCharge, Meters } from './meters.ts'
-import type { OperationCall } from '../gas/operation.ts'
+import type { GasOperation } from '../gas/operation.ts'
 import { evaluateCalls } from './policy/evaluate-calls.ts'
-import { evaluate, evaluateCancel, evaluateFees, type LimitRoom, type PolicyRefusal } from './policy/evaluate.ts'
+import type { PolicyVersion } from './policy/accept.ts'
+import {
+  evaluate,
+  evaluateCancel,
+  evaluateFees,
+  type LimitRoom,
+  type MeterCharge,
+  type PolicyRefusal,
+} from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
 import type { PolicyLimits } from './policy.ts'
 import type { LedgerAttempt } from './record.ts'
@@ -73,12 +81,7 @@ export function askPolicy(
         ? evaluateCancel(document, question, { dearerBy: dearer, isFirst: attempts.length === 0 }, read)
         : evaluateFees(document, question, dearer, read)
   if (!answer.allowed) throw rejected(answer)
-  return {
-    ...(answer.rule === null ? {} : { rule: answer.rule }),
-    policy: `${inForce.document.version} ${inForce.hash}`,
-    charges: meters.dated(answer.charges),
-    limits: answer.room.map(toLimitLeft),
-  }
+  return verdictOf(inForce, meters, answer.rule, answer)
 }
 
 /**
@@ -88,42 +91,29 @@ export function askPolicy(
  */
 export function askPolicyOfCalls(
   { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
-  {
-    chainId,
-    from,
-    calls,
-    account,
-    caller,
-    at,
-  }: {
-    chainId: number
-    from: Buffer
-    calls: readonly OperationCall[]
-    account: { userId: string }
-    caller: TokenCaller
-    at: number
-  },
+  { chainId, account: from, calls }: GasOperation,
+  { userId, clientId }: TokenCaller,
+  at: number,
 ): PolicyVerdict {
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
-  const answered = evaluateCalls(
-    inForce.document,
-    calls.map((call) => ({
-      call: { chainId, from, ...call },
-      feeWei: 0n,
-      userId: account.userId,
-      clientId: caller.clientId,
-    })),
-    meters.at(at, from.toString('hex')),
-  )
-  if (!answered.allowed) throw rejected(answered)
-  return {
-    rule: answered.rules.join(', '),
-    policy: `${inForce.document.version} ${inForce.hash}`,
-    charges: meters.dated(answered.charges),
-    limits: answered.room.map(toLimitLeft),
-  }
+  const questions = calls.map((call) => ({ call: { chainId, from, ...call }, feeWei: 0n, userId, clientId }))
+  const answer = evaluateCalls(inForce.document, questions, meters.at(at, from.toString('hex')))
+  if (!answer.allowed) throw rejected(answer)
+  return verdictOf(inForce, meters, answer.rules.join(', '), answer)
 }
+
+const verdictOf = (
+  { document, hash }: PolicyVersion,
+  meters: Meters,
+  rule: string | null,
+  { charges, room }: { charges: MeterCharge[]; room: LimitRoom[] },
+): PolicyVerdict => ({
+  ...(rule === null ? {} : { rule }),
+  policy: `${document.version} ${hash}`,
+  charges: meters.dated(charges),
+  limits: room.map(toLimitLeft),
+})
 
 /** What someone who asked is told of it. */
 export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>

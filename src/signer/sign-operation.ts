@@ -18,7 +18,6 @@ import { Refusal } from './refusal.ts'
 import { factsOf, hex } from './sign.ts'
 import { askCarried } from './sign-outer.ts'
 import type { Checked, Hex, OperationCallText, OperationsHealth, SignedOperationText } from './wire.ts'
-import type { KeptAccount } from './wrapping.ts'
 
 const NOBODY = Buffer.alloc(20)
 
@@ -64,7 +63,7 @@ async function examine(inside: Inside, ask: OperationOrder): Promise<Asked<Opera
   if (refused !== null) pass(refused)
   // Fees are the sponsor's.
   const rules = ask.operation.calls.map((call) => pass(decide({ ...call, chainId, from, nonce: 0, gas, fees }, limits)))
-  const wanted = { ask, account, token: authority.token, rule: rules[0]!, digest: operationDigest(ask.operation) }
+  const wanted = { ask, token: authority.token, rule: rules[0]!, digest: operationDigest(ask.operation) }
   const draft = (at: number) => draftOperation(inside, wanted, at)
   return { account, authority, chainId, order: ask.authorizationNonce ?? 0, draft }
 }
@@ -76,20 +75,14 @@ function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: P
   return calls.some(({ to }) => to.equals(NOBODY)) ? { allowed: false, rule: 'no-call-of-own-account' } : null
 }
 
-type WantedOperation = {
-  ask: OperationOrder
-  account: KeptAccount
-  token: TokenCaller
-  /** by which it is allowed, unless the policy names others */
-  rule: string
-  digest: Buffer
-}
+/** `rule`: by which it is allowed, unless the policy names others. */
+type WantedOperation = { ask: OperationOrder; token: TokenCaller; rule: string; digest: Buffer }
 
 /** An operation and its authorization: what the ledger holds of them, and what the policy says of the rest. */
 function draftOperation(inside: Inside, wanted: WantedOperation, at: number): OperationDraft {
-  const { ask, account, token, digest } = wanted
+  const { ask, token, digest } = wanted
   const { operation, intentId, authorizationNonce, requestHash } = ask
-  const { chainId, account: from, calls, deadline } = operation
+  const { chainId, deadline } = operation
   const { operation: held, isTransaction } = inside.ledger.operations.ofIntent(intentId)
   if (isTransaction) throw new Refusal('intent_conflict', 'This intent was signed as a transaction.')
   if (held !== null && (held.chainId !== chainId || !held.digest.equals(digest)))
@@ -99,8 +92,7 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
     if (ask.hasSequence) assertUnused(inside, ask)
     assertInTime(inside, deadline, at)
   }
-  const verdict =
-    held === null ? askPolicyOfCalls(inside, { chainId, from, calls, account, caller: token, at }) : NO_POLICY
+  const verdict = held === null ? askPolicyOfCalls(inside, operation, token, at) : NO_POLICY
   const rule = held?.rule ?? verdict.rule ?? wanted.rule
   return {
     ...verdict,
@@ -125,15 +117,9 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
         }
         records.push({ kind: 'authorization', rule, signed })
       }
-      const signed = {
-        digest: hex(digest),
-        signature: toPoint(signature),
-        packed: hex(packed),
-        rule,
-        stored: held !== null,
-      }
+      const signed = { digest: hex(digest), signature: toPoint(signature), packed: hex(packed) }
       const authorization = delegation === null ? {} : { authorization: toDelegationText(delegation) }
-      return { records, answer: { ...signed, ...authorization } }
+      return { records, answer: { ...signed, rule, stored: held !== null, ...authorization } }
     },
   }
 }
@@ -164,17 +150,14 @@ const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, M
 const MAX_TIME_MS = 8.64e15
 
 /** What the ledger has for the nonce of the authorization; null where it is to be signed, or none was asked for. @throws nonce_conflict, nonce_gap */
-function delegatedBy(
-  inside: Inside,
-  { ask, account }: Pick<WantedOperation, 'ask' | 'account'>,
-): SignedAuthorization | null {
+function delegatedBy(inside: Inside, { ask, token: { userId } }: WantedOperation): SignedAuthorization | null {
   const { authorizationNonce: nonce, intentId } = ask
   if (nonce === null) return null
   const { chainId, account: address } = ask.operation
   const slot = { chainId, address, nonce }
   const held = inside.ledger.operations.delegationAt(slot)
   if (held !== null) return held
-  const facts = factsOf(inside, { slot, account, isVouched: true, intentId })
+  const facts = factsOf(inside, slot, { userId, isVouched: true, intentId })
   if (facts.attempts.length > 0) throw new Refusal('nonce_conflict', 'This nonce belongs to a transaction.')
   assertReachable(nonce, facts)
   return null

@@ -96,7 +96,8 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
   const { ask, account, authority, assertFits } = wanted
   const { chainId, nonce } = ask.tx
   const slot = { chainId, address: account.address, nonce }
-  const facts = factsOf(inside, { slot, account, isVouched: authority.isVouched, intentId: ask.intentId })
+  const { isVouched } = authority
+  const facts = factsOf(inside, slot, { userId: account.userId, isVouched, intentId: ask.intentId })
   const { attempts } = facts
   const verdict = judge(ask, facts)
   if ('stored' in verdict) return storedDraft(verdict.stored)
@@ -112,7 +113,12 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
     const refused = decideReplacement(ask.tx, replacement, limits)
     if (refused !== null) pass(refused)
   }
-  const unattendedWei = isOneAgreed ? 0n : dearerBy(terms, notAgreedTo(attempts))
+  const unattendedWei = isOneAgreed
+    ? 0n
+    : dearerBy(
+        terms,
+        attempts.filter((each) => !each.isAgreed),
+      )
   if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const limited = { rule, ...authority.askLimits(inside, { ask, kind, terms, attempts, account, at }) }
   return {
@@ -137,12 +143,8 @@ const storedDraft = (held: LedgerAttempt): TransactionDraft => ({
 /** What the ledger knows around a nonce of an account. */
 export function factsOf(
   { ledger, limits }: Pick<Inside, 'ledger' | 'limits'>,
-  {
-    slot,
-    account,
-    isVouched,
-    intentId,
-  }: { slot: LedgerSlot; account: { userId: string }; isVouched: boolean; intentId: string },
+  slot: LedgerSlot,
+  { userId, isVouched, intentId }: { userId: string; isVouched: boolean; intentId: string },
 ): SigningFacts<LedgerAttempt> {
   const attempts = ledger.attempts(slot)
   return {
@@ -150,7 +152,7 @@ export function factsOf(
     isElsewhere: ledger.isElsewhere(intentId, slot),
     isDelegation: attempts.length === 0 && ledger.operations.delegationAt(slot) !== null,
     isVouched,
-    isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
+    isHeldElsewhere: () => ledger.isHeldElsewhere(userId),
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),
@@ -163,20 +165,12 @@ export function factsOf(
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-const notAgreedTo = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter((each) => !each.isAgreed)
-
 /** wei: the most that somebody agreed to for a nonce. */
 const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
-export function toSigned({
-  raw,
-  hash,
-  nonce,
-  kind,
-  rule,
-}: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> {
-  return { raw: hex(raw), hash: hex(hash), nonce, kind, rule }
-}
+export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
+  ...{ raw: hex(held.raw), hash: hex(held.hash), nonce: held.nonce, kind: held.kind, rule: held.rule },
+})
 
 export const hex = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`
