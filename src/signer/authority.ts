@@ -1,6 +1,6 @@
 import type { TokenCaller } from './caller.ts'
 import { askGas, gasOf } from './gas-limits.ts'
-import { askPolicy, NO_POLICY, type Attempt, type Limiting, type PolicyVerdict } from './limits.ts'
+import { askPolicy, NO_POLICY, type NextAttempt, type Limiting, type PolicyVerdict } from './limits.ts'
 import type { Decision } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
@@ -25,7 +25,7 @@ export type TransactionAuthority = Authority & {
   /** the rule by which it may sign this; null: all that the built-in rules allow */
   decide: (ask: SignOrder) => Decision | null
   /** the limits that it has. @throws policy_denied */
-  askLimits: (inside: Limiting, attempt: Attempt) => PolicyVerdict
+  askLimits: (inside: Limiting, attempt: NextAttempt) => PolicyVerdict
   /** in the commit of the record */
   spend?: (intentId: string) => void
 }

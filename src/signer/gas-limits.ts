@@ -1,4 +1,4 @@
-import { rejected, type Attempt } from './limits.ts'
+import { rejected, type NextAttempt } from './limits.ts'
 import { ANY_SPONSOR, type DatedCharge, type Meters } from './meters.ts'
 import type { PolicyLimits } from './policy.ts'
 import { holdPeriod, type MeterCharge, type PeriodLimit } from './policy/evaluate.ts'
@@ -21,7 +21,7 @@ export type SponsoredGas = {
 }
 
 /** What one more attempt makes a nonce of a sponsor’s dearer, and so the operations that it carries. */
-export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: Attempt): SponsoredGas {
+export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: NextAttempt): SponsoredGas {
   const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
   return {
     ...{ chainId: tx.chainId, sponsor: account, operations: carried },

@@ -25,7 +25,7 @@ import type { LimitLeft } from './wire.ts'
 export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
 
 /** One more attempt of a nonce, after `attempts`. */
-export type Attempt = {
+export type NextAttempt = {
   ask: SignOrder
   kind: SignedAttempt['kind']
   terms: SignedAttempt
@@ -58,7 +58,7 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
  */
 export function askPolicy(
   { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
-  { ask: { tx }, kind, terms, attempts, account, at }: Attempt,
+  { ask: { tx }, kind, terms, attempts, account, at }: NextAttempt,
   caller: TokenCaller,
 ): PolicyVerdict {
   const inForce = policy.current()

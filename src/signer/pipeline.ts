@@ -36,7 +36,7 @@ export type Inside = {
 }
 
 /** What a verb asks for, once all that does not depend on the ledger has let it pass: freezes, authority and rules, in this order. */
-export type Asked<D> = {
+export type SigningJob<D> = {
   account: KeptAccount
   chainId: number
   /** lower ones come first in a group: requests that overtook each other on the way are no gap */
@@ -47,7 +47,7 @@ export type Asked<D> = {
 }
 
 /** What is left to be signed. */
-export type Draft<A> = Omit<PolicyVerdict, 'rule'> & {
+export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule'> & {
   rule: string
   /** the ledger holds it already */
   stored: boolean
@@ -64,14 +64,14 @@ export type Draft<A> = Omit<PolicyVerdict, 'rule'> & {
  * is opened, the signature made and checked, the records written with what they spend of limits and committed, and only then is it
  * given away.
  */
-export function signInTurn<A>(inside: Inside, asked: Asked<Draft<A>>): Promise<A> {
+export function signInTurn<A>(inside: Inside, job: SigningJob<SignatureDraft<A>>): Promise<A> {
   const { keys, group, ledger, meters, unattended, now } = inside
-  const { account, authority, chainId, order } = asked
+  const { account, authority, chainId, order } = job
   const { userId, address } = account
   const { clientId, tokenId } = authority.caller ?? { clientId: null, tokenId: null }
   return group(order, () => {
     const at = now()
-    const { policy, charges, unattendedWei, make, recorded } = draftNow(inside, asked, at)
+    const { policy, charges, unattendedWei, make, recorded } = draftNow(inside, job, at)
     // All of them before anything is written: a key that does not open refuses the whole request.
     const { records, answer } = make((digest) => keys.sign(account, digest))
     if (records.length === 0) return answer
@@ -90,8 +90,8 @@ export function signInTurn<A>(inside: Inside, asked: Asked<Draft<A>>): Promise<A
 }
 
 /** What `signInTurn` would sign, as things are now. */
-export function draftNow<D>({ freezes, assertUnattended }: Inside, asked: Asked<D>, at: number): D {
-  const { account, chainId, authority } = asked
+export function draftNow<D>({ freezes, assertUnattended }: Inside, job: SigningJob<D>, at: number): D {
+  const { account, chainId, authority } = job
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId, userId: account.userId })
   if (authority.waitsForList) assertUnattended()
@@ -100,11 +100,11 @@ export function draftNow<D>({ freezes, assertUnattended }: Inside, asked: Asked<
     freezes.assertMoves({ chainId, userId: token.userId })
     assertNotSuspended(freezes, token.clientId)
   }
-  return asked.draft(at)
+  return job.draft(at)
 }
 
 /** What a dry run is told. */
-export const toChecked = ({ rule, stored, limits }: Draft<unknown>): Omit<Checked, 'kind'> => ({
+export const toChecked = ({ rule, stored, limits }: SignatureDraft<unknown>): Omit<Checked, 'kind'> => ({
   ...{ rule, stored },
   ...(limits.length === 0 ? {} : { limits }),
 })

@@ -74,8 +74,8 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
  * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
  * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
  * @param first   the first attempt of the nonce
- * @param agreed  wei: the most that somebody agreed to for the nonce
- * @param isAgreed  somebody agrees to this attempt
+ * @param agreed  wei: the most that someone agreed to for the nonce
+ * @param isAgreed  someone agrees to this attempt
  */
 export function decideReplacement(
   tx: UnsignedTransaction,

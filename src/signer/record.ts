@@ -50,7 +50,7 @@ export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
-  /** somebody agreed to what it costs (`isAgreed`) */
+  /** someone agreed to what it costs (`isAgreed`) */
   isAgreed: boolean
   userId: string
   clientId: string | null
@@ -63,7 +63,7 @@ export type LedgerAttempt = SignedAttempt & {
   rule: string
 }
 
-/** Whether somebody agreed to what it costs: a token or a grant was shown, or it is the first that carries operations, whose gas their users signed. */
+/** Whether someone agreed to what it costs: a token or a grant was shown, or it is the first that carries operations, whose gas their users signed. */
 export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>
   tokenId !== null || (rule === OUTER && kind === 'send')
 

@@ -11,7 +11,15 @@ import type { Ledger } from './ledger.ts'
 import { askPolicyOfCalls, NO_POLICY } from './limits.ts'
 import { delegationBytes, operationBytes } from './operation-ledger.ts'
 import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
-import { admit, draftNow, signInTurn, toChecked, type Asked, type Draft, type Inside } from './pipeline.ts'
+import {
+  admit,
+  draftNow,
+  signInTurn,
+  toChecked,
+  type SigningJob,
+  type SignatureDraft,
+  type Inside,
+} from './pipeline.ts'
 import { decide, pass, type Decision, type PolicyLimits } from './policy.ts'
 import type { SignedRecord } from './record.ts'
 import { Refusal } from './refusal.ts'
@@ -39,17 +47,17 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
  */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
   const { ask, carried } = readCheckRequest(request)
-  const asked = await examine(inside, ask)
+  const job = await examine(inside, ask)
   const at = inside.now()
-  const draft = draftNow(inside, asked, at)
-  if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: asked.account.userId }, at)
+  const draft = draftNow(inside, job, at)
+  if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: job.account.userId }, at)
   return toChecked(draft)
 }
 
-type OperationDraft = Draft<SignedOperationText>
+type OperationDraft = SignatureDraft<SignedOperationText>
 
 /** Freezes, token and built-in rules: what does not depend on the ledger. */
-async function examine(inside: Inside, ask: OperationOrder): Promise<Asked<OperationDraft>> {
+async function examine(inside: Inside, ask: OperationOrder): Promise<SigningJob<OperationDraft>> {
   const { tokens, limits } = inside
   const { chainId, account: from } = ask.operation
   const { account, authority } = await admit(inside, { chainId, from }, async (account) => {

@@ -5,7 +5,15 @@ import type { Keys } from './keys.ts'
 import type { LedgerSlot } from './ledger.ts'
 import { NO_POLICY } from './limits.ts'
 import { decide, decideFill, decideReplacement, pass } from './policy.ts'
-import { admit, draftNow, signInTurn, toChecked, type Asked, type Draft, type Inside } from './pipeline.ts'
+import {
+  admit,
+  draftNow,
+  signInTurn,
+  toChecked,
+  type SigningJob,
+  type SignatureDraft,
+  type Inside,
+} from './pipeline.ts'
 import { isAgreed, OUTER, type LedgerAttempt } from './record.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
 import { isTopUp } from './top-up.ts'
@@ -34,7 +42,7 @@ export async function check(inside: Inside, request: unknown): Promise<Checked> 
 }
 
 /** Freezes, token and rules: what does not depend on the ledger. */
-async function examine(inside: Inside, ask: SignOrder): Promise<Asked<TransactionDraft>> {
+async function examine(inside: Inside, ask: SignOrder): Promise<SigningJob<TransactionDraft>> {
   const { chainId, from, nonce } = ask.tx
   const { account, authority } = await admit(inside, { chainId, from }, (account) =>
     readAuthority(inside, ask, account),
@@ -88,7 +96,7 @@ export type WantedTransaction = {
   assertFits: (kind: SignOrder['kind'], attempts: LedgerAttempt[]) => void
 }
 
-export type TransactionDraft = Draft<Signed> & { kind: SignOrder['kind'] }
+export type TransactionDraft = SignatureDraft<Signed> & { kind: SignOrder['kind'] }
 
 /** One more attempt of a nonce: the ledger as it is now, the rules about it, and what limits say. */
 export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: number): TransactionDraft {
@@ -165,7 +173,7 @@ export function factsOf(
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-/** wei: the most that somebody agreed to for a nonce. */
+/** wei: the most that someone agreed to for a nonce. */
 const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
