@@ -16,7 +16,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/policy-schedules.test.ts': 'no span holds more than its limit',
     },
     mechanisms: [
-      ['a token of someone else is enough', 'signer/sign.ts', 'userId !== null && caller.userId !== userId', 'userId !== null && caller.userId === \'\'', 'signer/unauthorised', 'on the socket of the API'], // prettier-ignore
+      ['a token of someone else is enough', 'signer/authority.ts', 'userId !== null && caller.userId !== userId', 'userId !== null && caller.userId === \'\'', 'signer/unauthorised', 'on the socket of the API'], // prettier-ignore
       ['a raise without a token costs twice as much', 'signer/policy.ts', 'agreed * maxRaise', 'agreed * maxRaise * 2n', 'signer/unattended', 'a raise costs at most eight times'], // prettier-ignore
     ],
   },

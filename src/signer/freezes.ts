@@ -53,6 +53,11 @@ export function assertFreezable(subject: string, hasUser: (userId: string) => bo
     throw new Refusal('bad_request', `${subject}: the signer has no account of this user. \`chatelaine account freeze\` knows other names of theirs.`) // prettier-ignore
 }
 
+export function assertNotSuspended(freezes: Pick<Freezes, 'isApplicationFrozen'>, clientId: string | null): void {
+  if (clientId !== null && freezes.isApplicationFrozen(clientId))
+    throw new Refusal('application_suspended', 'The operator suspended this application.')
+}
+
 /** Before all sign requests of a group, and before those that wait for one: what is frozen in it is frozen for them. */
 const FREEZES_FIRST = -2
 /** milliseconds that the clock behind a list may be ahead of ours */

@@ -1,8 +1,9 @@
-import { rejected } from './limits.ts'
+import { rejected, type NextAttempt } from './limits.ts'
 import { ANY_SPONSOR, type DatedCharge, type Meters } from './meters.ts'
 import type { PolicyLimits } from './policy.ts'
 import { holdPeriod, type MeterCharge, type PeriodLimit } from './policy/evaluate.ts'
 import { ofOperation } from './refusal.ts'
+import { dearerBy } from './unattended.ts'
 import { OWN_RULES } from './wire.ts'
 
 const DAY_SECONDS = 86_400
@@ -17,6 +18,16 @@ export type SponsoredGas = {
   price: bigint
   /** by operation of the calldata, in its order */
   operations: readonly { userId: string; gasLimit: number }[]
+}
+
+/** What one more attempt makes a nonce of a sponsor’s dearer, and so the operations that it carries. */
+export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: NextAttempt): SponsoredGas {
+  const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
+  return {
+    ...{ chainId: tx.chainId, sponsor: account, operations: carried },
+    wei: dearerBy(terms, attempts),
+    price: terms.max > dearestPrice ? terms.max - dearestPrice : 0n,
+  }
 }
 
 /**

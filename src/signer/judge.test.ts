@@ -16,12 +16,12 @@ const RAISED_TWICE = { maxFeePerGas: '1210', maxPriorityFeePerGas: '121' }
 
 /** A ledger of one account on one chain, in memory: what `ledger.ts` asks SQL for. */
 function memory() {
-  const held: (SignedAttempt & { nonce: number; hasToken: boolean })[] = []
+  const held: (SignedAttempt & { nonce: number; isVouched: boolean })[] = []
   const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
   const count = (nonces: number[]) => new Set(nonces).size
   function factsOf(
     { intentId, tx: { nonce } }: SignOrder,
-    hasToken: boolean,
+    isVouched: boolean,
     maxFills = 16,
     floor = 0,
     isHeldElsewhere = false,
@@ -31,14 +31,14 @@ function memory() {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
       isDelegation: false,
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
-      hasToken,
+      isVouched,
       isHeldElsewhere: () => isHeldElsewhere,
       maxFills,
       floor,
       lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),
       unsignedBetween: (low, high) => Math.max(0, high - low + 1) - count(between(low, high).map((a) => a.nonce)),
       unvouchedBetween: (low, high) => {
-        const vouched = new Set(held.filter((a) => a.hasToken).map((a) => a.nonce))
+        const vouched = new Set(held.filter((a) => a.isVouched).map((a) => a.nonce))
         return between(low, high)
           .map((a) => a.nonce)
           .filter((n) => !vouched.has(n))
@@ -47,15 +47,15 @@ function memory() {
   }
   return {
     held,
-    isFill: (changes: Partial<SignRequest>, hasToken = false) =>
-      isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), hasToken)),
+    isFill: (changes: Partial<SignRequest>, isVouched = false) =>
+      isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), isVouched)),
     /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
-    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16, floor = 0, isHeldElsewhere = false): string {
+    try(changes: Partial<SignRequest>, isVouched = true, maxFills = 16, floor = 0, isHeldElsewhere = false): string {
       const request = ask(changes)
       try {
-        const verdict = judge(request, factsOf(request, hasToken, maxFills, floor, isHeldElsewhere))
+        const verdict = judge(request, factsOf(request, isVouched, maxFills, floor, isHeldElsewhere))
         if ('stored' in verdict) return 'stored'
-        held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, hasToken })
+        held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, isVouched })
         return verdict.sign
       } catch (error) {
         if (error instanceof Refusal) return error.code
@@ -149,8 +149,8 @@ describe('a nonce that was signed', () => {
   test('what belongs to one intent is not cancelled for another, with a token or without', () => {
     const ledger = memory()
     ledger.try({})
-    for (const hasToken of [true, false])
-      assert.equal(ledger.try({ ...CANCEL, ...RAISED, intentId: 'tx_other' }, hasToken), 'nonce_conflict')
+    for (const isVouched of [true, false])
+      assert.equal(ledger.try({ ...CANCEL, ...RAISED, intentId: 'tx_other' }, isVouched), 'nonce_conflict')
     assert.equal(ledger.try({ ...CANCEL, ...RAISED }, false), 'cancel')
     assert.equal(ledger.try({ ...CANCEL, ...RAISED_TWICE, intentId: 'tx_other' }), 'nonce_conflict')
   })
@@ -204,9 +204,9 @@ describe('a nonce that was never signed', () => {
   })
 
   test('once filled by a cancel, by its own user too, takes its original no more', () => {
-    for (const hasToken of [true, false]) {
+    for (const isVouched of [true, false]) {
       const ledger = memory()
-      assert.equal(ledger.try(CANCEL, hasToken), 'cancel')
+      assert.equal(ledger.try(CANCEL, isVouched), 'cancel')
       assert.equal(ledger.try({}), 'nonce_conflict')
       assert.equal(ledger.try({ ...RAISED, kind: 'replace' }), 'nonce_conflict')
     }
@@ -256,8 +256,8 @@ describe('a nonce that was never signed', () => {
 
   test('below what the chain had counted when the ledger was restored is used; from there on lanes go on', () => {
     const ledger = memory()
-    const send = (nonce: number, hasToken = true) =>
-      ledger.try({ nonce, ...(hasToken ? {} : { ...CANCEL, intentId: `fill_${nonce}` }) }, hasToken, 16, 100)
+    const send = (nonce: number, isVouched = true) =>
+      ledger.try({ nonce, ...(isVouched ? {} : { ...CANCEL, intentId: `fill_${nonce}` }) }, isVouched, 16, 100)
     // Signed before the copy was made: those bytes are known, and told.
     for (const nonce of [0, 1, 2]) ledger.try({ nonce })
     assert.equal(send(1), 'stored')
@@ -363,7 +363,7 @@ test('whatever is asked in whatever order, no nonce gets a second effect but its
   fc.assert(
     fc.property(fc.array(fc.tuple(request, fc.boolean()), { maxLength: 60 }), (requests) => {
       const ledger = memory()
-      for (const [changes, hasToken] of requests) ledger.try(changes, hasToken)
+      for (const [changes, isVouched] of requests) ledger.try(changes, isVouched)
       const owners = new Map<string, number>()
       for (let nonce = 0; nonce <= 4; nonce++) {
         const attempts = ledger.held.filter((attempt) => attempt.nonce === nonce)

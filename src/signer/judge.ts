@@ -27,8 +27,8 @@ export type SigningFacts<A extends SignedAttempt> = {
   isElsewhere: boolean
   /** the account authorized code with this nonce (EIP-7702), which nothing else has, ever */
   isDelegation: boolean
-  /** the user's token was shown and is good for this account and chain */
-  hasToken: boolean
+  /** a token of its user was shown for what it does: of this account and chain, or of each operation that it carries */
+  isVouched: boolean
   /** the key of the account is held elsewhere, too: its nonces are used there */
   isHeldElsewhere: () => boolean
   /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
@@ -98,7 +98,7 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
 /** What is known of a lane, for a nonce that has no signature. */
 type LaneFacts = Pick<
   SigningFacts<SignedAttempt>,
-  'floor' | 'lane' | 'unsignedBetween' | 'isHeldElsewhere' | 'hasToken'
+  'floor' | 'lane' | 'unsignedBetween' | 'isHeldElsewhere' | 'isVouched'
 >
 
 /** Whether a nonce may be the account's next. @throws nonce_conflict, nonce_gap */
@@ -110,7 +110,7 @@ export function assertReachable(nonce: number, facts: LaneFacts): void {
   // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
   // An account whose key is also elsewhere continues where that left off, however far that is.
   if (lane !== null && leavesGap(nonce, lane, facts)) {
-    const isExpected = facts.hasToken && (nonce < lane.lowest || facts.isHeldElsewhere())
+    const isExpected = facts.isVouched && (nonce < lane.lowest || facts.isHeldElsewhere())
     if (!isExpected)
       throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MAX_AHEAD} ahead of one that was never signed.`)
   }
@@ -118,7 +118,7 @@ export function assertReachable(nonce: number, facts: LaneFacts): void {
 
 function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder, facts: SigningFacts<A>): SignKind {
   assertReachable(nonce, facts)
-  if (facts.hasToken) {
+  if (facts.isVouched) {
     if (kind !== 'replace') return kind
     throw new Refusal('nonce_conflict', 'Nothing was signed for this nonce that could be replaced.')
   }
@@ -173,7 +173,7 @@ export const isFill = <A extends SignedAttempt>(
   facts: SigningFacts<A>,
 ): boolean =>
   kind === 'cancel' &&
-  !facts.hasToken &&
+  !facts.isVouched &&
   (facts.attempts.length === 0 || facts.unvouchedBetween(nonce, nonce).length > 0)
 
 /** The part of a request that the ledger compares and keeps. */

@@ -20,7 +20,7 @@ const ALICE = Buffer.alloc(20, 0xa1)
 const BOB = Buffer.alloc(20, 0xb0)
 const hex = (address: Buffer) => address.toString('hex')
 
-type Signature = Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
+type Signature = Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
 
 function world(t: TestContext, records = 0) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-ledger-'))

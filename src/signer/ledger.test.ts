@@ -25,7 +25,7 @@ function world(t: TestContext) {
   function add(changes: Partial<LedgerAttempt> = {}, tokenId: string | null = 'token') {
     const held: LedgerAttempt = {
       ...{ seq: ledger.head().count + 1, at: 1, userId: 'X-1', clientId: 'shop', requestHash: null },
-      hasToken: tokenId !== null,
+      isAgreed: tokenId !== null,
       kind: 'send',
       intentId: `tx_${changes.nonce ?? 0}`,
       chainId: 1,

@@ -6,6 +6,7 @@ import { openOperations, type OperationLedger } from './operation-ledger.ts'
 import {
   COLUMNS,
   GENESIS,
+  isAgreed,
   OUTER,
   recordOf,
   toRow,
@@ -126,6 +127,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     }
   }
 
+  const operations = openOperations(db)
   const attemptsAt = ({ address, chainId, nonce }: LedgerSlot) => attempts.all(address, chainId, nonce) as LedgerRow[]
 
   return {
@@ -139,7 +141,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       for (const row of rows) assertOwn(row)
       return rows.map(readHeld)
     },
-    operations: openOperations(db),
+    operations,
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
@@ -163,10 +165,10 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         if (row.token_id !== null || row.nonce === null) continue
         const held = readHeld(row)
         // What carries operations is bounded by limits of its own (gas-limits.ts).
-        if (held.hasToken) continue
+        if (held.isAgreed) continue
         const before = attemptsAt(held)
           .map(readHeld)
-          .filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
+          .filter((attempt) => attempt.seq < held.seq && !attempt.isAgreed)
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
@@ -190,6 +192,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       moveHead.run(row.seq, record)
       tree.append(record)
       head = { count: row.seq, record }
+      if ('carries' in entry) operations.carry(row.seq, entry.carries ?? [])
     },
   }
 }
@@ -310,7 +313,7 @@ function readHeld(row: LedgerRow): LedgerAttempt {
     seq: row.seq,
     at: row.at,
     kind: row.kind as LedgerAttempt['kind'],
-    hasToken: row.token_id !== null || (row.rule === OUTER && row.kind === 'send'),
+    isAgreed: isAgreed({ tokenId: row.token_id, rule: row.rule, kind: row.kind }),
     userId: row.user_id,
     clientId: row.client_id,
     requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),

@@ -1,16 +1,40 @@
 import type { TokenCaller } from './caller.ts'
 import type { SignedAttempt } from './judge.ts'
 import type { DatedCharge, Meters } from './meters.ts'
-import type { OperationCall } from '../gas/operation.ts'
+import type { GasOperation } from '../gas/operation.ts'
 import { evaluateCalls } from './policy/evaluate-calls.ts'
-import { evaluate, evaluateCancel, evaluateFees, type LimitRoom, type PolicyRefusal } from './policy/evaluate.ts'
+import type { PolicyVersion } from './policy/accept.ts'
+import {
+  evaluate,
+  evaluateCancel,
+  evaluateFees,
+  type LimitRoom,
+  type MeterCharge,
+  type PolicyRefusal,
+} from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
+import type { PolicyLimits } from './policy.ts'
+import type { LedgerAttempt } from './record.ts'
 import { Refusal } from './refusal.ts'
-import { feePair, type UnsignedTransaction } from './transaction.ts'
+import type { SignOrder } from './request.ts'
+import { feePair } from './transaction.ts'
 import { dearerBy } from './unattended.ts'
 import type { LimitLeft } from './wire.ts'
 
-/** What the policy in force says of an attempt that it lets pass. */
+/** What limits are asked with. */
+export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
+
+/** One more attempt of a nonce, after `attempts`. */
+export type NextAttempt = {
+  ask: SignOrder
+  kind: SignedAttempt['kind']
+  terms: SignedAttempt
+  attempts: LedgerAttempt[]
+  account: { userId: string; address: Buffer }
+  at: number
+}
+
+/** What limits say of what they let pass. */
 export type PolicyVerdict = {
   /** the rule that allows it; absent where none was asked */
   rule?: string
@@ -33,24 +57,9 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
  * @throws policy_denied
  */
 export function askPolicy(
-  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
-  {
-    tx,
-    kind,
-    terms,
-    attempts,
-    account,
-    caller,
-    at,
-  }: {
-    tx: UnsignedTransaction
-    kind: SignedAttempt['kind']
-    terms: SignedAttempt
-    attempts: (SignedAttempt & { hasToken: boolean })[]
-    account: { userId: string }
-    caller: TokenCaller
-    at: number
-  },
+  { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
+  { ask: { tx }, kind, terms, attempts, account, at }: NextAttempt,
+  caller: TokenCaller,
 ): PolicyVerdict {
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
@@ -62,7 +71,7 @@ export function askPolicy(
     clientId: caller.clientId,
   }
   const read = meters.at(at, tx.from.toString('hex'))
-  const agreed = attempts.filter(({ hasToken }) => hasToken)
+  const agreed = attempts.filter(({ isAgreed }) => isAgreed)
   const dearer = dearerBy(terms, agreed)
   const { document } = inForce
   const answer =
@@ -72,12 +81,7 @@ export function askPolicy(
         ? evaluateCancel(document, question, { dearerBy: dearer, isFirst: attempts.length === 0 }, read)
         : evaluateFees(document, question, dearer, read)
   if (!answer.allowed) throw rejected(answer)
-  return {
-    ...(answer.rule === null ? {} : { rule: answer.rule }),
-    policy: `${inForce.document.version} ${inForce.hash}`,
-    charges: meters.dated(answer.charges),
-    limits: answer.room.map(toLimitLeft),
-  }
+  return verdictOf(inForce, meters, answer.rule, answer)
 }
 
 /**
@@ -86,43 +90,30 @@ export function askPolicy(
  * @throws policy_denied
  */
 export function askPolicyOfCalls(
-  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
-  {
-    chainId,
-    from,
-    calls,
-    account,
-    caller,
-    at,
-  }: {
-    chainId: number
-    from: Buffer
-    calls: readonly OperationCall[]
-    account: { userId: string }
-    caller: TokenCaller
-    at: number
-  },
+  { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
+  { chainId, account: from, calls }: GasOperation,
+  { userId, clientId }: TokenCaller,
+  at: number,
 ): PolicyVerdict {
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
-  const answered = evaluateCalls(
-    inForce.document,
-    calls.map((call) => ({
-      call: { chainId, from, ...call },
-      feeWei: 0n,
-      userId: account.userId,
-      clientId: caller.clientId,
-    })),
-    meters.at(at, from.toString('hex')),
-  )
-  if (!answered.allowed) throw rejected(answered)
-  return {
-    rule: answered.rules.join(', '),
-    policy: `${inForce.document.version} ${inForce.hash}`,
-    charges: meters.dated(answered.charges),
-    limits: answered.room.map(toLimitLeft),
-  }
+  const questions = calls.map((call) => ({ call: { chainId, from, ...call }, feeWei: 0n, userId, clientId }))
+  const answer = evaluateCalls(inForce.document, questions, meters.at(at, from.toString('hex')))
+  if (!answer.allowed) throw rejected(answer)
+  return verdictOf(inForce, meters, answer.rules.join(', '), answer)
 }
+
+const verdictOf = (
+  { document, hash }: PolicyVersion,
+  meters: Meters,
+  rule: string | null,
+  { charges, room }: { charges: MeterCharge[]; room: LimitRoom[] },
+): PolicyVerdict => ({
+  ...(rule === null ? {} : { rule }),
+  policy: `${document.version} ${hash}`,
+  charges: meters.dated(charges),
+  limits: room.map(toLimitLeft),
+})
 
 /** What someone who asked is told of it. */
 export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>

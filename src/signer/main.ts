@@ -4,7 +4,8 @@
  *   access tokens and revocations.
  * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
  *   database nor chain.
- * The server imports `client.ts`, `pinned.ts` and `wire.ts` only. Start with `sign.ts`, then `judge.ts`.
+ * The server imports `client.ts`, `pinned.ts` and `wire.ts` only. Start with `pipeline.ts`, then
+ *   `authority.ts` and `judge.ts`.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -34,6 +35,7 @@ import { openMeterSeal } from './meter-seal.ts'
 import { openMeters } from './meters.ts'
 import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
+import type { Inside } from './pipeline.ts'
 import { prove } from './prove.ts'
 import { recall, recallSince } from './recall.ts'
 import { readFreezeRequest, readGreeting } from './request.ts'
@@ -42,7 +44,7 @@ import { openRevocations } from './revocations.ts'
 import { openRotation } from './rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
-import { check, sign, type Inside } from './sign.ts'
+import { check, sign } from './sign.ts'
 import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
 import { cancelOuter } from './cancel-outer.ts'
 import { signOuter } from './sign-outer.ts'
@@ -177,7 +179,6 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     ...{ keys, tokens, withdrawals, ledger, group, limits, unattended, now },
     freezes: allFreezes,
     ...{ policy, meters, identity },
-    // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
     assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
   const masterKey = openMasterKeyState(deks, clock)

@@ -28,7 +28,7 @@ export type HeldOperation = {
 export type HeldDelegation = SignedAuthorization & { seq: number; at: number; intentId: string; account: Buffer }
 
 /** Of an operation what is looked at when it is packed. */
-export type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
+type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
 
 type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
@@ -42,7 +42,7 @@ export type OperationLedger = {
   delegationOf: (intentId: string) => HeldDelegation | null
   /** first attempts of transactions that carry an operation, oldest first */
   outersOf: (seq: number) => LedgerRow[]
-  /** the outer of a record has the operations of these; inside the transaction that the record is written in */
+  /** the outer of a record has the operations of these; inside the transaction that the record is written in (`append`) */
   carry: (outer: number, operations: readonly number[]) => void
   /** milliseconds since 1970 until when operations may be under way that a restore lost; 0: none are */
   pausedUntil: number

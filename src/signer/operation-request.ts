@@ -11,9 +11,10 @@ import {
   readFields,
   readInteger,
   readIntentId,
+  readMarketFees,
   readRequestHash,
 } from './request.ts'
-import type { UnsignedTransaction } from './transaction.ts'
+import type { MarketFees, UnsignedTransaction } from './transaction.ts'
 import {
   MAX_OPERATION_CALLS,
   type CancelOuterRequest,
@@ -130,10 +131,7 @@ function readDeadline(value: unknown): number {
 export type OuterOrder = {
   intentId: string
   kind: SignOuterRequest['kind']
-  tx: UnsignedTransaction & {
-    to: Buffer
-    fees: { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
-  }
+  tx: UnsignedTransaction & { to: Buffer; fees: MarketFees }
   space: Buffer
   operations: PackedOperation[]
   delegations: { account: Buffer; nonce: number }[]
@@ -168,7 +166,7 @@ export function readOuterRequest(request: unknown): OuterOrder {
   if (operations.length > MAX_OPERATIONS) throw bad(`data has more than ${MAX_OPERATIONS} operations`)
   if (new Set(operations.map(({ sequence }) => sequence)).size < operations.length)
     throw bad('data has an operation twice')
-  const fees = readOuterFees(fields)
+  const fees = readMarketFees(fields)
   return {
     intentId: readIntentId(fields.intentId),
     kind,
@@ -196,7 +194,7 @@ export type CancelOuterOrder = {
   from: Buffer
   nonce: number
   gas: bigint
-  fees: OuterOrder['tx']['fees']
+  fees: MarketFees
   sequences: bigint[]
   /** read by `readDelegations`, once it is known whose operations are in it */
   authorizations: unknown
@@ -230,17 +228,10 @@ export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
     from: readAddress('from', fields.from),
     nonce: readInteger('nonce', fields.nonce, 0),
     gas: readAmount('gas', fields.gas, UINT64),
-    fees: readOuterFees(fields),
+    fees: readMarketFees(fields),
     sequences: numbers,
     authorizations,
   }
-}
-
-function readOuterFees(fields: Record<string, unknown>): OuterOrder['tx']['fees'] {
-  const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
-  const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)
-  if (maxPriorityFeePerGas > maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
-  return { type: 'eip1559', maxFeePerGas, maxPriorityFeePerGas }
 }
 
 /** Of accounts that do something in the same transaction, each once: another one's would only be paid for. */

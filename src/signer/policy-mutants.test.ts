@@ -27,10 +27,17 @@ const MUTANTS: SourceMutant[] = [
   ['an older policy is taken', 'policy/accept.ts', 'if (version < now) throw', 'if (version < 0) throw', 'policy/accept'], // prettier-ignore
   ['one key lifts a freeze', 'policy/accept.ts', 'isWithin(a.users, b.users) &&', '', 'policy/accept'],
   ['the second of two names counts', 'policy/json.ts', 'if (known!.has(name)) return', 'if (known!.size < 0) return', 'policy/document'], // prettier-ignore
-  ['a charge is forgotten', 'sign.ts', 'meters.charge(at, charges)', 'void charges', 'limits', 'of a hundred calls'],
+  [
+    'a charge is forgotten',
+    'pipeline.ts',
+    'meters.charge(at, charges)',
+    'void charges',
+    'limits',
+    'of a hundred calls',
+  ],
   [
     'a charge is not in the record',
-    'sign.ts',
+    'pipeline.ts',
     'spent: spentToText(charges)',
     'spent: null',
     'limits',
@@ -44,10 +51,10 @@ const MUTANTS: SourceMutant[] = [
   ['a sponsor has any name', 'sponsor.ts', '/^SPONSOR-[A-Z0-9_]{1,32}$/', '/^SPONSOR-/', 'top-up', 'nothing but funds'], // prettier-ignore
   ['somebody signs in as a sponsor', 'tokens.ts', '  assertPerson(sub)\n', '', 'top-up', 'a token for a sponsor'],
   ['a sponsor takes their key', 'export-tokens.ts', '  assertPerson(sub)\n', '', 'top-up', 'a token for a sponsor'],
-  ['a frozen person is topped up', 'sign.ts', 'if (toppedUp !== null) freezes', 'if (toppedUp === "") freezes', 'top-up', 'a frozen sponsor'], // prettier-ignore
-  ['a suspended application tops up', 'sign.ts', 'else assertNotSuspended(freezes, caller.clientId)', 'else if (toppedUp === null) assertNotSuspended(freezes, caller.clientId)', 'top-up', 'a frozen sponsor'], // prettier-ignore
+  ['a frozen person is topped up', 'pipeline.ts', 'freezes.assertMoves({ chainId, userId: token.userId })', '', 'top-up', 'a frozen sponsor'], // prettier-ignore
+  ['a suspended application tops up', 'pipeline.ts', 'assertNotSuspended(freezes, token.clientId)', 'if (token.userId === account.userId) assertNotSuspended(freezes, token.clientId)', 'top-up', 'a frozen sponsor'], // prettier-ignore
   ['the address is what a row says', 'sign.ts', 'keys.use(account, () => account.address)', 'account.address', 'top-up', 'written over it'], // prettier-ignore
-  ['a policy is asked about top-ups', 'sign.ts', 'toppedUp !== null\n          ?', 'toppedUp === ""\n          ?', 'top-up', 'has a sponsor send'], // prettier-ignore
+  ['a policy is asked about top-ups', 'authority.ts', 'askLimits: (inside, { ask: { tx }, account, at })', 'asksNobody: (inside, { ask: { tx }, account, at })', 'top-up', 'has a sponsor send'], // prettier-ignore
   ['fees of a top-up do not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.value', 'top-up', 'to the wei'], // prettier-ignore
   ['what a top-up sends does not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.gas * feePair(tx.fees).max', 'top-up', 'to the wei'], // prettier-ignore
   ['a top-up is charged to nobody', 'top-up.ts', 'meters.dated(held.map(({ charge }) => charge))', '[]', 'top-up', 'to the wei'], // prettier-ignore

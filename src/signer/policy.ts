@@ -1,3 +1,4 @@
+import { Refusal } from './refusal.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 
 /** What the rules measure against. Lists of contracts and limits per user will be here. */
@@ -29,6 +30,12 @@ export type PolicyLimits = {
 }
 
 export type Decision = { allowed: boolean; rule: string }
+
+/** @returns the rule that allows it */
+export function pass({ allowed, rule }: Decision): string {
+  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`, { rule })
+  return rule
+}
 
 type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLimits) => boolean; allows: boolean }
 
@@ -67,15 +74,16 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
  * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
  * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
  * @param first   the first attempt of the nonce
- * @param agreed  wei: the most that an attempt with its user's token could cost
+ * @param agreed  wei: the most that someone agreed to for the nonce
+ * @param isAgreed  someone agrees to this attempt
  */
 export function decideReplacement(
   tx: UnsignedTransaction,
-  { kind, first, agreed, hasToken }: { kind: 'replace' | 'cancel'; first: { gas: bigint }; agreed: bigint; hasToken: boolean }, // prettier-ignore
+  { kind, first, agreed, isAgreed }: { kind: 'replace' | 'cancel'; first: { gas: bigint }; agreed: bigint; isAgreed: boolean }, // prettier-ignore
   { maxRaise, maxFillFeeWei }: PolicyLimits,
 ): Decision | null {
   if (kind === 'replace' && tx.gas < first.gas) return { allowed: false, rule: 'gas-below-first' }
-  if (hasToken) return null
+  if (isAgreed) return null
   const raised = agreed * maxRaise
   const most = raised > maxFillFeeWei ? raised : maxFillFeeWei
   return totalFee(tx) > most ? { allowed: false, rule: 'max-raise' } : null

@@ -50,8 +50,8 @@ export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
-  /** the user's token was shown for it, or it carries what tokens were shown for */
-  hasToken: boolean
+  /** someone agreed to what it costs (`isAgreed`) */
+  isAgreed: boolean
   userId: string
   clientId: string | null
   requestHash: Buffer | null
@@ -62,6 +62,10 @@ export type LedgerAttempt = SignedAttempt & {
   hash: Buffer
   rule: string
 }
+
+/** Whether someone agreed to what it costs: a token or a grant was shown, or it is the first that carries operations, whose gas their users signed. */
+export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>
+  tokenId !== null || (rule === OUTER && kind === 'send')
 
 /** What is to be recorded. */
 export type NewEntry = {
@@ -77,14 +81,19 @@ export type NewEntry = {
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | { kind: ExportKind; tokenId: string | null }
+  /** who agrees to what it costs, by which token; null: nobody */
+  | (SignedRecord & { clientId: string | null; tokenId: string | null })
+)
+
+/** What is recorded of a signature itself. */
+export type SignedRecord = { rule: string } & (
   | {
       kind: SignRequest['kind']
-      held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
-      /** who asked, with which token; null for what needs none */
-      clientId: string | null
-      tokenId: string | null
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
+      /** records of the operations that it is the first to carry at its nonce */
+      carries?: readonly number[] | undefined
     }
-  | { kind: OperationKind; signed: SignedForSponsors; clientId: string; tokenId: string }
+  | { kind: OperationKind; signed: SignedForSponsors }
 )
 
 /** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is what was signed. */

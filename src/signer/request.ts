@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 import { isSponsor } from './sponsor.ts'
-import type { FeeFields, UnsignedTransaction } from './transaction.ts'
+import type { FeeFields, MarketFees, UnsignedTransaction } from './transaction.ts'
 import { MAX_ATTESTED, MAX_HELD, WIRE_VERSION, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
@@ -13,6 +13,8 @@ export type SignOrder = {
   requestHash: Buffer | null
   /** of a cancel of what carries operations, which the signer makes itself (cancel-outer.ts) */
   isOfOuter?: true
+  /** of what carries operations: each of them, as the ledger holds it, and the gas that it was signed for */
+  carried?: readonly { seq: number; userId: string; gasLimit: number }[]
 }
 
 const FIELDS = new Set<string>([
@@ -292,17 +294,17 @@ export function readData(text: unknown): Buffer {
   return bytes
 }
 
-function readFees({ maxFeePerGas, maxPriorityFeePerGas, gasPrice }: Record<string, unknown>): FeeFields {
-  if (gasPrice !== undefined) {
-    if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined)
-      throw bad('it has both legacy and EIP-1559 fees')
-    return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
-  }
-  const fees = {
-    type: 'eip1559' as const,
-    maxFeePerGas: readAmount('maxFeePerGas', maxFeePerGas, UINT256),
-    maxPriorityFeePerGas: readAmount('maxPriorityFeePerGas', maxPriorityFeePerGas, UINT256),
-  }
-  if (fees.maxPriorityFeePerGas > fees.maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
-  return fees
+function readFees(fields: Record<string, unknown>): FeeFields {
+  const { maxFeePerGas, maxPriorityFeePerGas, gasPrice } = fields
+  if (gasPrice === undefined) return readMarketFees(fields)
+  if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined)
+    throw bad('it has both legacy and EIP-1559 fees')
+  return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
+}
+
+export function readMarketFees(fields: Record<string, unknown>): MarketFees {
+  const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
+  const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)
+  if (maxPriorityFeePerGas > maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
+  return { type: 'eip1559', maxFeePerGas, maxPriorityFeePerGas }
 }

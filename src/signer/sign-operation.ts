@@ -3,35 +3,31 @@ import { delegateNameOf, GAS_PAIRS } from '../gas/addresses.ts'
 import { operationDigest, type AccountSignature, type GasOperation, type OperationCall } from '../gas/operation.ts'
 import { packOperation, readOperation, readSigned } from '../gas/packed-operation.ts'
 import type { DelegateName } from '../ids.ts'
+import { authorise, authorities } from './authority.ts'
 import type { TokenCaller } from './caller.ts'
+import type { Signature } from './curve.ts'
 import { assertReachable } from './judge.ts'
 import type { Ledger } from './ledger.ts'
-import { askPolicyOfCalls, type PolicyVerdict } from './limits.ts'
-import { spentToText } from './meters.ts'
+import { askPolicyOfCalls, NO_POLICY } from './limits.ts'
 import { delegationBytes, operationBytes } from './operation-ledger.ts'
 import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
-import { decide, type Decision, type PolicyLimits } from './policy.ts'
-import { Refusal } from './refusal.ts'
-import { askCarried } from './sign-outer.ts'
-import { assertNotSuspended, authorise, evidenceOf, factsOf, hex, pass, type Inside } from './sign.ts'
 import {
-  type Checked,
-  type Hex,
-  type OperationCallText,
-  type OperationsHealth,
-  type SignedOperationText,
-} from './wire.ts'
-import type { KeptAccount } from './wrapping.ts'
+  admit,
+  draftNow,
+  signInTurn,
+  toChecked,
+  type SigningJob,
+  type SignatureDraft,
+  type Inside,
+} from './pipeline.ts'
+import { decide, pass, type Decision, type PolicyLimits } from './policy.ts'
+import type { SignedRecord } from './record.ts'
+import { Refusal } from './refusal.ts'
+import { factsOf, hex } from './sign.ts'
+import { askCarried } from './sign-outer.ts'
+import type { Checked, Hex, OperationCallText, OperationsHealth, SignedOperationText } from './wire.ts'
 
 const NOBODY = Buffer.alloc(20)
-
-type ExaminedOperation = {
-  ask: OperationOrder
-  caller: TokenCaller
-  account: KeptAccount
-  digest: Buffer
-  rule: string
-}
 
 /**
  * Verb `signOperation`: freezes, token, built-in rules, ledger, the policy about each call, in this order; then the operation is signed, and the
@@ -42,40 +38,7 @@ type ExaminedOperation = {
  * key_damaged.
  */
 export async function signOperation(inside: Inside, request: unknown): Promise<SignedOperationText> {
-  const asked = await examine(inside, readOperationRequest(request, { isDryRun: false }))
-  const { ask, caller, account, digest } = asked
-  const { keys, ledger, meters, group, now } = inside
-  return group(ask.authorizationNonce ?? 0, () => {
-    const at = now()
-    const { held, verdict, delegated } = judgeNow(inside, asked, at)
-    const entry = { at, userId: account.userId, address: account.address, clientId: caller.clientId, tokenId: caller.tokenId } // prettier-ignore
-    // Both before anything is written: a key that does not open refuses the whole request.
-    const signature = held === null ? keys.sign(account, digest) : readSigned(readOperation(held.packed)).signature
-    const isNew = ask.authorizationNonce !== null && delegated === null
-    const delegation = isNew ? delegate(inside, asked) : delegated
-    const packed = held?.packed ?? packOperation(ask.operation, signature)
-    const rule = held?.rule ?? verdict.rule ?? asked.rule
-    if (held === null) {
-      const { operation } = ask
-      const signed = {
-        ...{ chainId: operation.chainId, nonce: null, intentId: ask.intentId, effect: idOf(ask), hash: digest },
-        ...{ gas: BigInt(operation.gasLimit), raw: operationBytes(operation, packed), requestHash: ask.requestHash },
-      }
-      const { policy, charges } = verdict
-      const evidence = evidenceOf(caller, rule)
-      ledger.append({ ...entry, kind: 'operation', rule, signed, evidence, policy, spent: spentToText(charges) })
-      meters.charge(at, charges)
-    }
-    if (isNew) {
-      const { chainId, nonce } = delegation!
-      const signed = {
-        ...{ chainId, nonce, intentId: ask.intentId, effect: delegation!.address, gas: null, requestHash: null },
-        ...{ hash: authorizationDigest(delegation!), raw: delegationBytes(delegation!) },
-      }
-      ledger.append({ ...entry, kind: 'authorization', rule, signed, evidence: evidenceOf(caller, rule) })
-    }
-    return toText({ digest, packed, signature, delegation, rule, stored: held !== null })
-  })
+  return signInTurn(inside, await examine(inside, readOperationRequest(request, { isDryRun: false })))
 }
 
 /**
@@ -84,30 +47,33 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
  */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
   const { ask, carried } = readCheckRequest(request)
-  const asked = await examine(inside, ask)
+  const job = await examine(inside, ask)
   const at = inside.now()
-  const { held, verdict } = judgeNow(inside, asked, at)
-  if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: asked.account.userId }, at)
-  if (held !== null) return { rule: held.rule, stored: true }
-  const { rule = asked.rule, limits } = verdict
-  return { rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }
+  const draft = draftNow(inside, job, at)
+  if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: job.account.userId }, at)
+  return toChecked(draft)
 }
 
+type OperationDraft = SignatureDraft<SignedOperationText>
+
 /** Freezes, token and built-in rules: what does not depend on the ledger. */
-async function examine({ keys, tokens, limits, freezes }: Inside, ask: OperationOrder): Promise<ExaminedOperation> {
+async function examine(inside: Inside, ask: OperationOrder): Promise<SigningJob<OperationDraft>> {
+  const { tokens, limits } = inside
   const { chainId, account: from } = ask.operation
-  const account = keys.ofAddress(from)
-  if (account !== null) freezes.assertMoves({ chainId, userId: account.userId })
-  const caller = await tokens.check(ask.accessToken)
-  authorise(caller, { chainId, userId: account?.userId ?? null })
-  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
+  const { account, authority } = await admit(inside, { chainId, from }, async (account) => {
+    const token = await tokens.check(ask.accessToken)
+    authorise(token, { chainId, userId: account?.userId ?? null })
+    return authorities.token(token)
+  })
   const fees = { type: 'eip1559', maxFeePerGas: 0n, maxPriorityFeePerGas: 0n } as const
   const gas = BigInt(ask.operation.gasLimit)
   const refused = decideDelegate(ask.operation, limits)
   if (refused !== null) pass(refused)
   // Fees are the sponsor's.
   const rules = ask.operation.calls.map((call) => pass(decide({ ...call, chainId, from, nonce: 0, gas, fees }, limits)))
-  return { ask, caller, account, digest: operationDigest(ask.operation), rule: rules[0]! }
+  const wanted = { ask, token: authority.token, rule: rules[0]!, digest: operationDigest(ask.operation) }
+  const draft = (at: number) => draftOperation(inside, wanted, at)
+  return { account, authority, chainId, order: ask.authorizationNonce ?? 0, draft }
 }
 
 /** To an address of zeros Calibur calls the account itself, which is refused (policy.ts). */
@@ -117,23 +83,53 @@ function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: P
   return calls.some(({ to }) => to.equals(NOBODY)) ? { allowed: false, rule: 'no-call-of-own-account' } : null
 }
 
-/** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
-function judgeNow(inside: Inside, { ask, caller, account, digest }: ExaminedOperation, at: number) {
-  const { ledger, freezes } = inside
-  const { chainId, account: from, calls, deadline } = ask.operation
-  // Once more: a freeze may have come while the token was looked at.
-  freezes.assertMoves({ chainId, userId: account.userId })
-  assertNotSuspended(freezes, caller.clientId)
-  const { operation: held, isTransaction } = ledger.operations.ofIntent(ask.intentId)
+/** `rule`: by which it is allowed, unless the policy names others. */
+type WantedOperation = { ask: OperationOrder; token: TokenCaller; rule: string; digest: Buffer }
+
+/** An operation and its authorization: what the ledger holds of them, and what the policy says of the rest. */
+function draftOperation(inside: Inside, wanted: WantedOperation, at: number): OperationDraft {
+  const { ask, token, digest } = wanted
+  const { operation, intentId, authorizationNonce, requestHash } = ask
+  const { chainId, deadline } = operation
+  const { operation: held, isTransaction } = inside.ledger.operations.ofIntent(intentId)
   if (isTransaction) throw new Refusal('intent_conflict', 'This intent was signed as a transaction.')
   if (held !== null && (held.chainId !== chainId || !held.digest.equals(digest)))
     throw new Refusal('intent_conflict', 'This intent was signed as another operation.')
-  const delegated = delegatedBy(inside, { ask, account })
-  const verdict: PolicyVerdict = { policy: null, charges: [], limits: [] }
-  if (held !== null) return { held, verdict, delegated }
-  if (ask.hasSequence) assertUnused(inside, ask)
-  assertInTime(inside, deadline, at)
-  return { held, delegated, verdict: askPolicyOfCalls(inside, { chainId, from, calls, account, caller, at }) }
+  const delegated = delegatedBy(inside, wanted)
+  if (held === null) {
+    if (ask.hasSequence) assertUnused(inside, ask)
+    assertInTime(inside, deadline, at)
+  }
+  const verdict = held === null ? askPolicyOfCalls(inside, operation, token, at) : NO_POLICY
+  const rule = held?.rule ?? verdict.rule ?? wanted.rule
+  return {
+    ...verdict,
+    ...{ rule, stored: held !== null, unattendedWei: 0n },
+    make(sign) {
+      const records: SignedRecord[] = []
+      const signature = held === null ? sign(digest) : readSigned(readOperation(held.packed)).signature
+      const packed = held?.packed ?? packOperation(operation, signature)
+      if (held === null) {
+        const signed = {
+          ...{ chainId, nonce: null, intentId, effect: idOf(ask), hash: digest, requestHash },
+          ...{ gas: BigInt(operation.gasLimit), raw: operationBytes(operation, packed) },
+        }
+        records.push({ kind: 'operation', rule, signed })
+      }
+      let delegation = delegated
+      if (authorizationNonce !== null && delegation === null) {
+        delegation = delegate(operation, authorizationNonce, sign)
+        const signed = {
+          ...{ chainId, nonce: authorizationNonce, intentId, effect: delegation.address, gas: null, requestHash: null },
+          ...{ hash: authorizationDigest(delegation), raw: delegationBytes(delegation) },
+        }
+        records.push({ kind: 'authorization', rule, signed })
+      }
+      const signed = { digest: hex(digest), signature: toPoint(signature), packed: hex(packed) }
+      const authorization = delegation === null ? {} : { authorization: toDelegationText(delegation) }
+      return { records, answer: { ...signed, rule, stored: held !== null, ...authorization } }
+    },
+  }
 }
 
 /** Whether no operation has the id, none that a restore lost either. @throws sequence_conflict */
@@ -162,51 +158,32 @@ const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, M
 const MAX_TIME_MS = 8.64e15
 
 /** What the ledger has for the nonce of the authorization; null where it is to be signed, or none was asked for. @throws nonce_conflict, nonce_gap */
-function delegatedBy(
-  inside: Inside,
-  { ask, account }: Pick<ExaminedOperation, 'ask' | 'account'>,
-): SignedAuthorization | null {
+function delegatedBy(inside: Inside, { ask, token: { userId } }: WantedOperation): SignedAuthorization | null {
   const { authorizationNonce: nonce, intentId } = ask
   if (nonce === null) return null
   const { chainId, account: address } = ask.operation
   const slot = { chainId, address, nonce }
   const held = inside.ledger.operations.delegationAt(slot)
   if (held !== null) return held
-  const facts = factsOf(inside, { slot, account, hasToken: true, intentId })
+  const facts = factsOf(inside, slot, { userId, isVouched: true, intentId })
   if (facts.attempts.length > 0) throw new Refusal('nonce_conflict', 'This nonce belongs to a transaction.')
   assertReachable(nonce, facts)
   return null
 }
 
 /** To the code that its dispatcher is made for, and no other. */
-function delegate({ keys }: Inside, { ask, account }: ExaminedOperation): SignedAuthorization {
-  const { chainId } = ask.operation
-  const { delegate: address } = GAS_PAIRS[delegateNameOf(ask.operation.dispatcher)!]
-  const authorization = { chainId, address, nonce: ask.authorizationNonce! }
-  return { ...authorization, ...keys.sign(account, authorizationDigest(authorization)) }
+function delegate(
+  { chainId, dispatcher }: GasOperation,
+  nonce: number,
+  sign: (digest: Buffer) => Signature,
+): SignedAuthorization {
+  const { delegate: address } = GAS_PAIRS[delegateNameOf(dispatcher)!]
+  const authorization = { chainId, address, nonce }
+  return { ...authorization, ...sign(authorizationDigest(authorization)) }
 }
 
 const idOf = ({ operation: { space, sequence } }: OperationOrder): Buffer =>
   Buffer.concat([space, Buffer.from(sequence.toString(16).padStart(24, '0'), 'hex')])
-
-function toText({
-  digest,
-  packed,
-  signature,
-  delegation,
-  rule,
-  stored,
-}: {
-  digest: Buffer
-  packed: Buffer
-  signature: AccountSignature
-  delegation: SignedAuthorization | null
-  rule: string
-  stored: boolean
-}): SignedOperationText {
-  const signed = { digest: hex(digest), signature: toPoint(signature), packed: hex(packed), rule, stored }
-  return delegation === null ? signed : { ...signed, authorization: toDelegationText(delegation) }
-}
 
 /** What a server has to know to ask for operations. */
 export function operationsHealth(

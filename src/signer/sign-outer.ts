@@ -1,19 +1,17 @@
 import type { SignedAuthorization } from '../gas/authorization.ts'
 import { isDelegate } from '../gas/addresses.ts'
 import type { GasOperation } from '../gas/operation.ts'
-import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../gas/transaction.ts'
+import { authorities } from './authority.ts'
+import { assertNotSuspended } from './freezes.ts'
 import { askGas } from './gas-limits.ts'
-import { judge } from './judge.ts'
-import { spentToText } from './meters.ts'
-import type { CarriedOperation } from './operation-ledger.ts'
 import { readOuterRequest, type CarriedOrder, type OuterOrder } from './operation-request.ts'
-import { decide, decideReplacement } from './policy.ts'
+import { signInTurn, type Inside } from './pipeline.ts'
+import { decide, pass } from './policy.ts'
 import { OUTER } from './record.ts'
 import { ofOperation, Refusal } from './refusal.ts'
 import type { SignOrder } from './request.ts'
-import { agreedTo, assertNotSuspended, factsOf, isOuter, pass, toSigned, withoutToken, type Inside } from './sign.ts'
+import { draftTransaction, isOuter, type WantedTransaction } from './sign.ts'
 import { isSponsor } from './sponsor.ts'
-import { dearerBy } from './unattended.ts'
 import type { Signed } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
@@ -27,27 +25,28 @@ import type { KeptAccount } from './wrapping.ts'
  */
 export async function signOuter(inside: Inside, request: unknown): Promise<Signed> {
   const order = readOuterRequest(request)
-  const sponsor = examine(inside, order)
-  const { group, keys, ledger, meters, unattended, now } = inside
-  return group(order.tx.nonce, () => {
-    const at = now()
-    const verdict = judgeNow(inside, { order, sponsor, at })
-    if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const { kind, terms, tx, charges, unattendedWei, operations } = verdict
-    const signed = assembleTransaction(tx, keys.sign(sponsor, transactionDigest(tx)))
-    const { chainId, nonce } = tx
-    const held = { ...terms, chainId, nonce, address: sponsor.address, ...signed, kind, rule: OUTER, requestHash: null }
-    const who = { at, userId: sponsor.userId, address: sponsor.address, clientId: null, tokenId: null }
-    ledger.append({ ...who, kind, rule: OUTER, held, evidence: null, spent: spentToText(charges) })
-    if (kind === 'send')
-      ledger.operations.carry(
-        ledger.head().count,
-        operations.map(({ seq }) => seq),
-      )
-    meters.charge(at, charges)
-    unattended.charge(chainId, unattendedWei)
-    return { ...toSigned(held), stored: false }
+  const { chainId, nonce } = order.tx
+  const account = admitSponsor(inside, order.tx)
+  pass(decide(order.tx, inside.limits))
+  const authority = authorities.operations
+  const wanted = (at: number): WantedTransaction => ({
+    ...{ account, authority, rule: OUTER, ask: complete(inside, order) },
+    assertFits(kind, attempts) {
+      assertInTime(order, at)
+      if (kind === 'replace' && !isOuter(attempts[0]!))
+        throw new Refusal('nonce_conflict', 'This nonce belongs to another transaction.')
+    },
   })
+  const draft = (at: number) => draftTransaction(inside, wanted(at), at)
+  return signInTurn(inside, { account, authority, chainId, order: nonce, draft })
+}
+
+/** With what the ledger holds of it. */
+function complete(inside: Inside, order: OuterOrder): SignOrder {
+  const { intentId, kind, tx } = order
+  const carried = findOperations(inside, order)
+  const authorizations = findDelegations(inside, order)
+  return { intentId, kind, accessToken: null, requestHash: null, carried, tx: { ...tx, authorizations } }
 }
 
 /**
@@ -65,74 +64,32 @@ export function askCarried(
   // Of its gas and fees the rules look at the product alone.
   const fees = { type: 'eip1559', maxFeePerGas: wei, maxPriorityFeePerGas: 0n } as const
   const tx = { chainId, from, nonce: 0, to: dispatcher, value: 0n, data: Buffer.alloc(0), gas: 1n, fees }
-  const sponsor = examine(inside, { tx })
+  const sponsor = admitSponsor(inside, tx)
+  pass(decide(tx, inside.limits))
   inside.assertUnattended()
   askGas(inside, { chainId, sponsor, wei, price, operations: [{ userId, gasLimit }] }, at)
 }
 
-/** What does not depend on the ledger. @returns the sponsor's account */
-function examine({ keys, limits, freezes }: Inside, { tx }: Pick<OuterOrder, 'tx'>): KeptAccount {
-  const account = keys.ofAddress(tx.from)
+/** The account of a sponsor that may move. */
+export function admitSponsor(
+  { keys, freezes }: Inside,
+  { chainId, from }: { chainId: number; from: Buffer },
+): KeptAccount {
+  const account = keys.ofAddress(from)
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   if (!isSponsor(account.userId)) throw new Refusal('forbidden_user', 'Only a sponsor sends operations.')
-  freezes.assertMoves({ chainId: tx.chainId, userId: account.userId })
-  pass(decide(tx, limits))
+  freezes.assertMoves({ chainId, userId: account.userId })
   return account
-}
-
-function judgeNow(inside: Inside, { order, sponsor, at }: { order: OuterOrder; sponsor: KeptAccount; at: number }) {
-  const { limits, unattended, freezes } = inside
-  const { chainId, nonce, fees, ...rest } = order.tx
-  // Once more: a freeze may have come since.
-  freezes.assertMoves({ chainId, userId: sponsor.userId })
-  inside.assertUnattended()
-  const operations = findOperations(inside, order)
-  const authorizations = findDelegations(inside, order)
-  const tx: SponsorTransaction = {
-    ...{ chainId, nonce, authorizations, to: rest.to, value: rest.value, data: rest.data, gas: rest.gas },
-    ...{ maxFeePerGas: fees.maxFeePerGas, maxPriorityFeePerGas: fees.maxPriorityFeePerGas },
-  }
-  const ask: SignOrder = {
-    ...{ intentId: order.intentId, kind: order.kind, accessToken: null, requestHash: null },
-    tx: { ...order.tx, authorizations },
-  }
-  const slot = { chainId, address: sponsor.address, nonce }
-  // As with a token: what is in it tokens were shown for.
-  const facts = factsOf(inside, { slot, account: sponsor, hasToken: true, intentId: order.intentId })
-  const { attempts } = facts
-  const verdict = judge(ask, facts)
-  if ('stored' in verdict) return verdict
-  const { terms } = verdict
-  const kind = verdict.sign === 'send' ? 'send' : 'replace'
-  assertInTime(order, at)
-  let unattendedWei = 0n
-  if (kind === 'replace') {
-    if (!isOuter(attempts[0]!)) throw new Refusal('nonce_conflict', 'This nonce belongs to another transaction.')
-    const agreed = agreedTo(attempts)
-    const refused = decideReplacement(ask.tx, { kind, first: attempts[0]!, agreed, hasToken: false }, limits)
-    if (refused !== null) pass(refused)
-    unattendedWei = dearerBy(terms, withoutToken(attempts))
-  }
-  if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
-  const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
-  const gas = {
-    chainId,
-    sponsor,
-    wei: dearerBy(terms, attempts),
-    price: terms.max > dearestPrice ? terms.max - dearestPrice : 0n,
-    operations: order.operations.map(({ gasLimit }, index) => ({ gasLimit, userId: operations[index]!.userId })),
-  }
-  return { kind, terms, tx, operations, unattendedWei, charges: askGas(inside, gas, at) } as const
 }
 
 /** What the ledger holds of each operation, in their order. @throws operation_refused */
 function findOperations(
   { ledger, freezes }: Inside,
   { tx: { chainId, to }, space, operations }: OuterOrder,
-): CarriedOperation[] {
+): NonNullable<SignOrder['carried']> {
   const id = Buffer.alloc(32)
   space.copy(id)
-  return operations.map(({ packed }, index) => {
+  return operations.map(({ packed, gasLimit }, index) => {
     // The sequence lies there as in the id.
     packed.copy(id, 20, 20, 32)
     const held = ledger.operations.ofId(chainId, id)
@@ -145,7 +102,7 @@ function findOperations(
       freezes.assertMoves({ chainId, userId: held.userId })
       assertNotSuspended(freezes, held.clientId)
     })
-    return held
+    return { seq: held.seq, userId: held.userId, gasLimit }
   })
 }
 

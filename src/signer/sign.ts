@@ -1,82 +1,35 @@
-import type { TokenCaller } from './caller.ts'
-import type { Freezes } from './freezes.ts'
-import type { RunGrouped } from './group.ts'
-import type { SignerIdentity } from './identity.ts'
+import { authorise, authorities, type TransactionAuthority } from './authority.ts'
+import { assertNotSuspended } from './freezes.ts'
 import { isFill, judge, type SigningFacts } from './judge.ts'
 import type { Keys } from './keys.ts'
-import type { Ledger, LedgerSlot } from './ledger.ts'
-import { askPolicy, NO_POLICY, type PolicyVerdict } from './limits.ts'
-import { spentToText, type Meters } from './meters.ts'
-import { decide, decideFill, decideReplacement, type Decision, type PolicyLimits } from './policy.ts'
-import type { PolicyInForce } from './policy-in-force.ts'
-import { OUTER, type LedgerAttempt } from './record.ts'
-import { Refusal } from './refusal.ts'
+import type { LedgerSlot } from './ledger.ts'
+import { NO_POLICY } from './limits.ts'
+import { decide, decideFill, decideReplacement, pass } from './policy.ts'
+import {
+  admit,
+  draftNow,
+  signInTurn,
+  toChecked,
+  type SigningJob,
+  type SignatureDraft,
+  type Inside,
+} from './pipeline.ts'
+import { isAgreed, OUTER, type LedgerAttempt } from './record.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
-import type { TokenVerifier } from './tokens.ts'
-import { askTopUp, decideTopUp, isTopUp } from './top-up.ts'
+import { isTopUp } from './top-up.ts'
 import { assemble, digestOf } from './transaction.ts'
-import { dearerBy, type UnattendedFees } from './unattended.ts'
+import { dearerBy } from './unattended.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
-import { askWithdrawal, decideWithdrawal, type WithdrawalGrant, type Withdrawals } from './withdrawals.ts'
 import type { KeptAccount } from './wrapping.ts'
 
-/** What the verbs of the signer work with. */
-export type Inside = {
-  keys: Keys
-  tokens: TokenVerifier
-  withdrawals: Pick<Withdrawals, 'find'>
-  ledger: Ledger
-  group: RunGrouped
-  limits: PolicyLimits
-  unattended: UnattendedFees
-  freezes: Pick<Freezes, 'assertMoves' | 'isApplicationFrozen'>
-  policy: Pick<PolicyInForce, 'current'>
-  meters: Meters
-  /** before anything is signed without a token. @throws revocations_stale */
-  assertUnattended: () => void
-  identity: Pick<SignerIdentity, 'origin' | 'sign'>
-  now: () => number
-}
-
-const WRITE_SCOPE = 'contracts:write'
-
 /**
- * Verb `sign`: freezes, token, built-in rules, ledger, the policy in force, in this order; then the key is opened, the signature
- * made and checked, the record and what it spends of limits written and committed, and only then are the bytes returned.
- * From a sponsor's account, with a token of the person who is topped up: its own limits in place of the policy (top-up.ts); or with what the
- * signer's own user granted, in the place of a token (withdrawals.ts).
+ * Verb `sign`: freezes, token, built-in rules, ledger, the limits of what was shown, in this order.
+ * From a sponsor's account, with a token of the person who is topped up, or with what the signer's own user granted (authority.ts).
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
  * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
  */
 export async function sign(inside: Inside, request: unknown): Promise<Signed> {
-  const { keys, group, ledger, unattended, meters, now } = inside
-  const asked = await examine(inside, readSignRequest(request))
-  const { ask, caller, account } = asked
-  return group(ask.tx.nonce, () => {
-    const at = now()
-    const verdict = judgeNow(inside, asked, at)
-    if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const { kind, rule, unattendedWei, policy, charges } = verdict
-    const { requestHash } = ask
-    const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule, requestHash }
-    ledger.append({
-      at,
-      kind,
-      userId: account.userId,
-      address: account.address,
-      rule,
-      held,
-      clientId: caller?.clientId ?? null,
-      tokenId: caller?.tokenId ?? null,
-      evidence: evidenceOf(caller, rule),
-      policy,
-      spent: spentToText(charges),
-    })
-    meters.charge(at, charges)
-    unattended.charge(ask.tx.chainId, unattendedWei)
-    if (asked.grant !== null) asked.grant.usedBy = ask.intentId
-    return { ...toSigned(held), stored: false }
-  })
+  return signInTurn(inside, await examine(inside, readSignRequest(request)))
 }
 
 /**
@@ -84,39 +37,41 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
  * is signed, written or counted. Errors: those of `sign`.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
-  const verdict = judgeNow(inside, await examine(inside, readSignRequest(request)), inside.now())
-  if ('stored' in verdict) return { kind: verdict.stored.kind, rule: verdict.stored.rule, stored: true }
-  const { kind, rule, limits } = verdict
-  return { kind, rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }
+  const draft = draftNow(inside, await examine(inside, readSignRequest(request)), inside.now())
+  return { kind: draft.kind, ...toChecked(draft) }
 }
 
-/**
- * `toppedUp`: the person whose token was shown for an account of a sponsor's; null for what is signed with one's own. `grant`: what was shown
- * in the place of a token.
- */
-type Examined = {
-  ask: SignOrder
-  caller: TokenCaller | null
-  account: KeptAccount
-  toppedUp: string | null
-  grant: WithdrawalGrant | null
-  rule: string
+/** Freezes, token and rules: what does not depend on the ledger. */
+async function examine(inside: Inside, ask: SignOrder): Promise<SigningJob<TransactionDraft>> {
+  const { chainId, from, nonce } = ask.tx
+  const { account, authority } = await admit(inside, { chainId, from }, (account) =>
+    readAuthority(inside, ask, account),
+  )
+  const builtIn = pass(decide(ask.tx, inside.limits))
+  const decision = authority.decide(ask)
+  const wanted = { ask, account, authority, rule: decision === null ? builtIn : pass(decision), assertFits }
+  return { account, authority, chainId, order: nonce, draft: (at) => draftTransaction(inside, wanted, at) }
 }
 
-/** Freezes, token and policy: what does not depend on the ledger. */
-async function examine({ keys, tokens, withdrawals, limits, freezes }: Inside, ask: SignOrder): Promise<Examined> {
-  const { tx } = ask
-  const account = keys.ofAddress(tx.from)
-  if (account !== null) freezes.assertMoves({ chainId: tx.chainId, userId: account.userId })
-  const grant = ask.accessToken === null ? null : withdrawals.find(ask.accessToken)
-  const caller = grant?.caller ?? (ask.accessToken === null ? null : await tokens.check(ask.accessToken))
-  const toppedUp = grant === null && caller !== null && account !== null && isTopUp(ask, account) ? caller.userId : null
-  if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: toppedUp ?? account?.userId ?? null })
-  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
-  const rule = pass(decide(tx, limits))
-  if (grant !== null) return { ask, caller, account, toppedUp, grant, rule: pass(decideWithdrawal(ask, grant)) }
-  if (toppedUp === null) return { ask, caller, account, toppedUp, grant, rule }
-  return { ask, caller, account, toppedUp, grant, rule: pass(decideTopUp(tx, addressOf(keys, toppedUp))) }
+async function readAuthority(
+  { keys, tokens, withdrawals }: Inside,
+  ask: SignOrder,
+  account: KeptAccount | null,
+): Promise<TransactionAuthority> {
+  if (ask.accessToken === null) return authorities.nothing
+  const whose = { chainId: ask.tx.chainId, userId: account?.userId ?? null }
+  const grant = withdrawals.find(ask.accessToken)
+  if (grant !== null) {
+    authorise(grant.caller, whose)
+    return authorities.grant(grant)
+  }
+  const token = await tokens.check(ask.accessToken)
+  if (account !== null && isTopUp(ask, account)) {
+    authorise(token, { ...whose, userId: null })
+    return authorities.topUp(token, () => addressOf(keys, token.userId))
+  }
+  authorise(token, whose)
+  return authorities.token(token)
 }
 
 /** The address that the person's key gives, not one that a row of the store says. @throws key_damaged */
@@ -125,65 +80,87 @@ function addressOf(keys: Keys, userId: string): Buffer | null {
   return account === null ? null : keys.use(account, () => account.address)
 }
 
-/** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
-function judgeNow(inside: Inside, { ask, caller, account, toppedUp, grant, rule }: Examined, at: number) {
+/** What a sponsor's transaction carries has to be looked at once more, and its limits. */
+const assertFits: WantedTransaction['assertFits'] = (kind, attempts) => {
+  if (kind === 'replace' && isOuter(attempts[0]!)) pass({ allowed: false, rule: 'sponsored-only' })
+}
+
+/** A transaction that is asked for, with all that is in it. */
+export type WantedTransaction = {
+  ask: SignOrder
+  account: KeptAccount
+  authority: TransactionAuthority
+  /** by which it is allowed, unless limits name another */
+  rule: string
+  /** what its verb says of the attempts that its nonce has */
+  assertFits: (kind: SignOrder['kind'], attempts: LedgerAttempt[]) => void
+}
+
+export type TransactionDraft = SignatureDraft<Signed> & { kind: SignOrder['kind'] }
+
+/** One more attempt of a nonce: the ledger as it is now, the rules about it, and what limits say. */
+export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: number): TransactionDraft {
   const { limits, unattended, freezes } = inside
-  const slot = slotOf(ask)
-  // Once more: a freeze may have come while the token was looked at.
-  freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
-  if (toppedUp !== null) freezes.assertMoves({ chainId: slot.chainId, userId: toppedUp })
-  // Of a grant no list of what is revoked says anything.
-  if (caller === null || grant !== null) inside.assertUnattended()
-  else assertNotSuspended(freezes, caller.clientId)
-  const hasToken = caller !== null
-  const facts = factsOf(inside, { slot, account, hasToken, intentId: ask.intentId })
+  const { ask, account, authority, assertFits } = wanted
+  const { chainId, nonce } = ask.tx
+  const slot = { chainId, address: account.address, nonce }
+  const { isVouched } = authority
+  const facts = factsOf(inside, slot, { userId: account.userId, isVouched, intentId: ask.intentId })
   const { attempts } = facts
   const verdict = judge(ask, facts)
-  if ('stored' in verdict) return verdict
+  if ('stored' in verdict) return storedDraft(verdict.stored)
   const { sign: kind, terms } = verdict
+  assertFits(kind, attempts)
+  let { rule } = wanted
+  const isOneAgreed = isAgreed({ tokenId: authority.caller?.tokenId ?? null, rule, kind })
   if (isFill(ask, kind, facts)) rule = pass(decideFill(ask.tx, limits))
   else if (kind !== 'send' && attempts.length > 0) {
-    // What it carries has to be looked at once more, and its limits.
-    if (kind === 'replace' && isOuter(attempts[0]!)) pass({ allowed: false, rule: 'sponsored-only' })
     // A cancel only frees the lane, which the person's other applications need.
     if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
-    const refused = decideReplacement(
-      ask.tx,
-      { kind, first: attempts[0]!, agreed: agreedTo(attempts), hasToken },
-      limits,
-    )
+    const replacement = { kind, first: attempts[0]!, agreed: agreedTo(attempts), isAgreed: isOneAgreed }
+    const refused = decideReplacement(ask.tx, replacement, limits)
     if (refused !== null) pass(refused)
   }
-  const unattendedWei = hasToken ? 0n : dearerBy(terms, withoutToken(attempts))
-  if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
-  const verdictOfPolicy: PolicyVerdict =
-    caller === null
-      ? NO_POLICY
-      : grant !== null
-        ? askWithdrawal(grant, { tx: ask.tx, intentId: ask.intentId, at })
-        : toppedUp !== null
-          ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
-          : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
-  return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
+  const unattendedWei = isOneAgreed
+    ? 0n
+    : dearerBy(
+        terms,
+        attempts.filter((each) => !each.isAgreed),
+      )
+  if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
+  const limited = { rule, ...authority.askLimits(inside, { ask, kind, terms, attempts, account, at }) }
+  return {
+    ...limited,
+    ...{ kind, unattendedWei, stored: false },
+    make(signDigest) {
+      const signed = assemble(ask.tx, signDigest(digestOf(ask.tx)))
+      const held = { ...terms, ...slot, ...signed, kind, rule: limited.rule, requestHash: ask.requestHash }
+      const carries = kind === 'send' ? ask.carried?.map(({ seq }) => seq) : []
+      return { records: [{ kind, rule: limited.rule, held, carries }], answer: { ...toSigned(held), stored: false } }
+    },
+    recorded: () => authority.spend?.(ask.intentId),
+  }
 }
+
+const storedDraft = (held: LedgerAttempt): TransactionDraft => ({
+  ...NO_POLICY,
+  ...{ kind: held.kind, rule: held.rule, stored: true, unattendedWei: 0n },
+  make: () => ({ records: [], answer: { ...toSigned(held), stored: true } }),
+})
 
 /** What the ledger knows around a nonce of an account. */
 export function factsOf(
   { ledger, limits }: Pick<Inside, 'ledger' | 'limits'>,
-  {
-    slot,
-    account,
-    hasToken,
-    intentId,
-  }: { slot: LedgerSlot; account: { userId: string }; hasToken: boolean; intentId: string },
+  slot: LedgerSlot,
+  { userId, isVouched, intentId }: { userId: string; isVouched: boolean; intentId: string },
 ): SigningFacts<LedgerAttempt> {
   const attempts = ledger.attempts(slot)
   return {
     attempts,
     isElsewhere: ledger.isElsewhere(intentId, slot),
     isDelegation: attempts.length === 0 && ledger.operations.delegationAt(slot) !== null,
-    hasToken,
-    isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
+    isVouched,
+    isHeldElsewhere: () => ledger.isHeldElsewhere(userId),
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),
@@ -196,59 +173,12 @@ export function factsOf(
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-export const withoutToken = (attempts: LedgerAttempt[]): LedgerAttempt[] => attempts.filter(({ hasToken }) => !hasToken)
+/** wei: the most that someone agreed to for a nonce. */
+const agreedTo = (attempts: LedgerAttempt[]): bigint =>
+  attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
-/** wei: the most that the user agreed to for a nonce, by any attempt that a token was shown for. */
-export const agreedTo = (attempts: LedgerAttempt[]): bigint =>
-  attempts.reduce((most, { gas, max, hasToken }) => (hasToken && gas * max > most ? gas * max : most), 0n)
-
-export function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null): void {
-  if (clientId !== null && freezes.isApplicationFrozen(clientId))
-    throw new Refusal('application_suspended', 'The operator suspended this application.')
-}
-
-const slotOf = ({ tx }: SignOrder) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
-
-/** What was shown for a signature, in one form: these keys, in this order. The hash of a consent will be one of them. */
-export const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
-  JSON.stringify({
-    token_sha256: caller?.tokenHash ?? null,
-    jti: caller?.jti ?? null,
-    client_id: caller?.clientId ?? null,
-    rule,
-  })
-
-/** @returns the rule that allows it */
-export function pass({ allowed, rule }: Decision): string {
-  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`, { rule })
-  return rule
-}
-
-/** The token's own limits: what it may do, on which chain, for whom. */
-export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
-  if (!caller.scopes.includes(WRITE_SCOPE)) {
-    throw new Refusal('insufficient_scope', `The access token lacks the scope ${WRITE_SCOPE}.`)
-  }
-  if (caller.chainId !== chainId) {
-    throw new Refusal('insufficient_scope', 'The access token is for an application on another chain.')
-  }
-  if (userId !== null && caller.userId !== userId) {
-    throw new Refusal('forbidden_user', 'The access token is for another user.')
-  }
-}
-
-function signWith(keys: Keys, account: KeptAccount, { tx }: SignOrder): { raw: Buffer; hash: Buffer } {
-  return assemble(tx, keys.sign(account, digestOf(tx)))
-}
-
-export function toSigned({
-  raw,
-  hash,
-  nonce,
-  kind,
-  rule,
-}: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> {
-  return { raw: hex(raw), hash: hex(hash), nonce, kind, rule }
-}
+export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
+  ...{ raw: hex(held.raw), hash: hex(held.hash), nonce: held.nonce, kind: held.kind, rule: held.rule },
+})
 
 export const hex = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

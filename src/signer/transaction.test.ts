@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { Transaction as EthersTransaction } from 'ethers'
 import * as fc from 'fast-check'
-import { serializeTransaction, type TransactionSerializable } from 'viem'
+import { keccak256, serializeTransaction, type TransactionSerializable } from 'viem'
 import { addressOf, publicKeyOf, signDigest, type Signature } from './curve.ts'
 import { assemble, digestOf, type FeeFields, type UnsignedTransaction } from './transaction.ts'
 
@@ -64,6 +64,33 @@ test('any transaction is serialised, signed and hashed as viem and ethers do it'
       assert.equal(read.data, hex(tx.data))
     }),
     { numRuns: 200 },
+  )
+})
+
+test('with authorizations it is of type 4, serialised and hashed as viem does it', () => {
+  const word = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).fill(1, 31))
+  const authorization = fc.record({
+    chainId: fc.integer({ min: 1, max: 2 ** 31 }),
+    address: fc.constant(Buffer.alloc(20, 0xde)),
+    nonce: fc.constantFrom(0, 1, 127, 128, 65_536),
+    ...{ r: word, s: word, recovery: fc.constantFrom(0 as const, 1 as const) },
+  })
+  const authorizations = fc.array(authorization, { minLength: 1, maxLength: 3 })
+  fc.assert(
+    fc.property(transaction, authorizations, (terms, authorizations) => {
+      const fees = { type: 'eip1559', maxFeePerGas: 2_000n, maxPriorityFeePerGas: 1n } as const
+      const tx = { ...terms, fees, authorizations }
+      const authorizationList = authorizations.map(({ address, r, s, recovery, ...rest }) => ({
+        ...{ ...rest, address: hex(address), r: hex(r), s: hex(s), yParity: recovery },
+      }))
+      const theirs = { ...forViem(tx), type: 'eip7702', authorizationList } as TransactionSerializable
+      assert.equal(hex(digestOf(tx)), keccak256(serializeTransaction(theirs)))
+      const signature = { r: Buffer.alloc(32, 7), s: Buffer.alloc(32, 9), recovery: 1 } as const
+      const { raw, hash } = assemble(tx, signature)
+      assert.equal(hex(raw), serializeTransaction(theirs, forViemSignature(signature)))
+      assert.equal(hex(hash), keccak256(raw))
+    }),
+    { numRuns: 50 },
   )
 })
 

@@ -16,13 +16,12 @@ export type UnsignedTransaction = {
   data: Buffer
   gas: bigint
   fees: FeeFields
-  /** of a transaction of type 4, which only `signOuter` makes */
+  /** of a transaction of type 4, which only `signOuter` and `cancelOuter` make */
   authorizations?: readonly SignedAuthorization[]
 }
 
-export type FeeFields =
-  | { type: 'legacy'; gasPrice: bigint }
-  | { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
+export type FeeFields = { type: 'legacy'; gasPrice: bigint } | MarketFees
+export type MarketFees = { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
 
 /** Both fee fields of either form, wei per gas: what the ledger compares. */
 export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
@@ -47,10 +46,10 @@ export function effectOf({
 export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 
-/** The 32 bytes that are signed. EIP-155 for the legacy form, EIP-1559 otherwise. */
+/** The 32 bytes that are signed. EIP-155 for the legacy form, EIP-7702 with authorizations, EIP-1559 otherwise. */
 export function digestOf(tx: UnsignedTransaction): Buffer {
   return keccak(
-    tx.fees.type === 'legacy' ? encodeRlp([...legacyFields(tx), tx.chainId, 0, 0]) : typed(feeMarketFields(tx)),
+    tx.fees.type === 'legacy' ? encodeRlp([...legacyFields(tx), tx.chainId, 0, 0]) : typed(tx, feeMarketFields(tx)),
   )
 }
 
@@ -60,7 +59,7 @@ export function assemble(tx: UnsignedTransaction, { r, s, recovery }: Signature)
   const raw =
     tx.fees.type === 'legacy'
       ? encodeRlp([...legacyFields(tx), BigInt(tx.chainId) * 2n + 35n + BigInt(recovery), ...point])
-      : typed([...feeMarketFields(tx), recovery, ...point])
+      : typed(tx, [...feeMarketFields(tx), recovery, ...point])
   return { raw, hash: keccak(raw) }
 }
 
@@ -68,12 +67,15 @@ function legacyFields({ nonce, gas, to, value, data, fees }: UnsignedTransaction
   return [nonce, feePair(fees).max, gas, to ?? Buffer.alloc(0), value, data]
 }
 
-function feeMarketFields({ chainId, nonce, gas, to, value, data, fees }: UnsignedTransaction): Rlp[] {
-  const { max, priority } = feePair(fees)
-  return [chainId, nonce, priority, max, gas, to ?? Buffer.alloc(0), value, data, []]
+function feeMarketFields(tx: UnsignedTransaction): Rlp[] {
+  const { chainId, nonce, gas, to, value, data, authorizations = [] } = tx
+  const { max, priority } = feePair(tx.fees)
+  const fields = [chainId, nonce, priority, max, gas, to ?? Buffer.alloc(0), value, data, []]
+  return authorizations.length === 0 ? fields : [...fields, authorizations.map(encodeAuthorization)]
 }
 
-const typed = (fields: Rlp[]): Buffer => Buffer.concat([Buffer.of(0x02), encodeRlp(fields)])
+const typed = ({ authorizations = [] }: UnsignedTransaction, fields: Rlp[]): Buffer =>
+  Buffer.concat([Buffer.of(authorizations.length === 0 ? 0x02 : 0x04), encodeRlp(fields)])
 
 /** r and s are numbers: one in 256 starts with a zero byte, which RLP leaves out. */
 function unpad(bytes: Uint8Array): Uint8Array {

@@ -29,7 +29,7 @@ const FOLDERS: Record<string, Patterns> = {
   'src/history': { files: ['src/history/*.ts'], tests: ['src/history/*.test.ts', 'src/cli/history.test.ts'] },
   'src/signer': {
     files: [
-      'src/signer/{deks,heads,judge,ledger,macs,meters,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts',
+      'src/signer/{authority,deks,heads,judge,ledger,macs,meters,pipeline,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts',
     ],
     tests: ['src/signer/*.test.ts'],
   },
