@@ -110,6 +110,7 @@ const table: Record<string, string[]> = {
   signer: [
     'errors',
     'ids',
+    'hex',
     'bounded-map',
     'clock',
     'crash-at',

@@ -7,6 +7,7 @@ import { signerOf } from './curve.ts'
 import { readDelegation, readHeldOperation } from './operation-ledger.ts'
 import { OUTER, type LedgerRow } from './record.ts'
 import type { Hex } from './wire.ts'
+import { fromHex, toHex } from '../hex.ts'
 
 const types = {
   Operation: [
@@ -46,16 +47,16 @@ export function operationFault(row: LedgerRow): string | null {
   const id = Buffer.concat([space, packed.subarray(20, 32)])
   const name = delegateNameOf(dispatcher)
   if (name === null) return 'it is for another contract'
-  const where = { chainId: row.chain_id!, verifyingContract: hexOf(account) }
+  const where = { chainId: row.chain_id!, verifyingContract: toHex(account) }
   const asked = {
-    calls: calls.map(({ to, value, data }) => ({ to: hexOf(to), value, data: hexOf(data) })),
-    ...{ dispatcher: hexOf(dispatcher), id: BigInt(hexOf(id)), gasLimit: BigInt(gasLimit), deadline: BigInt(deadline) },
+    calls: calls.map(({ to, value, data }) => ({ to: toHex(to), value, data: toHex(data) })),
+    ...{ dispatcher: toHex(dispatcher), id: BigInt(toHex(id)), gasLimit: BigInt(gasLimit), deadline: BigInt(deadline) },
   }
   const digest = name === 'calibur' ? caliburDigest(where, asked) : ownDigest(where, asked)
   if (!account.equals(row.address)) return 'its bytes are of another account'
-  if (digest !== hexOf(row.hash!)) return 'its hash is another'
-  if (!signerOf(bytesOf(digest), signature).equals(account)) return 'another account signed it'
-  if (!id.equals(row.effect!) || BigInt(hexOf(id)) % 2n ** 96n !== sequence) return 'its bytes have another id'
+  if (digest !== toHex(row.hash!)) return 'its hash is another'
+  if (!signerOf(fromHex(digest), signature).equals(account)) return 'another account signed it'
+  if (!id.equals(row.effect!) || BigInt(toHex(id)) % 2n ** 96n !== sequence) return 'its bytes have another id'
   return row.gas === String(gasLimit) ? null : 'its bytes have another gas limit'
 }
 
@@ -74,7 +75,7 @@ const ownDigest = (where: Where, message: OperationMessage): Hex =>
 /** Id and gas limit are in the nonce, as contracts/CaliburDispatcher.sol puts them there. */
 function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline }: OperationMessage): Hex {
   const key = keccak256(encodeAbiParameters([{ type: 'uint256' }, { type: 'uint256' }], [id, gasLimit]))
-  const salt = pad(hexOf(GAS_PAIRS.calibur.delegate))
+  const salt = pad(toHex(GAS_PAIRS.calibur.delegate))
   return hashTypedData({
     domain: { name: 'Calibur', version: '1.0.0', ...where, salt },
     types: caliburTypes,
@@ -92,11 +93,11 @@ function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline
 /** The same of an authorization of code. */
 export function delegationFault(row: LedgerRow): string | null {
   const { chainId, address, nonce, ...signature } = readDelegation(row.raw!)
-  const digest = hashAuthorization({ chainId, contractAddress: hexOf(address), nonce })
-  if (digest !== hexOf(row.hash!)) return 'its hash is another'
+  const digest = hashAuthorization({ chainId, contractAddress: toHex(address), nonce })
+  if (digest !== toHex(row.hash!)) return 'its hash is another'
   if (chainId !== row.chain_id || nonce !== row.nonce) return 'its bytes are of another chain or nonce'
   if (!address.equals(row.effect!) || !isDelegate(address)) return 'it authorizes other code'
-  return signerOf(bytesOf(digest), signature).equals(row.address) ? null : 'another account signed it'
+  return signerOf(fromHex(digest), signature).equals(row.address) ? null : 'another account signed it'
 }
 
 /**
@@ -129,9 +130,9 @@ export function outerFaults(db: DatabaseSync): string[] {
   return faults
 
   function outerFault(row: LedgerRow): string | null {
-    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(hexOf(row.raw!)) as Outer
-    const dispatch = readDispatch(bytesOf(data))
-    const dispatcher = bytesOf(to ?? '0x')
+    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(toHex(row.raw!)) as Outer
+    const dispatch = readDispatch(fromHex(data))
+    const dispatcher = fromHex(to ?? '0x')
     if (delegateNameOf(dispatcher) === null || value !== 0n || dispatch === null)
       return 'it is not to the dispatcher, or does something else besides'
     for (const { packed } of dispatch.operations) {
@@ -148,14 +149,14 @@ export function outerFaults(db: DatabaseSync): string[] {
 
   /** A cancel of what carries operations uses up ids of those only. */
   function cancelFault(row: LedgerRow): string | null {
-    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(hexOf(row.raw!)) as Outer
+    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(toHex(row.raw!)) as Outer
     const before = cancelled.get(row.address, row.chain_id, row.nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
-    const parsedBefore = before === undefined ? null : (parseTransaction(hexOf(before.raw!)) as Outer)
+    const parsedBefore = before === undefined ? null : (parseTransaction(toHex(before.raw!)) as Outer)
     const inIt = parsedBefore?.data ?? '0x'
-    const dispatch = readDispatch(bytesOf(inIt))
+    const dispatch = readDispatch(fromHex(inIt))
     if (dispatch === null) return 'it cancels what carries no operations'
-    const sequences = readCancel(bytesOf(data)) ?? []
-    const isExact = bytesOf(data).equals(cancelData(dispatch.space, sequences))
+    const sequences = readCancel(fromHex(data)) ?? []
+    const isExact = fromHex(data).equals(cancelData(dispatch.space, sequences))
     const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
     if (
       to?.toLowerCase() !== parsedBefore?.to?.toLowerCase() ||
@@ -178,7 +179,7 @@ export function outerFaults(db: DatabaseSync): string[] {
         const found = delegated.get(account, row.chain_id, nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
         if (found === undefined) return false
         const known = readDelegation(found.raw!)
-        return BigInt(hexOf(known.r)) === BigInt(r) && BigInt(hexOf(known.s)) === BigInt(s)
+        return BigInt(toHex(known.r)) === BigInt(r) && BigInt(toHex(known.s)) === BigInt(s)
       }),
     )
     return isSigned ? null : 'it carries an authorization that nobody signed before it'
@@ -195,6 +196,3 @@ type Outer = {
   data?: Hex
   authorizationList?: { nonce: number; r: Hex; s: Hex }[]
 }
-
-const hexOf = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
-const bytesOf = (text: string): Buffer => Buffer.from(text.slice(2), 'hex')

@@ -7,6 +7,7 @@ import type { Decision, PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { readGrantRequest, readRevokeGrantRequest, type SignOrder } from './request.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
+import { toHex } from '../hex.ts'
 
 /**
  * Leave of the signer's own user for one withdrawal: funds of a sponsor go to one address on one network, once. Its text is shown in the
@@ -89,7 +90,7 @@ export function openWithdrawals({
       const text = `${PREFIX}${randomBytes(32).toString('base64url')}`
       const made = { text, userId, chainId, to, most, expiresAt: now() + LASTS_MS, usedBy: null }
       grants.set(text, { ...made, caller: callerOf(made) })
-      log.warn('withdrawal_granted', { sponsor: userId, chainId, to: hexOf(to), most: String(most) })
+      log.warn('withdrawal_granted', { sponsor: userId, chainId, to: toHex(to), most: String(most) })
       return show(grants.get(text)!)
     },
     list,
@@ -152,8 +153,6 @@ function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'c
 }
 
 const show = ({ text, userId, chainId, to, most, expiresAt, usedBy }: WithdrawalGrant): ShownGrant => ({
-  ...{ grant: text, sponsor: userId, chainId, to: hexOf(to), most: String(most), expiresAt },
+  ...{ grant: text, sponsor: userId, chainId, to: toHex(to), most: String(most), expiresAt },
   isUsed: usedBy !== null,
 })
-
-const hexOf = (bytes: Buffer): string => `0x${bytes.toString('hex')}`
