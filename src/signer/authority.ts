@@ -30,22 +30,21 @@ export type TransactionAuthority = Authority & {
   spend?: (intentId: string) => void
 }
 
-const nothing: TransactionAuthority = {
-  ...{ token: null, caller: null, isVouched: false, waitsForList: true, evidence: evidenceOf(null) },
-  decide: () => null,
-  askLimits: () => NO_POLICY,
-}
+/** What a row grants it says itself: whatever it may sign, and no limits, come from nowhere. */
+const NONE = { token: null, caller: null, isVouched: false, waitsForList: true, evidence: evidenceOf(null) }
+const withinBuiltIns = () => null
+const noLimits = () => NO_POLICY
 
 const byToken = (token: TokenCaller): TransactionAuthority & { token: TokenCaller } => ({
-  ...nothing,
   ...{ token, caller: token, isVouched: true, waitsForList: false, evidence: evidenceOf(token) },
+  decide: withinBuiltIns,
   askLimits: (inside, attempt) => askPolicy(inside, attempt, token),
 })
 
 /** What may be shown, each with what it may sign, which limits it has and what of it is recorded. An approval will be a row of its own. */
 export const authorities = {
   /** Raises, cancels and fills, within bounds of their own: `decideReplacement`, `decideFill`, unattended.ts. */
-  nothing,
+  nothing: { ...NONE, decide: withinBuiltIns, askLimits: noLimits } satisfies TransactionAuthority,
   /** An access token: whatever its user’s account may, within the policy in force. */
   token: byToken,
   /** An access token, for a sponsor’s account: funds for its user, within limits of their own. */
@@ -57,7 +56,7 @@ export const authorities = {
   }),
   /** A grant of the signer’s own user, in the place of a token: a sponsor’s funds for one address, once. Of it no list says anything. */
   grant: (grant: WithdrawalGrant): TransactionAuthority => ({
-    ...nothing,
+    ...NONE,
     ...{ caller: grant.caller, isVouched: true, evidence: evidenceOf(grant.caller) },
     decide: (ask) => decideWithdrawal(ask, grant),
     askLimits: (_inside, { ask: { tx, intentId }, at }) => askWithdrawal(grant, { tx, intentId, at }),
@@ -65,14 +64,17 @@ export const authorities = {
   }),
   /** Operations that the ledger holds: a sponsor’s transaction with them, within limits of their users and of the sponsor. */
   operations: {
-    ...nothing,
+    ...NONE,
     ...{ isVouched: true, evidence: () => null },
+    decide: withinBuiltIns,
     askLimits: (inside, attempt) => ({ ...NO_POLICY, charges: askGas(inside, gasOf(attempt), attempt.at) }),
   } satisfies TransactionAuthority,
   /** For a cancel of such a transaction: its ids are used up for a token of their user, who agrees to nothing that a sponsor pays. */
   cancel: (token: TokenCaller | null): TransactionAuthority => ({
-    ...nothing,
+    ...NONE,
     ...{ token, isVouched: true, evidence: token === null ? () => null : evidenceOf(token) },
+    decide: withinBuiltIns,
+    askLimits: noLimits,
   }),
 }
 

@@ -8,7 +8,7 @@ import { ALICE, ask, BOB, CHAIN_ID, refusal, SOMEWHERE, world } from '../../test
 import { openFreezes, type Freezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { Refusal } from './refusal.ts'
-import type { Inside } from './pipeline.ts'
+import { draftNow, type Inside, type SigningJob } from './pipeline.ts'
 import { check } from './sign.ts'
 import { openStore } from './store.ts'
 import { encodeFrame } from './frames.ts'
@@ -234,4 +234,21 @@ test('a freeze that comes while the token is looked at holds for that request', 
   } as unknown as Inside
   const request = ask(SOMEWHERE, { accessToken: 'token' })
   await assert.rejects(check(inside, request), (error) => error instanceof Refusal && error.code === 'account_frozen')
+})
+
+test('an account that was frozen while a request waited signs nothing, whoever asks and whatever was shown', () => {
+  const inside = {
+    freezes: {
+      assertMoves({ userId }: { userId: string }) {
+        if (userId === BOB) throw new Refusal('account_frozen', 'frozen')
+      },
+      isApplicationFrozen: () => false,
+    },
+    assertUnattended() {},
+  } as unknown as Inside
+  for (const token of [null, { userId: ALICE, clientId: 'shop' }])
+    assert.throws(
+      () => draftNow(inside, { account: { userId: BOB }, chainId: CHAIN_ID, authority: { token, waitsForList: true }, draft: () => null } as unknown as SigningJob<null>, 0), // prettier-ignore
+      (error) => error instanceof Refusal && error.code === 'account_frozen',
+    )
 })

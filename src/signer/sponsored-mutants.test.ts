@@ -59,6 +59,7 @@ const MUTANTS: SourceMutant[] = [
   ['cancels of a sponsor’s nonces cost no hour anything', 'pipeline.ts', 'unattended.charge(chainId, unattendedWei)', 'void unattendedWei', 'cancel-outers', 'cost together'], // prettier-ignore
   ['a nonce has several cancels', 'judge.ts', 'if (isCancel && cancel !== undefined && !cancel.effect', 'if (isCancel && cancel === null && !cancel!.effect', 'cancel-outers', 'a nonce has one cancel'], // prettier-ignore
   ['any transaction of nothing is a cancel', 'judge.ts', "ask.kind === 'cancel' && ask.isOfOuter !== true &&", "ask.kind === 'cancel' && ask.isOfOuter === true &&", 'judge', 'a cancel outbids'], // prettier-ignore
+  ['an account that was frozen while its request waited signs', 'pipeline.ts', 'freezes.assertMoves({ chainId, userId: account.userId })\n  if (authority', 'if (authority', 'freezes', 'while a request waited'], // prettier-ignore
   ['nothing that needs no token waits for the first list', 'pipeline.ts', 'if (authority.waitsForList) assertUnattended()', '', 'gas-limits', 'waits for the first list'], // prettier-ignore
 
   [

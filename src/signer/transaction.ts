@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { SignedAuthorization } from '../gas/authorization.ts'
 import { encodeAuthorization } from '../gas/transaction.ts'
 import { wordDigits } from '../ids.ts'
@@ -63,7 +64,8 @@ export function assemble(tx: UnsignedTransaction, { r, s, recovery }: Signature)
   return { raw, hash: keccak(raw) }
 }
 
-function legacyFields({ nonce, gas, to, value, data, fees }: UnsignedTransaction): Rlp[] {
+function legacyFields({ nonce, gas, to, value, data, fees, authorizations = [] }: UnsignedTransaction): Rlp[] {
+  assert(authorizations.length === 0, 'a transaction of the legacy form has no authorizations')
   return [nonce, feePair(fees).max, gas, to ?? Buffer.alloc(0), value, data]
 }
 
