@@ -40,7 +40,14 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       (to) => to.close(),
     )
     const app: App = {
-      ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), clock: systemClock },
+      config,
+      origin,
+      db,
+      signer,
+      telemetry,
+      auth: null,
+      tokenKeys: publicKeys(keys),
+      clock: systemClock,
       authOrigin: config.AUTH_ORIGIN!,
       identityKeys: identityKeysOf(keys.identities),
       rowKeys: rowKeysOf(keys.rows),

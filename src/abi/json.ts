@@ -108,7 +108,14 @@ function readFields(cursor: JsonCursor, depth: number): Map<string, JsonNode> {
 }
 
 const escapes: Readonly<Record<string, string>> = {
-  ...{ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
+  '"': '"',
+  '\\': '\\',
+  '/': '/',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
 }
 
 function readString(cursor: JsonCursor): string {

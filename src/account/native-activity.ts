@@ -72,10 +72,17 @@ export async function readNativeEntries(
     nextCursor,
     coverage: native ?? { from: null, internalFrom: null },
     entries: entries.map((one) => ({
-      ...{ kind: one.nativeKind!, direction: one.direction, from: one.from.address, to: one.to.address },
+      kind: one.nativeKind!,
+      direction: one.direction,
+      from: one.from.address,
+      to: one.to.address,
       amount: { value: BigInt(one.amount.value), decimals, symbol },
-      ...{ at: new Date(one.timestamp), blockNumber: one.blockNumber, hash: one.hash, explorerUrl: one.explorerUrl },
-      ...{ isSpam: one.spam !== undefined, omitted: one.omitted ?? 0 },
+      at: new Date(one.timestamp),
+      blockNumber: one.blockNumber,
+      hash: one.hash,
+      explorerUrl: one.explorerUrl,
+      isSpam: one.spam !== undefined,
+      omitted: one.omitted ?? 0,
     })),
   }
 }

@@ -88,7 +88,13 @@ function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignat
   // Of an operation or authorization it is of what was signed, and no transaction's.
   const isTransaction = kind !== 'operation' && kind !== 'authorization'
   return {
-    ...{ record: seq, signedAt, chainId, kind, nonce, hash, proof: JSON.stringify(proof) },
+    record: seq,
+    signedAt,
+    chainId,
+    kind,
+    nonce,
+    hash,
+    proof: JSON.stringify(proof),
     calls: calls.map(({ to, value, called, selector }) => ({
       to: checksumAddress(to),
       value: chain === undefined ? null : { value, decimals: chain.decimals, symbol: chain.symbol },

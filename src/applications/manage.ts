@@ -102,7 +102,8 @@ export async function updateApplication(
   const before = await readApplication(db, clientId)
   const given = named(changes)
   const after = {
-    ...{ ...before, ...given },
+    ...before,
+    ...given,
     sponsor: given.sponsor ? { ...before.sponsor, ...given.sponsor } : (given.sponsor ?? before.sponsor),
     secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)],
   }

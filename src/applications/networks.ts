@@ -160,8 +160,12 @@ function backfillOf(row: {
   const { accounts, from_block: fromBlock, target_block: toBlock } = row
   if (accounts === null) return null
   return {
-    ...{ accounts, fromBlock: fromBlock!, nextBlock: row.next_block ?? fromBlock!, toBlock: toBlock! },
-    ...{ blockedBy: row.blocked_by, updatedAt: row.updated_at!.toISOString() },
+    accounts,
+    fromBlock: fromBlock!,
+    nextBlock: row.next_block ?? fromBlock!,
+    toBlock: toBlock!,
+    blockedBy: row.blocked_by,
+    updatedAt: row.updated_at!.toISOString(),
   }
 }
 
@@ -182,7 +186,11 @@ function progressOf(row: {
   const leftAlone = row.is_left_alone ? 'no process is at it: BACKFILL is off, or no server of this network runs' : null
   const waitsFor = isAnyLeft ? (row.blocked_by ?? leftAlone) : null
   return {
-    ...{ waiting, asked, covered, countedAt: countedAt.toISOString(), blocksPerSecond: row.blocks_per_second },
+    waiting,
+    asked,
+    covered,
+    countedAt: countedAt.toISOString(),
+    blocksPerSecond: row.blocks_per_second,
     doneAt: isAnyLeft && waitsFor === null ? (row.done_at?.toISOString() ?? null) : null,
     waitsFor,
   }

@@ -80,8 +80,12 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     const sessionUid = isSend ? (owner as Sender).sessionUid : null
     const token = await ownToken(app, keys, { userId: owner.userId, sessionUid, chainId })
     const asked = {
-      ...{ agent, host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 80), method: 'POST' as const },
-      ...{ path: `/internal/account/${verb}`, headers: { authorization: `Bearer ${token}` } },
+      agent,
+      host: hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: Number(port || 80),
+      method: 'POST' as const,
+      path: `/internal/account/${verb}`,
+      headers: { authorization: `Bearer ${token}` },
     }
     return answerOf(asked, { args }).catch((cause: unknown) => {
       if (cause instanceof AppError) throw cause

@@ -51,7 +51,9 @@ export async function compareSums(
   let lines = 0
   let toldAt = systemClock.wall()
   const counts = await auditSums(app, chain, {
-    ...{ targets, rpc, since },
+    targets,
+    rpc,
+    since,
     onDifference: (difference) => {
       if (++lines <= MAX_LINES) console.log(json ? jsonOf(difference) : lineOf(difference))
     },
@@ -81,9 +83,19 @@ function lineOf({ sum, difference, block, cause }: SumDifference): string {
 function jsonOf({ sum, difference, block, cause }: SumDifference): string {
   const { accountId, address, token, type, tokenId, from, opening, net, balance } = sum
   return JSON.stringify({
-    ...{ accountId, address, tokenAddress: token, tokenType: type, tokenId: tokenId?.toString() ?? null },
-    ...{ block: sum.block, from, opening: String(opening), net: String(net), balance: String(balance) },
-    ...{ difference: String(difference), sinceBlock: block, cause },
+    accountId,
+    address,
+    tokenAddress: token,
+    tokenType: type,
+    tokenId: tokenId?.toString() ?? null,
+    block: sum.block,
+    from,
+    opening: String(opening),
+    net: String(net),
+    balance: String(balance),
+    difference: String(difference),
+    sinceBlock: block,
+    cause,
   })
 }
 

@@ -44,7 +44,10 @@ async function fill(
 ) {
   const accountIds = account.length === 0 ? null : await Promise.all(account.map((text) => findAccount(app, text)))
   const { nextBlock, target } = await backfill(app, chain, {
-    ...{ fromBlock, accountIds, stopping, waitMs: wait ? WAIT_MS : 0 },
+    fromBlock,
+    accountIds,
+    stopping,
+    waitMs: wait ? WAIT_MS : 0,
     onProgress: (progress) => console.log(lineOf(progress)),
   })
   if (nextBlock > target) console.log(`Done: the history is complete up to block ${target}.`)

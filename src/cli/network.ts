@@ -212,7 +212,12 @@ const presetFacts = ({
   blockVerification,
 }: NetworkPreset): UnnamedFacts => ({
   ...NOTHING,
-  ...{ chainId, symbol, coin, explorer: templatesAt(explorer), finality, blockVerification },
+  chainId,
+  symbol,
+  coin,
+  explorer: templatesAt(explorer),
+  finality,
+  blockVerification,
 })
 
 /** What is given, else what is known, else what most networks have. */

@@ -129,7 +129,10 @@ async function listSent(shell: Shell, user: string, given: PageOptions & { netwo
 }
 
 const proverOf = async (shell: Shell, signer: Signer, db: Db): Promise<AddressProver> => ({
-  ...{ clock: systemClock, db, signer, state: openState() },
+  clock: systemClock,
+  db,
+  signer,
+  state: openState(),
   identityKeys: await publishedIdentityKeys(shell.env),
   telemetry: openTelemetry('cli', 'error', logTo(shell)),
 })

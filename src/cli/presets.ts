@@ -61,7 +61,9 @@ export async function readPresets(): Promise<NetworkPreset[]> {
       coin: nativeCurrency.name,
       explorer: blockExplorers.default.url,
       blockMs,
-      ...{ finality: 'finalized' as const, blockVerification: null, ...rules },
+      finality: 'finalized' as const,
+      blockVerification: null,
+      ...rules,
     }
   })
 }

@@ -49,7 +49,12 @@ export function readIntent({ address, abi, args = [], value = '0', gas }: Contra
   const data = encodeCall(fn, args)
   refuseLong([{ data }], '/args')
   return {
-    ...{ to, data, value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }), abi, fn, errors },
+    to,
+    data,
+    value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }),
+    abi,
+    fn,
+    errors,
     ...(gas === undefined ? {} : { gas: readGasLimit(gas) }),
   }
 }

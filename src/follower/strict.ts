@@ -91,7 +91,8 @@ function derive(
   return {
     ...(sent.isSigned ? { transactionHash: sent.hash } : {}),
     ...(from === null ? {} : { from, contractAddress: sent.contractAddress() }),
-    ...{ to: sent.to, effectiveGasPrice: sent.priceAt(baseFee) },
+    to: sent.to,
+    effectiveGasPrice: sent.priceAt(baseFee),
   }
 }
 

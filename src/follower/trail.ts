@@ -39,8 +39,14 @@ type Run = {
 /** Gives each stored block to a listener, in order, at the history's cursor, until the follower stops. */
 export function startTrail(follower: Follower, listener: Trailing): Trail {
   const run: Run = {
-    ...{ follower, listener, waiting: new WaitingBlocks(), held: null, failures: 0 },
-    ...{ wake: () => {}, isAwake: false, queue: [] },
+    follower,
+    listener,
+    waiting: new WaitingBlocks(),
+    held: null,
+    failures: 0,
+    wake: () => {},
+    isAwake: false,
+    queue: [],
   }
   const wake = () => {
     run.isAwake = true

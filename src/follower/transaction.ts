@@ -68,7 +68,11 @@ export function readSent(answer: unknown): EncodedTransaction {
   const [r, s] = [quantity(transaction.r), quantity(transaction.s)]
   const last = type === 0 ? quantity(transaction.v) : quantity(transaction.yParity ?? transaction.v)
   return sentOf(withType(type, encodeRlp([...parts, last, r, s])), {
-    ...{ type, parts, last, r, s },
+    type,
+    parts,
+    last,
+    r,
+    s,
     to: TO[1](transaction.to) as Buffer,
     data: bytes(transaction.input),
     nonce: readNumber(transaction.nonce, 'nonce of a transaction'),
@@ -87,7 +91,11 @@ export function readRaw(raw: Buffer): EncodedTransaction {
   const bytesIn = (name: string): Buffer => onlyBytes(items[names.indexOf(name)]!)
   const [last, r, s] = items.slice(names.length).map(onlyBytes) as [Buffer, Buffer, Buffer]
   return sentOf(raw, {
-    ...{ type, parts: items.slice(0, names.length), last, r, s },
+    type,
+    parts: items.slice(0, names.length),
+    last,
+    r,
+    s,
     to: bytesIn('to'),
     data: bytesIn('input'),
     nonce: Number(numberIn(bytesIn('nonce'))),

@@ -45,7 +45,10 @@ function readOwn(): OwnGasContracts {
   // The dispatcher makes the delegate while it is made itself, by CREATE, with the first nonce that a contract has.
   const delegateAt = keccak(encodeRlp([at, 1])).subarray(12)
   return {
-    ...{ name: 'chatelaine', dispatcher: toHex(at), delegate: toHex(delegateAt), deployment },
+    name: 'chatelaine',
+    dispatcher: toHex(at),
+    delegate: toHex(delegateAt),
+    deployment,
     dispatcherCode: fill(dispatcher, [padded(delegateAt), keccak(designatorOf(delegateAt))]),
     delegateCode: fill(delegate, [padded(at)]),
   }
@@ -56,7 +59,11 @@ function readCalibur(): GasContracts {
   const { delegate } = GAS_PAIRS.calibur
   const { at, deployment } = deploymentOf(dispatcher)
   return {
-    ...{ name: 'calibur', dispatcher: toHex(at), delegate: toHex(delegate), deployment, delegateCode: null },
+    name: 'calibur',
+    dispatcher: toHex(at),
+    delegate: toHex(delegate),
+    deployment,
+    delegateCode: null,
     dispatcherCode: dispatcher.deployedBytecode,
   }
 }

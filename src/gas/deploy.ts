@@ -168,9 +168,14 @@ export async function rehearseDelegation(
   const account = fromHex(addressOf(someone))
   const { timestamp } = await ask<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])
   const operation: GasOperation = {
-    ...{ chainId, account, dispatcher: fromHex(dispatcher), space: account, sequence: 0n },
-    ...{ calls: [{ to: account, value: 0n, data: Buffer.alloc(0) }] },
-    ...{ gasLimit: 100_000, deadline: Number(timestamp) + 3_600 },
+    chainId,
+    account,
+    dispatcher: fromHex(dispatcher),
+    space: account,
+    sequence: 0n,
+    calls: [{ to: account, value: 0n, data: Buffer.alloc(0) }],
+    gasLimit: 100_000,
+    deadline: Number(timestamp) + 3_600,
   }
   const data = executeData(operation, signWith(operationDigest(operation), someone))
   const authorizationList = [asNodesTakeIt(authorize(someone, { chainId, delegate }))]
@@ -233,8 +238,14 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
     ])
     const maxPriorityFeePerGas = BigInt(tip)
     const unsigned: SponsorTransaction = {
-      ...{ chainId, nonce: Number(nonce), gas: (BigInt(gas) * 6n) / 5n, to: fromHex(to), value, data: fromHex(data) },
-      ...{ maxPriorityFeePerGas, maxFeePerGas: 2n * BigInt(block.baseFeePerGas) + maxPriorityFeePerGas },
+      chainId,
+      nonce: Number(nonce),
+      gas: (BigInt(gas) * 6n) / 5n,
+      to: fromHex(to),
+      value,
+      data: fromHex(data),
+      maxPriorityFeePerGas,
+      maxFeePerGas: 2n * BigInt(block.baseFeePerGas) + maxPriorityFeePerGas,
       authorizations: [],
     }
     await raw(assembleTransaction(unsigned, signWith(transactionDigest(unsigned), key)).raw)

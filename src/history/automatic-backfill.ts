@@ -150,7 +150,12 @@ async function fill(
   const pace = openPace(app.clock)
   const paced = { ...chain, rpc: pacedRpc(chain.rpc, { clock: app.clock, callsPerSecond, stopping }) }
   const nextBlock = await fillGroup(app, paced, {
-    ...{ group, fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
+    group,
+    fromBlock,
+    target,
+    stopping,
+    waitMs: FINAL_EVERY_MS,
+    patience: PATIENCE,
     report: (progress) => {
       telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)

@@ -97,7 +97,11 @@ export async function chooseWork(
     const target = history.number
     await write(db, chainId, held, {
       account_ids: sql<string[]>`${`{${accountIds.join()}}`}::uuid[]`,
-      ...{ from_block: fromBlock, target_block: target, next_block: null, blocked_by: null, ...counts },
+      from_block: fromBlock,
+      target_block: target,
+      next_block: null,
+      blocked_by: null,
+      ...counts,
     })
     return { accountIds, fromBlock, target }
   })

@@ -193,8 +193,12 @@ async function store(
     const { target_block } = await db
       .insertInto('backfills')
       .values({
-        ...{ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length },
-        ...{ target_block: target, next_block: next },
+        chain_id: chain.chainId,
+        from_block: fromBlock,
+        members,
+        accounts: accountIds.length,
+        target_block: target,
+        next_block: next,
       })
       .onConflict((on) => on.columns(['chain_id', 'from_block', 'members']).doUpdateSet(progress))
       .returning('target_block')

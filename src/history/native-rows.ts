@@ -56,9 +56,22 @@ function rowOf(
   { accountId, direction }: { accountId: string; direction: number },
 ): TransferRow {
   return {
-    ...{ accountId, blockNumber: block.number, logIndex, batchIndex, direction },
-    ...{ tokenType: NATIVE_TYPE_NUMBER, token: NOBODY, sender: from, recipient: to, tokenId: null },
-    ...{ value: wordOf(value), hash, blockHash: block.hash, minedAt: block.timestamp, isSpam: false, omitted: 0 },
+    accountId,
+    blockNumber: block.number,
+    logIndex,
+    batchIndex,
+    direction,
+    tokenType: NATIVE_TYPE_NUMBER,
+    token: NOBODY,
+    sender: from,
+    recipient: to,
+    tokenId: null,
+    value: wordOf(value),
+    hash,
+    blockHash: block.hash,
+    minedAt: block.timestamp,
+    isSpam: false,
+    omitted: 0,
   }
 }
 

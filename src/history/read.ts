@@ -60,7 +60,11 @@ export async function readHistory(
   if (BACKFILL === 'on' && lacksPast(chain, { coveredFrom: indexedFrom, setting })) wishForPast(chain, accountId)
   const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
   const { shown, next, ...now } = await selectPage(app, chain, {
-    ...{ accountId, filters, after, bounds, limit },
+    accountId,
+    filters,
+    after,
+    bounds,
+    limit,
     isCovered: indexedFrom === 0,
   })
   const both = Math.min(bounds.indexedTo, now.indexedTo)

@@ -121,7 +121,8 @@ export async function selectTransfers(
       rows.filter((row) => row.account_id !== null),
       wanted,
     ),
-    ...{ indexedTo, finalizedTo: Math.min(reached_final ?? -1, indexedTo) },
+    indexedTo,
+    finalizedTo: Math.min(reached_final ?? -1, indexedTo),
   }
 }
 

@@ -70,7 +70,9 @@ export async function sumAccount(
     const from = begin === null ? block + 1 : Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
     const opening = from < 0 ? 0n : null
     const sum: Sum = {
-      ...{ token, type, tokenId },
+      token,
+      type,
+      tokenId,
       ...account,
       block,
       from,
@@ -160,10 +162,14 @@ export async function* readRows(
       if (counted === null) continue
       const { tokenType: type, tokenId, value } = counted
       yield {
-        ...{ type, token: type === 'NATIVE' ? null : toHex(row.token), value },
+        type,
+        token: type === 'NATIVE' ? null : toHex(row.token),
+        value,
         // Pieces of an ERC-721 are counted, those of an ERC-1155 by their id.
         tokenId: type === 'ERC1155' ? tokenId : null,
-        ...{ block: row.block_number, direction: row.direction, omitted: row.omitted },
+        block: row.block_number,
+        direction: row.direction,
+        omitted: row.omitted,
       }
     }
     const last = rows.at(-1)

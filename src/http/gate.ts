@@ -127,8 +127,16 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
       const place = {
-        ...{ ticket, more: null, kind, isRepeat, whose, since: app.clock.ticks(), receivingSince: 0 },
-        ...{ isParked: false, hasBegun: false, isAside: false },
+        ticket,
+        more: null,
+        kind,
+        isRepeat,
+        whose,
+        since: app.clock.ticks(),
+        receivingSince: 0,
+        isParked: false,
+        hasBegun: false,
+        isAside: false,
       }
       request.place = place
       // Of a client that left before its body was read the framework never hears again. All others it answers to the end.
@@ -373,9 +381,13 @@ function openRefusals(app: App, admission: Admission) {
       if (count === 0 || now - toldAt < TELL_MS) return
       const { all, reads, writes } = admission.state()
       app.telemetry.log.warn('overloaded', {
-        ...{ refused: count, limit: all.limit, inFlight: all.inFlight },
-        ...{ readLimit: reads.limit, readsInFlight: reads.inFlight },
-        ...{ writeLimit: writes.limit, writesInFlight: writes.inFlight },
+        refused: count,
+        limit: all.limit,
+        inFlight: all.inFlight,
+        readLimit: reads.limit,
+        readsInFlight: reads.inFlight,
+        writeLimit: writes.limit,
+        writesInFlight: writes.inFlight,
       })
       ;[count, toldAt] = [0, now]
     },

@@ -108,8 +108,12 @@ export function openQuotas({
       return known
     }
     const nothing: QuotaLease = {
-      ...{ left: 0, limit: quota.limit, startsAt: new Date(0) },
-      ...{ endsAt: Infinity, askAgainAt: 0, asking: null },
+      left: 0,
+      limit: quota.limit,
+      startsAt: new Date(0),
+      endsAt: Infinity,
+      askAgainAt: 0,
+      asking: null,
     }
     leases.set(key, nothing)
     return nothing

@@ -135,8 +135,15 @@ export function openRefusedConnections(
 }
 
 const fresh = (): RefusedConnection => ({
-  ...{ isFollowed: true, isCertain: false, open: 0, isOwed: false, toParser: 0, toDrop: 0, dropTimer: undefined },
-  ...{ expected: null, told: 'nothing' },
+  isFollowed: true,
+  isCertain: false,
+  open: 0,
+  isOwed: false,
+  toParser: 0,
+  toDrop: 0,
+  dropTimer: undefined,
+  expected: null,
+  told: 'nothing',
 })
 
 /** A head that began before its chunk has more fields, or another first line. */

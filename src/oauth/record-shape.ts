@@ -47,14 +47,24 @@ const RESULT = members({
 const SHAPES: Record<string, MemberCheck> = {
   Session: members({
     ...COMMON,
-    ...{ uid: text, loginTs: number, transient: yesNo, state: anyObject, browser: orNull(text), system: orNull(text) },
+    uid: text,
+    loginTs: number,
+    transient: yesNo,
+    state: anyObject,
+    browser: orNull(text),
+    system: orNull(text),
     authorizations: each(members({ sid: text, grantId: text })),
   }),
   Interaction: needs(
     ['params', 'prompt', 'returnTo', 'exp'],
     members({
       ...COMMON,
-      ...{ returnTo: text, trusted: texts, cid: text, parJti: text, result: RESULT, lastSubmission: RESULT },
+      returnTo: text,
+      trusted: texts,
+      cid: text,
+      parJti: text,
+      result: RESULT,
+      lastSubmission: RESULT,
       session: members({ ...COMMON, uid: text, cookie: text }),
       params: each(either(text, texts)),
       prompt: needs(['name', 'reasons', 'details'], members({ name: text, reasons: texts, details: anyObject })),
@@ -62,7 +72,10 @@ const SHAPES: Record<string, MemberCheck> = {
   ),
   Grant: members({
     ...COMMON,
-    ...{ openid: members({ scope: text, claims: texts }), resources: each(text), rejected: ALLOWED, identity: text },
+    openid: members({ scope: text, claims: texts }),
+    resources: each(text),
+    rejected: ALLOWED,
+    identity: text,
   }),
   AuthorizationCode: members({ ...SIGN_IN, codeChallenge: text, codeChallengeMethod: text, redirectUri: text, dpopJkt: text }), // prettier-ignore
   RefreshToken: members({ ...SIGN_IN, gty: text, jkt: text, rotations: number, iiat: number }),

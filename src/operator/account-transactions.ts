@@ -26,15 +26,16 @@ export async function listAccountTransactions(
     { limit: asked.limit, cursor: asked.cursor, clientId: null },
   )
   const transactions = entries.map((one): AccountTransaction => ({
-    ...{
-      id: one.id,
-      clientId: one.clientId,
-      state: one.state,
-      hash: one.hash,
-      explorerUrl: explorer?.tx(one.hash) ?? null,
-    },
-    ...{ to: checksumAddress(one.to), value: String(one.value), abi: one.abi },
-    ...{ fee: one.fee === null ? null : String(one.fee), blockNumber: one.blockNumber },
+    id: one.id,
+    clientId: one.clientId,
+    state: one.state,
+    hash: one.hash,
+    explorerUrl: explorer?.tx(one.hash) ?? null,
+    to: checksumAddress(one.to),
+    value: String(one.value),
+    abi: one.abi,
+    fee: one.fee === null ? null : String(one.fee),
+    blockNumber: one.blockNumber,
     sentAt: one.sentAt.toISOString(),
   }))
   return { transactions, nextCursor }

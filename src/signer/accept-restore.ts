@@ -62,7 +62,10 @@ export async function findStore(
       chains: chains as InspectedStore['chains'],
       shown: readShown(db),
       frozen: countFrozen(db),
-      ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
+      head,
+      witness,
+      problems,
+      witnessIs: compare(db, head, witness),
       last: (last as InspectedStore['last']) ?? null,
       accounts: (rows as { address: string }[]).map(({ address }) => address),
     }
@@ -229,7 +232,7 @@ async function main(): Promise<number> {
     throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
   const shown = Math.max(found.shown ?? 0, head?.size ?? 0)
-  const restored = { ...{ witness: lost, floors }, ...(shown === 0 ? {} : { shown }) }
+  const restored = { witness: lost, floors, ...(shown === 0 ? {} : { shown }) }
   const { record, ended } = await acceptRestore(folder, settings, end, { restored, head: head?.note ?? null, frozen })
   if (ended > 0) print(`${ended} requests for keys are ended: who still wants theirs asks again, and waits again.`)
   print(`Accepted, as record ${record} of the ledger. The signer can be started.`)

@@ -36,7 +36,11 @@ const withinBuiltIns = () => null
 const noLimits = () => NO_POLICY
 
 const byToken = (token: TokenCaller): TransactionAuthority & { token: TokenCaller } => ({
-  ...{ token, caller: token, isVouched: true, waitsForList: false, evidence: evidenceOf(token) },
+  token,
+  caller: token,
+  isVouched: true,
+  waitsForList: false,
+  evidence: evidenceOf(token),
   decide: withinBuiltIns,
   askLimits: (inside, attempt) => askPolicy(inside, attempt, token),
 })
@@ -57,7 +61,9 @@ export const authorities = {
   /** A grant of the signer’s own user, in the place of a token: a sponsor’s funds for one address, once. Of it no list says anything. */
   grant: (grant: WithdrawalGrant): TransactionAuthority => ({
     ...NONE,
-    ...{ caller: grant.caller, isVouched: true, evidence: evidenceOf(grant.caller) },
+    caller: grant.caller,
+    isVouched: true,
+    evidence: evidenceOf(grant.caller),
     decide: (ask) => decideWithdrawal(ask, grant),
     askLimits: (_inside, { ask: { tx, intentId }, at }) => askWithdrawal(grant, { tx, intentId, at }),
     spend: (intentId) => void (grant.usedBy = intentId),
@@ -65,14 +71,17 @@ export const authorities = {
   /** Operations that the ledger holds: a sponsor’s transaction with them, within limits of their users and of the sponsor. */
   operations: {
     ...NONE,
-    ...{ isVouched: true, evidence: () => null },
+    isVouched: true,
+    evidence: () => null,
     decide: withinBuiltIns,
     askLimits: (inside, attempt) => ({ ...NO_POLICY, charges: askGas(inside, gasOf(attempt), attempt.at) }),
   } satisfies TransactionAuthority,
   /** For a cancel of such a transaction: its ids are used up for a token of their user, who agrees to nothing that a sponsor pays. */
   cancel: (token: TokenCaller | null): TransactionAuthority => ({
     ...NONE,
-    ...{ token, isVouched: true, evidence: token === null ? () => null : evidenceOf(token) },
+    token,
+    isVouched: true,
+    evidence: token === null ? () => null : evidenceOf(token),
     decide: withinBuiltIns,
     askLimits: noLimits,
   }),

@@ -173,7 +173,10 @@ async function main(): Promise<void> {
   process.umask(0o077)
   const keks = readKekSettings(settings)
   const record = await backupStore({
-    ...{ folder, to: values.to, recipients: values.recipient.map(readRecipient), now: systemClock.wall },
+    folder,
+    to: values.to,
+    recipients: values.recipient.map(readRecipient),
+    now: systemClock.wall,
     kekFiles: [keks?.kek, keks?.kekNext].flatMap((kek) => (kek?.provider === 'file' ? [kek.file] : [])),
   })
   const { accounts, records, bytes, at } = record

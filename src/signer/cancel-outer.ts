@@ -60,9 +60,15 @@ function complete(
   const authorizations = findDelegations(inside, { tx: { chainId }, delegations })
   const call = { to: carried.dispatcher, value: 0n, data: cancelData(carried.space, sequences) }
   return {
-    ...{ account, authority, rule: OUTER },
+    account,
+    authority,
+    rule: OUTER,
     ask: {
-      ...{ intentId, kind: 'cancel', accessToken: null, requestHash: null, isOfOuter: true },
+      intentId,
+      kind: 'cancel',
+      accessToken: null,
+      requestHash: null,
+      isOfOuter: true,
       tx: { chainId, from, nonce, gas, fees, authorizations, ...call },
     },
     assertFits(_kind, attempts) {

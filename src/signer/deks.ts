@@ -262,7 +262,11 @@ export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
 }
 
 const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt }: DekRow): KeptDek => ({
-  ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt },
+  id: Buffer.from(id),
+  epoch,
+  provider,
+  wrapped: Buffer.from(wrapped),
+  createdAt,
 })
 
 /** @throws StartError  when the master key is not the one that wrapped it, or is not to be had */

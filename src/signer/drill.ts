@@ -86,7 +86,10 @@ async function main(): Promise<void> {
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
   const { manifest, signatures, macs, warnings, derived, damaged, restoreMs, deriveMs } = await drill({
-    ...{ file: positionals[0]!, identities, folder, settings },
+    file: positionals[0]!,
+    identities,
+    folder,
+    settings,
   })
   for (const warning of warnings) print(warning)
   for (const userId of damaged.slice(0, MAX_SHOWN)) print(`damaged  ${userId}`)

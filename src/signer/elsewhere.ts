@@ -43,7 +43,11 @@ export const recordElsewhere = (
   { userId, address }: { userId: string; address: Buffer },
   { at, isBrought, statement, now }: Omit<HeldElsewhere, 'userId'> & { now: number },
 ): NewEntry => ({
-  ...{ at: now, kind: 'export', userId, address, tokenId: null },
+  at: now,
+  kind: 'export',
+  userId,
+  address,
+  tokenId: null,
   rule: isBrought ? TOLD.imported : TOLD.exported,
   evidence: JSON.stringify({ request: null, left_at: at, origin, statement }),
 })

@@ -57,8 +57,14 @@ export function openExportTokens({
         throw new Refusal('sign_in_too_old', 'The sign-in is more than 5 minutes old.')
       // Of one who was signed out, or frozen since, nothing is taken.
       await revocations.check({
-        ...{ userId: caller.userId, clientId: caller.evidence.client_id, scopes: [], chainId: null, expiresAt: exp },
-        ...{ tokenId: caller.jti, tokenHash: caller.evidence.token_sha256, jti: caller.jti },
+        userId: caller.userId,
+        clientId: caller.evidence.client_id,
+        scopes: [],
+        chainId: null,
+        expiresAt: exp,
+        tokenId: caller.jti,
+        tokenHash: caller.evidence.token_sha256,
+        jti: caller.jti,
         marks: {
           grant: revoked.grant(String(payload.gid)),
           application: revoked.application(caller.evidence.client_id),

@@ -24,7 +24,9 @@ export type SponsoredGas = {
 export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: NextAttempt): SponsoredGas {
   const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
   return {
-    ...{ chainId: tx.chainId, sponsor: account, operations: carried },
+    chainId: tx.chainId,
+    sponsor: account,
+    operations: carried,
     wei: dearerBy(terms, attempts),
     price: terms.max > dearestPrice ? terms.max - dearestPrice : 0n,
   }

@@ -126,7 +126,8 @@ const toTime = (ms: number | null): string | null => (ms === null ? null : new D
 
 /** Of what other people use, too, nobody is told how much that is. */
 export const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
-  ...{ rule, limit },
+  rule,
+  limit,
   ...(isOwn ? { amount: amount.toString(), used: used.toString(), left: left.toString() } : {}),
   resetsAt: toTime(resetsAt),
 })

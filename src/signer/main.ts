@@ -167,7 +167,13 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
   const allFreezes = withPolicyFreezes(freezes, policy)
   const exports: Exports = openExports({
-    ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
+    keys,
+    ledger,
+    group,
+    freezes: allFreezes,
+    now,
+    log,
+    delaySeconds: settings.exportDelaySeconds,
     identity,
     records: openExportRecords(db, deks.macs),
     chain: openExportChain({ db, macs: deks.macs, ledger }),
@@ -176,9 +182,18 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })
   const withdrawals = openWithdrawals({ keys, limits, log, now })
   const inside: Inside = {
-    ...{ keys, tokens, withdrawals, ledger, group, limits, unattended, now },
+    keys,
+    tokens,
+    withdrawals,
+    ledger,
+    group,
+    limits,
+    unattended,
+    now,
     freezes: allFreezes,
-    ...{ policy, meters, identity },
+    policy,
+    meters,
+    identity,
     assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
   const masterKey = openMasterKeyState(deks, clock)
@@ -345,9 +360,18 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       health: refuse,
     },
     admin: {
-      ...{ freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
-      ...{ importRecipient: refuse, importKeys: refuse, exportKeys: refuse },
-      ...{ grantWithdrawal: refuse, withdrawals: refuse, revokeWithdrawal: refuse },
+      freeze: refuse,
+      unfreeze: refuse,
+      frozen: refuse,
+      rotateKek: refuse,
+      rotateDek: refuse,
+      rotation: refuse,
+      importRecipient: refuse,
+      importKeys: refuse,
+      exportKeys: refuse,
+      grantWithdrawal: refuse,
+      withdrawals: refuse,
+      revokeWithdrawal: refuse,
     },
   }
 }

@@ -37,8 +37,14 @@ export function manifestOf(db: DatabaseSync, at: number): Manifest {
     accounts += 1
   }
   return {
-    ...{ format: FORMAT, version: VERSION, at: new Date(at).toISOString(), accounts, records: count },
-    ...{ record: record.toString('hex'), addresses: digest.digest('hex'), ...signedBy(db) },
+    format: FORMAT,
+    version: VERSION,
+    at: new Date(at).toISOString(),
+    accounts,
+    records: count,
+    record: record.toString('hex'),
+    addresses: digest.digest('hex'),
+    ...signedBy(db),
   }
 }
 

@@ -101,10 +101,19 @@ export const operationBytes = ({ dispatcher, space }: { dispatcher: Buffer; spac
 export function readOperationRow(row: LedgerRow): HeldOperation {
   const raw = bytesOf(row.raw!)
   return {
-    ...{ seq: row.seq, at: row.at, userId: row.user_id, address: bytesOf(row.address), clientId: row.client_id! },
+    seq: row.seq,
+    at: row.at,
+    userId: row.user_id,
+    address: bytesOf(row.address),
+    clientId: row.client_id!,
     requestHash: row.request_hash === null ? null : bytesOf(row.request_hash),
-    ...{ intentId: row.intent_id!, chainId: row.chain_id!, digest: bytesOf(row.hash!), rule: row.rule },
-    ...{ dispatcher: raw.subarray(0, 20), space: raw.subarray(20, 40), packed: raw.subarray(40) },
+    intentId: row.intent_id!,
+    chainId: row.chain_id!,
+    digest: bytesOf(row.hash!),
+    rule: row.rule,
+    dispatcher: raw.subarray(0, 20),
+    space: raw.subarray(20, 40),
+    packed: raw.subarray(40),
   }
 }
 
@@ -136,8 +145,12 @@ export function readDelegation(raw: Uint8Array): SignedAuthorization {
     throw new LedgerDamaged('An authorization in the ledger cannot be read.')
   const [chainId, address, nonce, parity, r, s] = fields as Buffer[]
   return {
-    ...{ chainId: numberOf(chainId!), address: address!, nonce: numberOf(nonce!) },
-    ...{ r: padded(r!), s: padded(s!), recovery: numberOf(parity!) as 0 | 1 },
+    chainId: numberOf(chainId!),
+    address: address!,
+    nonce: numberOf(nonce!),
+    r: padded(r!),
+    s: padded(s!),
+    recovery: numberOf(parity!) as 0 | 1,
   }
 }
 

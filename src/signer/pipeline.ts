@@ -105,7 +105,8 @@ export function draftNow<D>({ freezes, assertUnattended }: Inside, job: SigningJ
 
 /** What a dry run is told. */
 export const toChecked = ({ rule, stored, limits }: SignatureDraft<unknown>): Omit<Checked, 'kind'> => ({
-  ...{ rule, stored },
+  rule,
+  stored,
   ...(limits.length === 0 ? {} : { limits }),
 })
 

@@ -78,8 +78,12 @@ export function openPolicyInForce({
     current: () => inForce,
     health: () =>
       inForce && {
-        ...{ version: inForce.document.version, hash: inForce.hash, state },
-        ...{ rules: inForce.document.rules.length, since, problem: told === '' ? null : told },
+        version: inForce.document.version,
+        hash: inForce.hash,
+        state,
+        rules: inForce.document.rules.length,
+        since,
+        problem: told === '' ? null : told,
       },
     look: () => rounds?.round() ?? Promise.resolve(),
     close: () => void rounds?.stop(),

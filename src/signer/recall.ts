@@ -53,14 +53,30 @@ function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): Recalled
   const delegate = delegateNameOf(dispatcher)
   const { signature, calls, sequence, gasLimit, deadline } = readHeldOperation(held)
   return {
-    ...{ seq, signedAt: at, userId, clientId, requestHash: requestHash === null ? null : hex(requestHash) },
-    ...{ intentId, chainId, from: hex(address), digest: hex(digest), packed: hex(packed), rule },
-    ...{ space: hex(space), sequence: sequence.toString(), gasLimit: String(gasLimit), deadline },
+    seq,
+    signedAt: at,
+    userId,
+    clientId,
+    requestHash: requestHash === null ? null : hex(requestHash),
+    intentId,
+    chainId,
+    from: hex(address),
+    digest: hex(digest),
+    packed: hex(packed),
+    rule,
+    space: hex(space),
+    sequence: sequence.toString(),
+    gasLimit: String(gasLimit),
+    deadline,
     calls: toCallTexts(calls),
     ...(delegate === null || delegate === 'chatelaine' ? {} : { delegate }),
     signature: toPoint(signature),
     outers: outers.map(toSignature).map((outer) => ({
-      ...{ seq: outer.seq, intentId: outer.intentId, from: outer.from, nonce: outer.nonce, hash: outer.hash },
+      seq: outer.seq,
+      intentId: outer.intentId,
+      from: outer.from,
+      nonce: outer.nonce,
+      hash: outer.hash,
     })),
   }
 }
@@ -97,19 +113,22 @@ const isTransaction = ({ kind, nonce }: LedgerRow): boolean => nonce !== null &&
 function toOperation({ seq, address, chain_id, intent_id, hash, effect }: LedgerRow) {
   const id = Buffer.from(effect!)
   return {
-    ...{
-      seq,
-      intentId: intent_id!,
-      chainId: chain_id!,
-      from: hex(Buffer.from(address)),
-      hash: hex(Buffer.from(hash!)),
-    },
-    ...{ space: hex(id.subarray(0, 20)), sequence: BigInt(hex(id.subarray(20))).toString() },
+    seq,
+    intentId: intent_id!,
+    chainId: chain_id!,
+    from: hex(Buffer.from(address)),
+    hash: hex(Buffer.from(hash!)),
+    space: hex(id.subarray(0, 20)),
+    sequence: BigInt(hex(id.subarray(20))).toString(),
   }
 }
 
 const toDelegation = ({ seq, address, chain_id, intent_id, nonce }: LedgerRow) => ({
-  ...{ seq, intentId: intent_id!, chainId: chain_id!, from: hex(Buffer.from(address)), nonce: nonce! },
+  seq,
+  intentId: intent_id!,
+  chainId: chain_id!,
+  from: hex(Buffer.from(address)),
+  nonce: nonce!,
 })
 
 /** The columns are never null where there is a nonce: the table checks it. */
@@ -153,7 +172,17 @@ function toRecalled(held: LedgerAttempt): Recalled {
       ? { gasPrice: max.toString() }
       : { maxFeePerGas: max.toString(), maxPriorityFeePerGas: priority.toString() }
   return {
-    ...{ seq, signedAt, userId, clientId, requestHash: requestHash === null ? null : hex(requestHash) },
-    ...{ ...toSigned(held), stored: true, intentId, chainId, from: hex(address), gas: gas.toString(), ...fees },
+    seq,
+    signedAt,
+    userId,
+    clientId,
+    requestHash: requestHash === null ? null : hex(requestHash),
+    ...toSigned(held),
+    stored: true,
+    intentId,
+    chainId,
+    from: hex(address),
+    gas: gas.toString(),
+    ...fees,
   }
 }

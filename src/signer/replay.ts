@@ -101,7 +101,9 @@ function questionsOf(row: LedgerRow): PolicyQuestion[] {
   const { calls } = readHeldOperation(readOperationRow(row))
   return calls.map((call) => ({
     call: { chainId: row.chain_id!, from, ...call },
-    ...{ feeWei: 0n, userId: row.user_id, clientId: row.client_id! },
+    feeWei: 0n,
+    userId: row.user_id,
+    clientId: row.client_id!,
   }))
 }
 

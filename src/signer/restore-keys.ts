@@ -267,7 +267,8 @@ async function main(): Promise<number> {
       kek,
       linesOf(positionals[0]!),
       {
-        ...{ expected, other: () => openOtherKek(store.db, settings) },
+        expected,
+        other: () => openOtherKek(store.db, settings),
       },
     )
     for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)

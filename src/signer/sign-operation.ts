@@ -104,15 +104,23 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
   const rule = held?.rule ?? verdict.rule ?? wanted.rule
   return {
     ...verdict,
-    ...{ rule, stored: held !== null, unattendedWei: 0n },
+    rule,
+    stored: held !== null,
+    unattendedWei: 0n,
     make(sign) {
       const records: SignedRecord[] = []
       const signature = held === null ? sign(digest) : readSigned(readOperation(held.packed)).signature
       const packed = held?.packed ?? packOperation(operation, signature)
       if (held === null) {
         const signed = {
-          ...{ chainId, nonce: null, intentId, effect: idOf(ask), hash: digest, requestHash },
-          ...{ gas: BigInt(operation.gasLimit), raw: operationBytes(operation, packed) },
+          chainId,
+          nonce: null,
+          intentId,
+          effect: idOf(ask),
+          hash: digest,
+          requestHash,
+          gas: BigInt(operation.gasLimit),
+          raw: operationBytes(operation, packed),
         }
         records.push({ kind: 'operation', rule, signed })
       }
@@ -120,8 +128,14 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
       if (authorizationNonce !== null && delegation === null) {
         delegation = delegate(operation, authorizationNonce, sign)
         const signed = {
-          ...{ chainId, nonce: authorizationNonce, intentId, effect: delegation.address, gas: null, requestHash: null },
-          ...{ hash: authorizationDigest(delegation), raw: delegationBytes(delegation) },
+          chainId,
+          nonce: authorizationNonce,
+          intentId,
+          effect: delegation.address,
+          gas: null,
+          requestHash: null,
+          hash: authorizationDigest(delegation),
+          raw: delegationBytes(delegation),
         }
         records.push({ kind: 'authorization', rule, signed })
       }
@@ -209,7 +223,9 @@ export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationTe
 })
 
 export const toDelegationText = ({ chainId, address, nonce, ...signature }: SignedAuthorization) => ({
-  ...{ chainId, address: hex(address), nonce },
+  chainId,
+  address: hex(address),
+  nonce,
   ...toPoint(signature),
 })
 

@@ -30,7 +30,10 @@ export async function signOuter(inside: Inside, request: unknown): Promise<Signe
   pass(decide(order.tx, inside.limits))
   const authority = authorities.operations
   const wanted = (at: number): WantedTransaction => ({
-    ...{ account, authority, rule: OUTER, ask: complete(inside, order) },
+    account,
+    authority,
+    rule: OUTER,
+    ask: complete(inside, order),
     assertFits(kind, attempts) {
       assertInTime(order, at)
       if (kind === 'replace' && !isOuter(attempts[0]!))

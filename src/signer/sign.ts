@@ -131,7 +131,9 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
   const limited = { rule, ...authority.askLimits(inside, { ask, kind, terms, attempts, account, at }) }
   return {
     ...limited,
-    ...{ kind, unattendedWei, stored: false },
+    kind,
+    unattendedWei,
+    stored: false,
     make(signDigest) {
       const signed = assemble(ask.tx, signDigest(digestOf(ask.tx)))
       const held = { ...terms, ...slot, ...signed, kind, rule: limited.rule, requestHash: ask.requestHash }
@@ -144,7 +146,10 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
 
 const storedDraft = (held: LedgerAttempt): TransactionDraft => ({
   ...NO_POLICY,
-  ...{ kind: held.kind, rule: held.rule, stored: true, unattendedWei: 0n },
+  kind: held.kind,
+  rule: held.rule,
+  stored: true,
+  unattendedWei: 0n,
   make: () => ({ records: [], answer: { ...toSigned(held), stored: true } }),
 })
 
@@ -178,7 +183,11 @@ const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
 export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
-  ...{ raw: hex(held.raw), hash: hex(held.hash), nonce: held.nonce, kind: held.kind, rule: held.rule },
+  raw: hex(held.raw),
+  hash: hex(held.hash),
+  nonce: held.nonce,
+  kind: held.kind,
+  rule: held.rule,
 })
 
 export const hex = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

@@ -50,7 +50,10 @@ export function operationFault(row: LedgerRow): string | null {
   const where = { chainId: row.chain_id!, verifyingContract: toHex(account) }
   const asked = {
     calls: calls.map(({ to, value, data }) => ({ to: toHex(to), value, data: toHex(data) })),
-    ...{ dispatcher: toHex(dispatcher), id: BigInt(toHex(id)), gasLimit: BigInt(gasLimit), deadline: BigInt(deadline) },
+    dispatcher: toHex(dispatcher),
+    id: BigInt(toHex(id)),
+    gasLimit: BigInt(gasLimit),
+    deadline: BigInt(deadline),
   }
   const digest = name === 'calibur' ? caliburDigest(where, asked) : ownDigest(where, asked)
   if (!account.equals(row.address)) return 'its bytes are of another account'

@@ -195,8 +195,12 @@ function checkSignature(row: LedgerRow): string | null {
 function authorizationsIn(tx: object): SignedAuthorization[] {
   const { authorizationList: list = [] } = tx as { authorizationList?: DelegationInside[] }
   return list.map(({ chainId, address, nonce, r, s, yParity }) => ({
-    ...{ chainId: chainId ?? 0, address: bytes(address)!, nonce: nonce ?? 0 },
-    ...{ r: number32(r), s: number32(s), recovery: (yParity ?? 0) as 0 | 1 },
+    chainId: chainId ?? 0,
+    address: bytes(address)!,
+    nonce: nonce ?? 0,
+    r: number32(r),
+    s: number32(s),
+    recovery: (yParity ?? 0) as 0 | 1,
   }))
 }
 

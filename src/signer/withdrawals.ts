@@ -145,14 +145,25 @@ export function askWithdrawal(
 function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'caller'>): TokenCaller {
   const tokenHash = hash('sha256', text, 'base64url')
   return {
-    ...{ userId, clientId: CLIENT_ID, scopes: SCOPES, chainId },
+    userId,
+    clientId: CLIENT_ID,
+    scopes: SCOPES,
+    chainId,
     // The record tells two withdrawals by one grant, and does not hold what others could show again.
-    ...{ tokenId: `${PREFIX}${tokenHash}`, tokenHash, jti: null, expiresAt: Math.floor(expiresAt / 1_000) },
+    tokenId: `${PREFIX}${tokenHash}`,
+    tokenHash,
+    jti: null,
+    expiresAt: Math.floor(expiresAt / 1_000),
     marks: { grant: '', application: '', user: '' },
   }
 }
 
 const show = ({ text, userId, chainId, to, most, expiresAt, usedBy }: WithdrawalGrant): ShownGrant => ({
-  ...{ grant: text, sponsor: userId, chainId, to: toHex(to), most: String(most), expiresAt },
+  grant: text,
+  sponsor: userId,
+  chainId,
+  to: toHex(to),
+  most: String(most),
+  expiresAt,
   isUsed: usedBy !== null,
 })

@@ -27,10 +27,19 @@ export function toWrapped(keys: Keys, account: KeptAccount): WrappedAccount {
 }
 
 const toWrappedKey = ({ userId, address, version, wrapped, iv, tag }: KeptAccount, { id }: KeptDek): WrappedKey => ({
-  ...{ userId, address: hex(address), version, dataKeyId: hex(id) },
-  ...{ wrapped: hex(wrapped), iv: hex(iv), tag: hex(tag) },
+  userId,
+  address: hex(address),
+  version,
+  dataKeyId: hex(id),
+  wrapped: hex(wrapped),
+  iv: hex(iv),
+  tag: hex(tag),
 })
 
 const toWrappedDataKey = ({ id, epoch, provider, wrapped, createdAt }: KeptDek): WrappedDataKey => ({
-  ...{ id: hex(id), epoch, provider, wrapped: hex(wrapped), createdAt },
+  id: hex(id),
+  epoch,
+  provider,
+  wrapped: hex(wrapped),
+  createdAt,
 })

@@ -49,7 +49,10 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
         const address = await provenAddress(app, storedAddressOf(row))
         const chain = app.chains.get(chainId)
         return {
-          ...{ name, network, chainId, address: checksumAddress(address) },
+          name,
+          network,
+          chainId,
+          address: checksumAddress(address),
           balance: await asked(chain, (of) => readAt(of, 'latest', ({ balance }) => balance(address))),
           openTransactions: await openTransactions(app.db, { address, chainId }),
           lowBelow: given ?? (await asked(chain, (of) => lowBelow(app.db, of))),

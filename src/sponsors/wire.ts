@@ -7,7 +7,9 @@ const sponsor = {
   address: Type.String({ description: 'What it is funded at; one name has one address on all networks' }),
 }
 const HOUSE = {
-  ...{ name: 'HOUSE', network: 'sepolia', chainId: 11_155_111 },
+  name: 'HOUSE',
+  network: 'sepolia',
+  chainId: 11_155_111,
   address: '0x52908400098527886E0F7030069857D2E4169EE7',
 }
 

@@ -21,7 +21,9 @@ export type TokenFacts = { symbol: string; name: string; decimals: number; stand
 
 /** Facts of a token that answers nothing. */
 export const NO_FACTS: TokenFacts = {
-  ...{ symbol: '', name: '', decimals: 0 },
+  symbol: '',
+  name: '',
+  decimals: 0,
   standards: { isFungible: false, isCollection: false, isWrapper: false },
 }
 

@@ -118,7 +118,9 @@ const FACTS = ['symbol', 'name', 'decimals', 'state', 'is_fungible', 'is_collect
 type FactsRow = Pick<Selectable<Database['tokens']>, (typeof FACTS)[number]>
 
 const factsOf = ({ symbol, name, decimals, ...row }: FactsRow): TokenFacts => ({
-  ...{ symbol, name, decimals },
+  symbol,
+  name,
+  decimals,
   standards: { isFungible: row.is_fungible, isCollection: row.is_collection, isWrapper: row.is_wrapper },
 })
 

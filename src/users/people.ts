@@ -144,7 +144,9 @@ async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]
       identities: identities
         .filter((one) => one.account_id === row.account_id)
         .map(({ provider, subject, username, email, signed_in_at }) => ({
-          ...{ userId: userIdOf(provider, subject), username, email },
+          userId: userIdOf(provider, subject),
+          username,
+          email,
           signedInAt: signed_in_at?.toISOString() ?? null,
         })),
     }

@@ -35,7 +35,10 @@ export async function readMe(app: App, caller: Caller): Promise<Me> {
   ])
   return {
     ...user,
-    ...{ network: chain.name, chainId: chain.chainId, scopes: scopesOf(app, caller).toSorted(), linked },
+    network: chain.name,
+    chainId: chain.chainId,
+    scopes: scopesOf(app, caller).toSorted(),
+    linked,
     exportedAt: exportedAt?.toISOString() ?? null,
   }
 }

@@ -167,10 +167,19 @@ export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
 }
 
 const dataKeyRow = ({ id, epoch, provider, wrapped, createdAt }: WrappedDataKey) => ({
-  ...{ id: fromHex(id), epoch, provider, wrapped: fromHex(wrapped), created_at: new Date(createdAt) },
+  id: fromHex(id),
+  epoch,
+  provider,
+  wrapped: fromHex(wrapped),
+  created_at: new Date(createdAt),
 })
 
 const keyRow = ({ userId, address, version, dataKeyId, wrapped, iv, tag }: WrappedKey) => ({
-  ...{ user_id: userId, address: fromHex(address), version, data_key_id: fromHex(dataKeyId) },
-  ...{ wrapped: fromHex(wrapped), iv: fromHex(iv), tag: fromHex(tag) },
+  user_id: userId,
+  address: fromHex(address),
+  version,
+  data_key_id: fromHex(dataKeyId),
+  wrapped: fromHex(wrapped),
+  iv: fromHex(iv),
+  tag: fromHex(tag),
 })

@@ -79,7 +79,9 @@ export function readCheckpoint(note: string, key: string | null): Checkpoint {
   if (end < 0 || !/^(0|[1-9]\d{0,15})$/.test(size ?? '') || !/^[A-Za-z0-9+/]{43}=$/.test(root ?? ''))
     throw new Error('a checkpoint has a name, a size, a root and an empty line before its signatures')
   return {
-    ...{ origin: origin!, size: Number(size), root: Buffer.from(root!, 'base64') },
+    origin: origin!,
+    size: Number(size),
+    root: Buffer.from(root!, 'base64'),
     isSigned: key === null ? null : isSignedBy(text, note.slice(end + 2).split('\n'), readKey(key), origin!),
   }
 }

@@ -70,7 +70,9 @@ function readArguments(args: string[]): LogArguments {
     allowPositionals: true,
     options: {
       checkpoint: { type: 'string', multiple: true, default: [] },
-      ...{ key: { type: 'string' }, 'kek-file': { type: 'string' }, proof: { type: 'string' } },
+      key: { type: 'string' },
+      'kek-file': { type: 'string' },
+      proof: { type: 'string' },
     },
   })
   const isProof = values.proof !== undefined

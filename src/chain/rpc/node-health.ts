@@ -37,18 +37,19 @@ const DURATIONS = 128
 const ENOUGH = 20
 
 export const newMember = (position: number, node: Node): Member => ({
-  ...{
-    position,
-    node,
-    identityState: 'unverified',
-    head: null,
-    latencyMs: 50,
-    errorRate: 0,
-    inFlight: 0,
-    durations: [],
-    p95Ms: null,
-  },
-  ...{ failuresInARow: 0, openings: 0, openUntil: null, lacks: new Set() },
+  position,
+  node,
+  identityState: 'unverified',
+  head: null,
+  latencyMs: 50,
+  errorRate: 0,
+  inFlight: 0,
+  durations: [],
+  p95Ms: null,
+  failuresInARow: 0,
+  openings: 0,
+  openUntil: null,
+  lacks: new Set(),
 })
 
 /** A request was answered: the breaker closes. @returns true when it was open */

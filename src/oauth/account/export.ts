@@ -46,7 +46,12 @@ export function exportPages(
     const isFresh = door.isFresh(visitor, FRESH_SECONDS)
     const csrf = door.csrfOf(visitor)
     const body = exportBody(words, {
-      ...{ state, isFresh, csrf, userId, address, isOffered: isOffered(state) },
+      state,
+      isFresh,
+      csrf,
+      userId,
+      address,
+      isOffered: isOffered(state),
       signInAgain: ownSignIn(app.authOrigin, { comesBackTo: 'export' }),
     })
     const script = { path: SCRIPT.path, route: SCRIPT.route, connectsTo: '/account/export/take' }

@@ -159,7 +159,10 @@ export function holdPeriod(
   const { used, resetsAt, isFull = false } = read(meter, period)
   const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
   const refuse = (reason: string, told = reason): PolicyRefusal => ({
-    ...{ allowed: false, rule, resetsAt, reason: `${name}.periodAmount ${reason}${later()}` },
+    allowed: false,
+    rule,
+    resetsAt,
+    reason: `${name}.periodAmount ${reason}${later()}`,
     ...(isOwn || told === reason ? {} : { told: `${name}.periodAmount ${told}${later()}` }),
   })
   if (isFull) return refuse('counts as used after a restore that lost nonces of this account')

@@ -216,8 +216,12 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
  */
 export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Promise<boolean> {
   const asked = effect && {
-    ...{ target: fromHex(effect.to), value: toWord(effect.value), data: fromHex(effect.data) },
-    ...{ gas_limit: Number(effect.gas), ...writeFees(effect.fees), authorizations: null },
+    target: fromHex(effect.to),
+    value: toWord(effect.value),
+    data: fromHex(effect.data),
+    gas_limit: Number(effect.gas),
+    ...writeFees(effect.fees),
+    authorizations: null,
   }
   const mine = await db
     .updateTable('transactions')

@@ -35,7 +35,10 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
   if (await isCarried(app, chain, caller.address, intent.to)) return rehearseOperation(app, caller, [intent])
   const from = caller.address
   const { terms } = await strategyFor(chain, intent.to).prepare({
-    ...{ app, chain, caller, intent },
+    app,
+    chain,
+    caller,
+    intent,
     rehearsing: {
       check: (of) => checkWrite(app, chain, caller, { intent, terms: asBound(intent, of) }),
       checkTransfer: (sponsor, transfer) => checkWrite(app, chain, sponsor, transfer),

@@ -71,7 +71,10 @@ const self: GasStrategy = {
     isOuter(bound)
       ? signOuter(app, bound, { ...bound, kind: 'send' })
       : app.signer.sign({
-          ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },
+          ...effectOf(bound),
+          ...offerOf(bound),
+          kind: 'send',
+          accessToken,
           ...(bound.requestHash === null ? {} : { requestHash: `0x${Buffer.from(bound.requestHash).toString('hex')}` }),
         }),
   check: (app, asked, accessToken) =>
@@ -101,8 +104,16 @@ function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 
   const { id: intentId, chainId, from, nonce, to, data } = bound
   const delegate = delegateOf(to)
   return app.signer.signOuter({
-    ...{ intentId, chainId, from, nonce, data, kind, gas: String(gas), authorizations: [...bound.authorizations!] },
-    ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+    intentId,
+    chainId,
+    from,
+    nonce,
+    data,
+    kind,
+    gas: String(gas),
+    authorizations: [...bound.authorizations!],
+    maxFeePerGas: String(fees.maxFeePerGas),
+    maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas),
     ...(delegate === null || delegate === 'chatelaine' ? {} : { delegate }),
   })
 }
@@ -115,8 +126,14 @@ function cancelOuter(
   assert(fees.type === 'eip1559', 'a cancel of what carries operations has fees of EIP-1559')
   const { id: intentId, chainId, from, nonce } = bound
   return app.signer.cancelOuter({
-    ...{ intentId, chainId, from, nonce, gas: String(gas), authorizations: [...bound.authorizations!] },
-    ...{ maxFeePerGas: String(fees.maxFeePerGas), maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas) },
+    intentId,
+    chainId,
+    from,
+    nonce,
+    gas: String(gas),
+    authorizations: [...bound.authorizations!],
+    maxFeePerGas: String(fees.maxFeePerGas),
+    maxPriorityFeePerGas: String(fees.maxPriorityFeePerGas),
     sequences: usesUp.map(String),
     ...(accessToken === undefined ? {} : { accessToken }),
   })
@@ -154,7 +171,11 @@ const topup: GasStrategy = {
   },
   relieve: async ({ app, chain, caller, send, more, to }) => {
     const fund = topUpFund({
-      ...{ app, chain, caller, send, to },
+      app,
+      chain,
+      caller,
+      send,
+      to,
       check: async () => {},
       refuseIfSent: async () => {},
       prepare: transferFrom(chain),

@@ -25,7 +25,10 @@ export function linkingOf(
   )
     return null
   return {
-    ...{ id, chainId, space: carried.space, sequences: carried.operations.map(({ sequence }) => Number(sequence)) },
+    id,
+    chainId,
+    space: carried.space,
+    sequences: carried.operations.map(({ sequence }) => Number(sequence)),
     transition: [{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }],
   }
 }

@@ -124,7 +124,8 @@ export async function endIfDelegation(
     .updateTable('transactions')
     .set({
       ...NOBODYS(),
-      ...{ state: 'REPLACED', updated_at: sql`now()` },
+      state: 'REPLACED',
+      updated_at: sql`now()`,
       transitions: append([{ state: 'REPLACED', at: new Date(clock.wall()).toISOString() }]),
     })
     .where('id', '=', id)

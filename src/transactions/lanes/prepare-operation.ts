@@ -167,7 +167,8 @@ function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null 
   const revert = decodeRevert(said === null ? null : toHex(data), errorsOf(intent), intent)
   const which = intents.length === 1 ? '' : `Call ${index}: `
   return new AppError('execution_reverted', `${which}${revert.reason}`, {
-    ...{ revert, cause: error },
+    revert,
+    cause: error,
     ...(intents.length === 1
       ? {}
       : { errors: [{ pointer: `/calls/${index}`, code: 'reverted', detail: revert.reason }] }),

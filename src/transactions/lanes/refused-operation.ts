@@ -11,7 +11,8 @@ export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   const { because, rule, resetsAt = null } = facts
   if (because === 'policy_denied' && rule === OWN_RULES.sponsoredPerUser)
     return new AppError('gas_budget_exhausted', message, {
-      ...{ resetsAt, cause: error },
+      resetsAt,
+      cause: error,
       retryAfter: secondsUntil(resetsAt, clock),
     })
   if (because === 'policy_denied' || because === 'account_frozen' || because === 'application_suspended')

@@ -39,16 +39,18 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   const { delegate, calls, gas, fees, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   const price = highestPrice(fees)
   const operation: Operation = {
-    ...{
-      id: `dry-run-${randomUUID()}`,
-      accountId,
-      clientId,
-      chainId: chain.chainId,
-      from,
-      delegate,
-      space: chain.gasSpace!,
-    },
-    ...{ sequence: 0, calls, gas, authorizationNonce, requestHash: null },
+    id: `dry-run-${randomUUID()}`,
+    accountId,
+    clientId,
+    chainId: chain.chainId,
+    from,
+    delegate,
+    space: chain.gasSpace!,
+    sequence: 0,
+    calls,
+    gas,
+    authorizationNonce,
+    requestHash: null,
     deadline: networkSeconds(app, chain) + LIFE_SECONDS,
   }
   await rehearseBudget(app, caller, intents, charged)
@@ -73,7 +75,9 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     tx: wireTransaction({ ...outer, from: payer, gas: total, fees }),
     operation: wireOperation(operation),
     ...readReturned(intents.at(-1)!, returned),
-    ...{ gas: bigNumber(total), fee: bigNumber(total * price), rule },
+    gas: bigNumber(total),
+    fee: bigNumber(total * price),
+    rule,
     ...(limits === undefined ? {} : { limits }),
   }
 }

@@ -133,7 +133,9 @@ export async function sendCancel(
   const fees = attempts.length === 0 ? market : nextFee(dearest(attempts), market, chain.feeCapWei)
   const { accessToken } = options
   return sendReplacement(app, chain, bound, {
-    ...{ kind: 'cancel', gas, fees },
+    kind: 'cancel',
+    gas,
+    fees,
     ...(accessToken === undefined ? {} : { accessToken }),
     ...(usesUp === undefined ? {} : { usesUp }),
   })

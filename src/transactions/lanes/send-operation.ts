@@ -124,18 +124,16 @@ async function prepareAndBind(
   const { delegate, calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const operation: Operation = {
-      ...{
-        id,
-        accountId,
-        clientId,
-        chainId: chain.chainId,
-        from,
-        delegate,
-        space: chain.gasSpace!,
-        calls,
-        gas,
-        authorizationNonce,
-      },
+      id,
+      accountId,
+      clientId,
+      chainId: chain.chainId,
+      from,
+      delegate,
+      space: chain.gasSpace!,
+      calls,
+      gas,
+      authorizationNonce,
       sequence: await sequencesOf(app, chain).take(),
       deadline: networkSeconds(app, chain) + LIFE_SECONDS,
       requestHash: key?.requestHash ?? null,
@@ -277,10 +275,15 @@ const isInDoubt = (error: unknown): boolean =>
 
 /** As the signer takes it. */
 export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
-  ...{ intentId: operation.id, accessToken, chainId: operation.chainId, from: operation.from, space: operation.space },
+  intentId: operation.id,
+  accessToken,
+  chainId: operation.chainId,
+  from: operation.from,
+  space: operation.space,
   sequence: String(operation.sequence),
   calls: operation.calls.map(({ to, value, data }) => ({ to: toHex(to), value: String(value), data: toHex(data) })),
-  ...{ gasLimit: String(operation.gas), deadline: operation.deadline },
+  gasLimit: String(operation.gas),
+  deadline: operation.deadline,
   ...(operation.requestHash === null ? {} : { requestHash: toHex(operation.requestHash) }),
   ...(operation.authorizationNonce === null ? {} : { authorizationNonce: operation.authorizationNonce }),
   ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),

@@ -53,7 +53,10 @@ export async function sendTransaction(
   const prepare = async (id: string) => {
     await bringDelegation(app, chain, caller, intent.to)
     return strategyFor(chain, intent.to).prepare({
-      ...{ app, chain, caller, intent },
+      app,
+      chain,
+      caller,
+      intent,
       sending: {
         send: sendForSponsor,
         check: async (terms) => {

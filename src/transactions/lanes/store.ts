@@ -72,14 +72,12 @@ async function insertFirst(
 ): Promise<StoreOutcome[]> {
   const at = new Date(app.clock.wall()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
-    ...{
-      id: bound.id,
-      nonce: bound.nonce,
-      hash: hash.slice(2),
-      raw: raw.slice(2),
-      gas_limit: Number(gas),
-      ...feeDigits(fees),
-    },
+    id: bound.id,
+    nonce: bound.nonce,
+    hash: hash.slice(2),
+    raw: raw.slice(2),
+    gas_limit: Number(gas),
+    ...feeDigits(fees),
     // Without the hash, which its first attempt has (transitions.ts).
     transition: [{ state: 'SUBMITTED', at }],
   }))

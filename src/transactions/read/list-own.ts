@@ -106,9 +106,18 @@ type SignedRow = Awaited<ReturnType<ReturnType<typeof signedBy>['execute']>>[num
 function toOwnOperation(row: SignedRow): OwnTransaction {
   const [call] = readCalls(row.calls)
   return {
-    ...{ id: row.id, clientId: row.client_id, application: row.name, state: row.state as OwnTransaction['state'] },
-    ...{ hash: toHex(row.hash!), to: toHex(call!.to), value: call!.value, abi: row.abi },
-    ...{ hasData: call!.data.length > 0, fee: null, blockNumber: null, sentAt: row.created_at },
+    id: row.id,
+    clientId: row.client_id,
+    application: row.name,
+    state: row.state as OwnTransaction['state'],
+    hash: toHex(row.hash!),
+    to: toHex(call!.to),
+    value: call!.value,
+    abi: row.abi,
+    hasData: call!.data.length > 0,
+    fee: null,
+    blockNumber: null,
+    sentAt: row.created_at,
   }
 }
 

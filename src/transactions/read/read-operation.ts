@@ -123,12 +123,24 @@ function toWire(
   const hash = toHex(outer.hash!)
   const attempt = current.find((one) => toHex(one.hash) === hash)
   return {
-    ...{ id: row.id, state: publicStateOf(row.state), hash, hashes: all.map((one) => toHex(one.hash)) },
-    ...{ explorerUrl: chain.explorer.tx(hash), network: chain.name, chainId: row.chain_id, nonce: outer.nonce },
-    ...{ from: checksumAddress(operation.from), to: wire.to, value: wire.value, data: wire.data },
-    ...{ gasLimit: wire.gasLimit, ...wireFees(readFees(attempt ?? outer)) },
-    ...{ isCancel: row.is_cancel, isFinal: row.is_final },
-    ...{ createdAt: row.created_at.toISOString(), updatedAt: changedAt(row) },
+    id: row.id,
+    state: publicStateOf(row.state),
+    hash,
+    hashes: all.map((one) => toHex(one.hash)),
+    explorerUrl: chain.explorer.tx(hash),
+    network: chain.name,
+    chainId: row.chain_id,
+    nonce: outer.nonce,
+    from: checksumAddress(operation.from),
+    to: wire.to,
+    value: wire.value,
+    data: wire.data,
+    gasLimit: wire.gasLimit,
+    ...wireFees(readFees(attempt ?? outer)),
+    isCancel: row.is_cancel,
+    isFinal: row.is_final,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: changedAt(row),
     transitions: row.transitions,
     receipt: receiptOf(row, outer),
     revert: revertOf(row),
@@ -146,7 +158,9 @@ function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['recei
   // One that was never done in time is in no block.
   if (outer.block_hash === null || toHex(outer.block_hash) !== toHex(hash)) return null
   return {
-    ...{ blockNumber: number, blockHash: toHex(hash), gasUsed: bigNumber(BigInt(gas)) },
+    blockNumber: number,
+    blockHash: toHex(hash),
+    gasUsed: bigNumber(BigInt(gas)),
     status: row.state === 'MINED' || row.state === 'FINALIZED' ? 'SUCCESS' : 'REVERTED',
     effectiveGasPrice: bigNumber(fromWord(price)),
   }

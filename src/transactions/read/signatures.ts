@@ -56,7 +56,9 @@ export async function listSignatures(
 ): Promise<{ entries: SignatureOfAccount[]; nextCursor: string | null }> {
   const before = cursor === undefined ? undefined : placeOf(cursor)
   const { signatures, hasMore, head } = await signer.signatures({
-    ...{ userId, ...(before === undefined ? {} : { before }), ...(chainId === undefined ? {} : { chainId }) },
+    userId,
+    ...(before === undefined ? {} : { before }),
+    ...(chainId === undefined ? {} : { chainId }),
   })
   const known = await knownOf(db, userId, signatures)
   const last = signatures.at(-1)
@@ -94,9 +96,17 @@ function toSignature(one: ListedSignature, known: KnownIntent | undefined, head:
   // An application says one function for what it asks, so of several calls none has a name.
   const name = known === undefined || calls.length > 1 ? null : nameOf(known.abi)
   return {
-    ...{ seq, signedAt: new Date(signedAt), kind, chainId, nonce, hash, clientId, evidenceHash },
+    seq,
+    signedAt: new Date(signedAt),
+    kind,
+    chainId,
+    nonce,
+    hash,
+    clientId,
+    evidenceHash,
     calls: calls.map(({ to, value, data }) => ({
-      ...{ to: toHex(to), value },
+      to: toHex(to),
+      value,
       selector: data.length < 4 ? null : toHex(data.subarray(0, 4)),
       called: data.length < 4 ? null : name,
     })),
@@ -146,8 +156,10 @@ export async function readSignatures(
 }
 
 const toWireCall = ({ to, value, selector, called }: ListedCall) => ({
-  ...{ to: checksumAddress(to), value: bigNumber(value) },
-  ...{ selector, function: called },
+  to: checksumAddress(to),
+  value: bigNumber(value),
+  selector,
+  function: called,
 })
 
 function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireSignature {
@@ -155,11 +167,17 @@ function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireS
   const { to, value, selector, called } = calls[0] ?? { to: delegate!, value: 0n, selector: null, called: null }
   const isOwn = clientId === caller.clientId
   return {
-    ...{ record: seq, signedAt: signedAt.toISOString(), kind, chainId, nonce, hash },
+    record: seq,
+    signedAt: signedAt.toISOString(),
+    kind,
+    chainId,
+    nonce,
+    hash,
     network: chains.get(chainId)?.name ?? null,
     to: checksumAddress(to),
     value: bigNumber(value),
-    ...{ selector, function: called },
+    selector,
+    function: called,
     ...(kind === 'operation' ? { calls: calls.map(toWireCall) } : {}),
     transactionId: isOwn ? transactionId : null,
     clientId: isOwn ? clientId : null,

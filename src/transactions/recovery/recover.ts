@@ -166,7 +166,9 @@ export async function giveUp(
         .set({
           state: 'FAILED',
           ...nobodysWithoutBytes(),
-          ...{ block_number: block.number, block_hash: fromHex(block.hash), is_final: true },
+          block_number: block.number,
+          block_hash: fromHex(block.hash),
+          is_final: true,
           transitions: append([{ state: 'FAILED', at: new Date(app.clock.wall()).toISOString() }]),
           updated_at: sql`now()`,
         })

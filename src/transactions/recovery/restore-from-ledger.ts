@@ -123,7 +123,11 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     .insertInto('transactions')
     .values({
       ...row,
-      ...{ id: first.intentId, chain_id: chainId, sender: fromHex(from), nonce, abi: '' },
+      id: first.intentId,
+      chain_id: chainId,
+      sender: fromHex(from),
+      nonce,
+      abi: '',
       state: 'SUBMITTED',
       transitions: JSON.stringify([transition]),
       created_at: whenSigned(first),
@@ -203,11 +207,23 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .insertInto('transactions')
     .values(
       Array.from({ length: nonce - first }, (_, index) => ({
-        ...{ id: newTransactionId(), account_id: accountId, client_id: '', chain_id: chainId, sender: fromHex(from) },
-        ...{ nonce: first + index, target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '' },
+        id: newTransactionId(),
+        account_id: accountId,
+        client_id: '',
+        chain_id: chainId,
+        sender: fromHex(from),
+        nonce: first + index,
+        target: fromHex(from),
+        value: toWord(0n),
+        data: Buffer.alloc(0),
+        abi: '',
         // At the price of the day when it is filled: nobody has offered anything for it.
-        ...{ gas_limit: Number(MIN_GAS), max_fee: toWord(0n), max_priority_fee: null, claims: 0 },
-        ...{ state: 'VACANT' as const, transitions: '[]' },
+        gas_limit: Number(MIN_GAS),
+        max_fee: toWord(0n),
+        max_priority_fee: null,
+        claims: 0,
+        state: 'VACANT' as const,
+        transitions: '[]',
       })),
     )
     .onConflict((on) => on.doNothing())

@@ -64,8 +64,17 @@ async function putRow(
       const row = rowOf(
         { chainId },
         {
-          ...{ id, accountId, clientId: clientId ?? '', chainId, from, space, sequence: Number(sequence) },
-          ...{ ...signedFor, deadline, abi: '', charged },
+          id,
+          accountId,
+          clientId: clientId ?? '',
+          chainId,
+          from,
+          space,
+          sequence: Number(sequence),
+          ...signedFor,
+          deadline,
+          abi: '',
+          charged,
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )

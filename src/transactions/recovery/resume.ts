@@ -155,30 +155,32 @@ export async function holdForeign(
 ): Promise<void> {
   const { chainId, from, accountId, nonce, block, isFinal, hash } = foreign
   const transition: Transition = {
-    ...{ state: 'REPLACED', at: new Date(wall()).toISOString() },
+    state: 'REPLACED',
+    at: new Date(wall()).toISOString(),
     ...(hash === null ? {} : { hash }),
     blockNumber: block.number,
   }
   await db
     .insertInto('transactions')
     .values({
-      ...{
-        id: newTransactionId(),
-        account_id: accountId,
-        client_id: '',
-        chain_id: chainId,
-        sender: fromHex(from),
-        nonce,
-      },
-      ...{ target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '', gas_limit: Number(MIN_GAS) },
-      ...{
-        max_fee: toWord(0n),
-        max_priority_fee: null,
-        state: 'REPLACED',
-        transitions: JSON.stringify([transition]),
-        is_final: isFinal,
-      },
-      ...{ block_number: block.number, block_hash: fromHex(block.hash) },
+      id: newTransactionId(),
+      account_id: accountId,
+      client_id: '',
+      chain_id: chainId,
+      sender: fromHex(from),
+      nonce,
+      target: fromHex(from),
+      value: toWord(0n),
+      data: Buffer.alloc(0),
+      abi: '',
+      gas_limit: Number(MIN_GAS),
+      max_fee: toWord(0n),
+      max_priority_fee: null,
+      state: 'REPLACED',
+      transitions: JSON.stringify([transition]),
+      is_final: isFinal,
+      block_number: block.number,
+      block_hash: fromHex(block.hash),
     })
     .onConflict((on) => on.doNothing())
     .execute()

@@ -107,7 +107,10 @@ export async function noteTroubles(
 ): Promise<void> {
   if (notes.length === 0) return
   const rows = notes.map(({ from, nonce, trouble }) => ({
-    ...{ sender: from.slice(2), nonce, trouble: trouble?.code ?? null, detail: trouble?.detail ?? null },
+    sender: from.slice(2),
+    nonce,
+    trouble: trouble?.code ?? null,
+    detail: trouble?.detail ?? null,
   }))
   await sql`
     insert into waits (chain_id, sender, nonce, trouble, detail, since)

@@ -39,10 +39,15 @@ export async function settleOperations(
   const at = new Date(app.clock.wall()).toISOString()
   for (let start = 0; start < said.length; start += CHUNK) {
     const rows = said.slice(start, start + CHUNK).map(({ hash, event, state, delegate, afterLog, eventLog }) => ({
-      ...{ hash: hash.slice(2), state, delegate, space: event.space.slice(2), sequence: Number(event.sequence) },
+      hash: hash.slice(2),
+      state,
+      delegate,
+      space: event.space.slice(2),
+      sequence: Number(event.sequence),
       reason: event.kind === 'Failed' ? event.reason.slice(2) : null,
       account: event.account?.slice(2) ?? null,
-      ...{ after_log: afterLog, event_log: eventLog },
+      after_log: afterLog,
+      event_log: eventLog,
       transition: [{ state, at, hash, blockNumber: block.number } satisfies Transition],
       elsewhere: [{ state: 'FAILED', at, hash, blockNumber: block.number } satisfies Transition],
     }))

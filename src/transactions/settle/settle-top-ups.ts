@@ -21,7 +21,9 @@ const ROUND = 500
 
 /** A key of the network, the person and the ordinal, whatever application and sponsor: the signer signs no other under its id. */
 export const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => ({
-  ...{ accountId, clientId: TOP_UP, route: TOP_UP },
+  accountId,
+  clientId: TOP_UP,
+  route: TOP_UP,
   key: `${chainId} ${ordinal}`,
 })
 

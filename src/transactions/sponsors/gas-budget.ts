@@ -95,8 +95,11 @@ export function reserveTopUp(
         await countSpent(work, { chainId, clientId, accountId, wei: more })
       }
       const row = {
-        ...{ sponsor_id: sponsorId, client_id: clientId, wei: String(wei) },
-        ...{ charged: String(more > 0n ? charged : counted), hour: sql<Date>`date_trunc('hour', now())` },
+        sponsor_id: sponsorId,
+        client_id: clientId,
+        wei: String(wei),
+        charged: String(more > 0n ? charged : counted),
+        hour: sql<Date>`date_trunc('hour', now())`,
       }
       await work
         .insertInto('top_ups')
@@ -155,8 +158,14 @@ export async function restoreTopUp(
   const row = await work
     .insertInto('top_ups')
     .values({
-      ...{ chain_id: chainId, account_id: accountId, ordinal, sponsor_id: sent.account_id, client_id: clientId },
-      ...{ wei: String(wei), charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` },
+      chain_id: chainId,
+      account_id: accountId,
+      ordinal,
+      sponsor_id: sent.account_id,
+      client_id: clientId,
+      wei: String(wei),
+      charged: String(charged),
+      hour: sql<Date>`date_trunc('hour', now())`,
     })
     .onConflict((conflict) => conflict.doNothing())
     .returning('ordinal')
@@ -285,7 +294,11 @@ async function readHeld(
       and (state in ('BOUND', 'SUBMITTED') or (not is_counted and state not in ('BOUND', 'SUBMITTED')))
     group by client_id, account_id, hour, deadline`.execute(db)
   return rows.map(({ client_id, account_id, hour, wei, until }) => ({
-    ...{ clientId: client_id, accountId: account_id, hour, wei: BigInt(wei), until },
+    clientId: client_id,
+    accountId: account_id,
+    hour,
+    wei: BigInt(wei),
+    until,
   }))
 }
 

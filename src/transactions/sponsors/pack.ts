@@ -229,7 +229,10 @@ async function bindOuter(
   const [authorizations, least] = await Promise.all([
     authorizationsOf(app, chain, sponsor, operations),
     outerGasOf(chain, {
-      ...{ from: sponsor.address, to: intent.to, data: intent.data, operations },
+      from: sponsor.address,
+      to: intent.to,
+      data: intent.data,
+      operations,
       // Of another space nobody has asked whether this sponsor has a right there.
       isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
     }),
@@ -244,7 +247,11 @@ async function bindOuter(
   if (isBelieved && cost >= before.cost) throw before.error
   try {
     const bound = await outer.bind(app, chain, {
-      ...{ ...asked, from: sponsor.address, intent, terms: { gas, fees }, authorizations },
+      ...asked,
+      from: sponsor.address,
+      intent,
+      terms: { gas, fees },
+      authorizations,
       budget: { available, paidBelow: 0 },
     })
     return { bound, cost }

@@ -31,7 +31,8 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
     return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
   if (rule !== OWN_RULES.topUpPerUser && rule !== OWN_RULES.topUpPerSponsor) return error
   const exhausted = new AppError('gas_budget_exhausted', message, {
-    ...{ resetsAt, cause: error },
+    resetsAt,
+    cause: error,
     retryAfter: secondsUntil(resetsAt, clock),
   })
   return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted

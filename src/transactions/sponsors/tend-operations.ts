@@ -165,8 +165,11 @@ async function fail(
         .updateTable('operations')
         .set({
           ...(isIdFree ? nobodys() : {}),
-          ...{ state, block_number: head.number, block_hash: fromHex(head.hash) },
-          ...{ transitions: append([transition]), updated_at: sql`now()` },
+          state,
+          block_number: head.number,
+          block_hash: fromHex(head.hash),
+          transitions: append([transition]),
+          updated_at: sql`now()`,
         })
         .where('id', '=', row.id)
         .where('state', '=', row.state)

@@ -239,7 +239,12 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
 }
 
 const transferTo = ({ address }: Caller, value: bigint): Intent => ({
-  ...{ to: address, data: '0x', value, abi: '', fn: null, errors: [] },
+  to: address,
+  data: '0x',
+  value,
+  abi: '',
+  fn: null,
+  errors: [],
 })
 
 /** With the person's token, which says whose account a sponsor may send funds to. */

@@ -100,10 +100,16 @@ async function read(db: Db, grant: string | null): Promise<Withdrawal[]> {
     .limit(MAX_LISTED)
     .execute()
   return rows.map((row) => ({
-    ...{ id: withdrawalIdOf(row.grant_id), sponsor: row.sponsor, network: row.network, chainId: row.chain_id },
-    ...{ to: checksumAddress(toHex(row.target)), amount: row.amount, askedAt: row.asked_at.toISOString() },
+    id: withdrawalIdOf(row.grant_id),
+    sponsor: row.sponsor,
+    network: row.network,
+    chainId: row.chain_id,
+    to: checksumAddress(toHex(row.target)),
+    amount: row.amount,
+    askedAt: row.asked_at.toISOString(),
     state: row.refusal !== null ? 'REFUSED' : (row.state ?? 'ASKED'),
-    ...{ refusal: row.refusal, transactionId: row.transaction_id },
+    refusal: row.refusal,
+    transactionId: row.transaction_id,
     hash: row.hash === null ? null : toHex(row.hash),
     wei: row.value === null ? null : String(fromWord(row.value)),
   }))
@@ -145,8 +151,12 @@ async function sendAsked(app: App): Promise<void> {
     .execute()
   for (const { target, address, amount, frozen_at: frozenAt, ...row } of rows)
     await sendOne(app, app.chains.get(row.chain_id)!, {
-      ...{ grant: row.grant_id, accountId: row.sponsor_id, name: row.name },
-      ...{ from: toHex(address), to: toHex(target), amount: amount === null ? null : BigInt(amount) },
+      grant: row.grant_id,
+      accountId: row.sponsor_id,
+      name: row.name,
+      from: toHex(address),
+      to: toHex(target),
+      amount: amount === null ? null : BigInt(amount),
       isFrozen: frozenAt !== null,
     })
 }
@@ -187,14 +197,24 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
 async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
   const { grant, accountId, name, from, to } = order
   const caller: Caller = {
-    ...{ userId: `SPONSOR-${name}`, accountId, address: from, clientId: WITHDRAWAL, chainId: chain.chainId },
-    ...{ scopes: new Set<string>(), grantId: '', tokenId: '', expiresAt: 0, token: grant },
+    userId: `SPONSOR-${name}`,
+    accountId,
+    address: from,
+    clientId: WITHDRAWAL,
+    chainId: chain.chainId,
+    scopes: new Set<string>(),
+    grantId: '',
+    tokenId: '',
+    expiresAt: 0,
+    token: grant,
   }
   // What was sent before may be why it cannot be done again: that is found by its key, whatever is wrong now.
   const planned = await prepare(app, chain, order).catch((error: unknown) => ({ error, intent: intentOf(order) }))
   const { intent } = planned
   const { id } = await sendForSponsor(app, {
-    ...{ chain, caller, intent },
+    chain,
+    caller,
+    intent,
     key: {
       scope: { accountId, clientId: WITHDRAWAL, route: WITHDRAWAL, key: grant },
       // Of what was asked: how much all is differs from one round to the next.
@@ -218,7 +238,12 @@ async function valueOf(db: Db, id: string): Promise<string | null> {
 }
 
 const intentOf = ({ to, amount }: WithdrawalOrder): Intent => ({
-  ...{ to, data: '0x', value: amount ?? 0n, abi: '', fn: null, errors: [] },
+  to,
+  data: '0x',
+  value: amount ?? 0n,
+  abi: '',
+  fn: null,
+  errors: [],
 })
 
 /** What goes: the amount, or all but what open transactions and twice the fee take, so that it can be raised once. */

@@ -25,9 +25,17 @@ export const Withdrawal = Type.Object(
     title: 'Withdrawal',
     examples: [
       {
-        ...{ id: `withdrawal_${'A'.repeat(43)}`, sponsor: 'HOUSE', network: 'sepolia', chainId: 11_155_111 },
-        ...{ to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8', amount: null, askedAt: '2026-01-31T12:00:00.000Z' },
-        ...{ state: 'MINED', refusal: null, transactionId: 'tx_6f1d', hash: `0x${'5e'.repeat(32)}` },
+        id: `withdrawal_${'A'.repeat(43)}`,
+        sponsor: 'HOUSE',
+        network: 'sepolia',
+        chainId: 11_155_111,
+        to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+        amount: null,
+        askedAt: '2026-01-31T12:00:00.000Z',
+        state: 'MINED',
+        refusal: null,
+        transactionId: 'tx_6f1d',
+        hash: `0x${'5e'.repeat(32)}`,
         wei: '990000000000000000',
       },
     ],
@@ -49,7 +57,9 @@ export const NewWithdrawal = Type.Object(
     additionalProperties: false,
     examples: [
       {
-        ...{ network: 'sepolia', to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8', amount: null },
+        network: 'sepolia',
+        to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+        amount: null,
         grant: `withdrawal_${'A'.repeat(43)}`,
       },
     ],
