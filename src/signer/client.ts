@@ -2,32 +2,16 @@ import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
 import { isSignedByPinned } from './pinned.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
-import { WIRE_VERSION, type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
+import { VERBS, WIRE_VERSION, type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
 import { systemClock, type Timer } from '../clock.ts'
 
-/** The signer as the server sees it. Each call throws AppError or SignerRefused. */
-export type Signer = {
-  createAccount: CallSigner<'createAccount'>
-  attest: CallSigner<'attest'>
-  signatures: CallSigner<'signatures'>
+/** The verbs of the wire, each as a call. Each throws AppError or SignerRefused. */
+type Calls = { [V in Exclude<Verb, 'greeting' | 'revocations'>]: CallSigner<V> }
+
+/** The signer as the server sees it. */
+export type Signer = Calls & {
   /** the signer’s identity, as readers of signed notes take it: the one that is pinned, else of one that has agreed to the newest head that is known */
   identity: () => Promise<string>
-  sign: CallSigner<'sign'>
-  check: CallSigner<'check'>
-  signOperation: CallSigner<'signOperation'>
-  checkOperation: CallSigner<'checkOperation'>
-  signOuter: CallSigner<'signOuter'>
-  cancelOuter: CallSigner<'cancelOuter'>
-  recall: CallSigner<'recall'>
-  recallSince: CallSigner<'recallSince'>
-  wrapped: CallSigner<'wrapped'>
-  askKey: CallSigner<'askKey'>
-  cancelKey: CallSigner<'cancelKey'>
-  takeKey: CallSigner<'takeKey'>
-  keyExport: CallSigner<'keyExport'>
-  exported: CallSigner<'exported'>
-  heldElsewhere: CallSigner<'heldElsewhere'>
-  keyExports: () => Promise<Verbs['keyExports']['answer']>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
    * started again knows none. Throws as the calls do.
@@ -37,13 +21,14 @@ export type Signer = {
   head: () => string | null
   /** One that was kept from before: shown first on every connection, with which a signer that is older is found. */
   rememberHead: (head: string) => void
-  prove: CallSigner<'prove'>
-  health: () => Promise<Verbs['health']['answer']>
   /** Ends the connection; calls under way fail with signer_unavailable. */
   close: () => void
 }
 
-type CallSigner<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
+type CallSigner<V extends Verb> =
+  Verbs[V]['request'] extends Record<string, never>
+    ? () => Promise<Verbs[V]['answer']>
+    : (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
 
 /** A refusal that no caller of ours can cause: a bug of the server, or a ledger that is ahead of its database. */
 export class SignerRefused extends Error {
@@ -103,28 +88,15 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   let lastId = 0
   let isClosed = false
 
+  const { greeting: _, revocations: __, ...asked } = VERBS
+  const calls = Object.entries(asked).map(([verb, { renews = false }]) => [
+    verb,
+    (request: never = {} as never) => (renews ? callRenewing : call)(verb as Verb, request),
+  ])
   return {
-    createAccount: (request) => call('createAccount', request),
-    attest: (request) => call('attest', request),
-    signatures: (request) => call('signatures', request),
+    ...(Object.fromEntries(calls) as Calls),
     // What the operator has named needs no one's word, a database's least of all, which is asked while the signer is away.
     identity: async () => verifierKey ?? (await call('greeting', { wire: WIRE_VERSION, head })).key,
-    sign: withRenewal('sign'),
-    check: withRenewal('check'),
-    signOperation: withRenewal('signOperation'),
-    checkOperation: withRenewal('checkOperation'),
-    signOuter: withRenewal('signOuter'),
-    cancelOuter: withRenewal('cancelOuter'),
-    recall: (request) => call('recall', request),
-    recallSince: (request) => call('recallSince', request),
-    wrapped: (request) => call('wrapped', request),
-    askKey: withRenewal('askKey'),
-    cancelKey: (request) => call('cancelKey', request),
-    takeKey: withRenewal('takeKey'),
-    keyExport: (request) => call('keyExport', request),
-    exported: (request) => call('exported', request),
-    heldElsewhere: (request) => call('heldElsewhere', request),
-    keyExports: () => call('keyExports', {}),
     async bringRevocations(parts) {
       greeting = parts
       // One that is opened by this has greeted with them already; twice does no harm.
@@ -134,8 +106,6 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     rememberHead(kept) {
       head ??= kept
     },
-    prove: (request) => call('prove', request),
-    health: () => call('health', {}),
     close() {
       isClosed = true
       if (connection !== null) lose(connection, unavailable('The connection to the signer was closed.'))
@@ -143,16 +113,16 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   }
 
   /** Refused is certainly not signed, so it may be asked again. */
-  function withRenewal<V extends Verb>(verb: V): CallSigner<V> {
-    if (renewRevocations === undefined) return (request) => call(verb, request)
-    return (request) =>
-      call(verb, request).catch(async (error: unknown) => {
-        if (!(error instanceof AppError) || error.code !== 'revocations_stale') throw error
-        await renewRevocations().catch(() => {
-          throw error
-        })
-        return call(verb, request)
+  function callRenewing<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {
+    const answer = call(verb, request)
+    if (renewRevocations === undefined) return answer
+    return answer.catch(async (error: unknown) => {
+      if (!(error instanceof AppError) || error.code !== 'revocations_stale') throw error
+      await renewRevocations().catch(() => {
+        throw error
       })
+      return call(verb, request)
+    })
   }
 
   function call<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {

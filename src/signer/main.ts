@@ -48,7 +48,7 @@ import { check, sign } from './sign.ts'
 import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
 import { cancelOuter } from './cancel-outer.ts'
 import { signOuter } from './sign-outer.ts'
-import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
+import { ADMIN_VERBS, adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './signatures.ts'
 import { openSigningLog } from './signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
@@ -58,6 +58,7 @@ import { openWithdrawals } from './withdrawals.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
 import { systemClock, type Clock } from '../clock.ts'
+import { VERBS, type Verb } from './wire.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -333,47 +334,9 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
   const refuse = () => {
     throw damaged(reason)
   }
-  return {
-    handlers: {
-      greeting: refuse,
-      prove: refuse,
-      createAccount: refuse,
-      attest: refuse,
-      signatures: refuse,
-      sign: refuse,
-      check: refuse,
-      signOperation: refuse,
-      checkOperation: refuse,
-      signOuter: refuse,
-      cancelOuter: refuse,
-      recall: refuse,
-      recallSince: refuse,
-      wrapped: refuse,
-      askKey: refuse,
-      cancelKey: refuse,
-      takeKey: refuse,
-      keyExport: refuse,
-      exported: refuse,
-      heldElsewhere: refuse,
-      keyExports: refuse,
-      revocations: refuse,
-      health: refuse,
-    },
-    admin: {
-      freeze: refuse,
-      unfreeze: refuse,
-      frozen: refuse,
-      rotateKek: refuse,
-      rotateDek: refuse,
-      rotation: refuse,
-      importRecipient: refuse,
-      importKeys: refuse,
-      exportKeys: refuse,
-      grantWithdrawal: refuse,
-      withdrawals: refuse,
-      revokeWithdrawal: refuse,
-    },
-  }
+  const refused = <V extends string>(verbs: readonly V[]) =>
+    Object.fromEntries(verbs.map((verb) => [verb, refuse])) as Record<V, () => never>
+  return { handlers: refused(Object.keys(VERBS) as Verb[]), admin: refused(ADMIN_VERBS) }
 }
 
 /** Of the signer's own user alone. A folder too deep for a socket in it keeps nobody from signing: that is logged. */

@@ -11,20 +11,21 @@ import { systemClock } from '../clock.ts'
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 /** What its operator asks, on a socket of their own. */
-type AdminVerb =
-  | 'freeze'
-  | 'unfreeze'
-  | 'frozen'
-  | 'rotateKek'
-  | 'rotateDek'
-  | 'rotation'
-  | 'importRecipient'
-  | 'importKeys'
-  | 'exportKeys'
-  | 'grantWithdrawal'
-  | 'withdrawals'
-  | 'revokeWithdrawal'
-export type AdminHandlers = { [verb in AdminVerb]: (request: unknown) => unknown }
+export const ADMIN_VERBS = [
+  'freeze',
+  'unfreeze',
+  'frozen',
+  'rotateKek',
+  'rotateDek',
+  'rotation',
+  'importRecipient',
+  'importKeys',
+  'exportKeys',
+  'grantWithdrawal',
+  'withdrawals',
+  'revokeWithdrawal',
+] as const
+export type AdminHandlers = { [verb in (typeof ADMIN_VERBS)[number]]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */

@@ -168,6 +168,36 @@ export type Verbs = {
 }
 export type Verb = keyof Verbs
 
+/** Who may ask a verb, where the signer has a socket for each: the API, the authorization server, or both. `renews`: a stale list of revocations is brought first, then it is asked again. */
+type VerbUse = { of: 'api' | 'auth' | 'both'; renews?: true }
+
+/** Every verb of the wire. The API has signatures for tokens that it shows; the authorization server has accounts and their keys, and nothing signed. */
+export const VERBS: { readonly [V in Verb]: VerbUse } = {
+  greeting: { of: 'both' },
+  prove: { of: 'both' },
+  attest: { of: 'both' },
+  signatures: { of: 'both' },
+  health: { of: 'both' },
+  sign: { of: 'api', renews: true },
+  check: { of: 'api', renews: true },
+  signOperation: { of: 'api', renews: true },
+  checkOperation: { of: 'api', renews: true },
+  signOuter: { of: 'api', renews: true },
+  cancelOuter: { of: 'api', renews: true },
+  recall: { of: 'api' },
+  recallSince: { of: 'api' },
+  createAccount: { of: 'auth' },
+  wrapped: { of: 'auth' },
+  revocations: { of: 'auth' },
+  askKey: { of: 'auth', renews: true },
+  cancelKey: { of: 'auth' },
+  takeKey: { of: 'auth', renews: true },
+  keyExport: { of: 'auth' },
+  exported: { of: 'auth' },
+  heldElsewhere: { of: 'auth' },
+  keyExports: { of: 'auth' },
+}
+
 /** Where a person's key is on its way out; times in milliseconds since 1970 by the clock of the signer. */
 export type KeyExport = {
   /** `ready`: the delay is over, until `lapsesAt` */
