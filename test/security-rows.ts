@@ -28,7 +28,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/exports.test.ts': 'a key leaves a day after its request',
     },
     mechanisms: [
-      ['its own socket signs', 'signer/sockets.ts', 'new Set<Verb>([\'greeting\',', 'new Set<Verb>([\'sign\', \'greeting\',', 'signer/sockets', 'that one signs nothing'], // prettier-ignore
+      ['its own socket signs', 'signer/sockets.ts', '[side, \'both\'].includes(', '[side, \'both\', \'api\'].includes(', 'signer/sockets', 'that one signs nothing'], // prettier-ignore
     ],
   },
   'an identity provider': {

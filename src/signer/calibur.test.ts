@@ -132,13 +132,17 @@ test('what was signed for Calibur is looked at again by another library: each ch
   assert.deepEqual(problems(), [])
   const at = (place: number, bytes: string) => `CAST(substr(raw, 1, ${place - 1}) || x'${bytes}' || substr(raw, ${place + bytes.length / 2}) AS BLOB)` // prettier-ignore
   const ours = `kind = 'operation' AND intent_id = 'op_3'`
+  const opened = new DatabaseSync(join(folder, DATABASE_FILE))
+  const { raw } = opened.prepare(`SELECT raw FROM ledger WHERE ${ours}`).get() as { raw: Uint8Array }
+  opened.close()
+  const another = (place: number) => at(place, raw[place - 1] === 0xff ? 'fe' : 'ff')
   const tampers: [what: string, sql: string, found: RegExp][] = [
     ['for our own code', `UPDATE ledger SET raw = ${at(1, GAS_PAIRS.chatelaine.dispatcher.toString('hex'))} WHERE ${ours}`, /its hash is another/], // prettier-ignore
     ['for another contract', `UPDATE ledger SET raw = ${at(1, 'aa'.repeat(20))} WHERE ${ours}`, /for another contract/],
-    ['another deadline', `UPDATE ledger SET raw = ${at(80, 'ff')} WHERE ${ours}`, /its hash is another/],
+    ['another deadline', `UPDATE ledger SET raw = ${another(80)} WHERE ${ours}`, /its hash is another/],
     ['another gas limit', `UPDATE ledger SET raw = ${at(73, '0000ffff')}, gas = '65535' WHERE ${ours}`, /its hash is another/], // prettier-ignore
     ['another id', `UPDATE ledger SET raw = ${at(72, '09')} WHERE ${ours}`, /its hash is another/],
-    ['another call', `UPDATE ledger SET raw = ${at(160, 'ff')} WHERE ${ours}`, /its hash is another/],
+    ['another call', `UPDATE ledger SET raw = ${another(160)} WHERE ${ours}`, /its hash is another/],
     ['sent to another dispatcher', `UPDATE ledger SET raw = CAST(unhex(replace(hex(raw), '${dispatcher.toString('hex').toUpperCase()}', '${GAS_PAIRS.chatelaine.dispatcher.toString('hex').toUpperCase()}')) AS BLOB) WHERE rule = 'sponsored-operations'`, /nobody signed before it/], // prettier-ignore
   ]
   for (const [what, sql, found] of tampers) {
