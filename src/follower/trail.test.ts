@@ -17,14 +17,16 @@ function trailing() {
   const told: { number: number; hash: Hex }[] = []
   const events: string[] = []
   const ever = new Set<Hex>()
-  const state = { fails: false as boolean | ((number: number) => boolean), gate: Promise.resolve() }
+  const state = { fails: false as boolean | ((number: number) => boolean), gate: Promise.resolve(), isAtGate: false }
   const listener: Trailing = {
     isTrailing: true,
     onBlocks: async (_db, _app, _chain, blocks) => {
       for (const { number } of blocks)
         if (typeof state.fails === 'boolean' ? state.fails : state.fails(number))
           throw new Error('no room for transfers')
+      state.isAtGate = true
       await state.gate
+      state.isAtGate = false
       for (const { number, hash } of blocks) {
         told.push({ number, hash })
         ever.add(hash)
@@ -153,6 +155,7 @@ suite('the history behind the follower', () => {
           one.state.gate = promise
           script.mine(TRANSACTION)
           await settled(script)
+          await until('the history is in the block', () => one.state.isAtGate)
           script.lose(1)
           for (let count = 0; count < 2; count++) script.mine(TRANSACTION)
           // The reorganisation waits for the row of the history's cursor.
