@@ -1,5 +1,5 @@
 import { AppError, type FieldError } from '../errors.ts'
-import { type Db, type RootDb } from '../store/db.ts'
+import type { Db, RootDb } from '../store/db.ts'
 import { columnsOf, explainNetwork, type NetworkFacts } from './network-facts.ts'
 import { readNetworks } from './networks.ts'
 import type { NetworkChanges } from './wire.ts'

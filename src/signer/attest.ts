@@ -1,9 +1,9 @@
+import { toHex } from '../hex.ts'
 import type { SignerIdentity } from './identity.ts'
 import type { Keys } from './keys.ts'
 import { Refusal } from './refusal.ts'
 import { readAttestRequest } from './request.ts'
 import type { Inside } from './pipeline.ts'
-import { hex } from './sign.ts'
 import { attestedText, type AttestedAddress, type Hex, type Verbs } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
@@ -20,7 +20,7 @@ export function attest(
     const account = keys.ofUser(userId)
     if (account === null) continue
     try {
-      attested.push({ userId, address: hex(account.address), attestation: attestationOf(identity, keys, account) })
+      attested.push({ userId, address: toHex(account.address), attestation: attestationOf(identity, keys, account) })
     } catch (error) {
       // One row that was altered does not keep the others of a batch from being attested.
       if (!(error instanceof Refusal) || error.code !== 'key_damaged') throw error
@@ -39,5 +39,7 @@ export function attestationOf(
   account: KeptAccount,
 ): Hex {
   const { userId, address } = account
-  return keys.use(account, () => hex(identity.sign(attestedText(identity.origin, { userId, address: hex(address) }))))
+  return keys.use(account, () =>
+    toHex(identity.sign(attestedText(identity.origin, { userId, address: toHex(address) }))),
+  )
 }

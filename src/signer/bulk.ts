@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import type { Freezes } from './freezes.ts'
 import { exportInfo, type Exports } from './exports.ts'
 import type { RunGrouped } from './group.ts'
@@ -6,7 +7,6 @@ import type { Keys } from './keys.ts'
 import { IMPORTED, type Ledger } from './ledger.ts'
 import { Refusal } from './refusal.ts'
 import { readExportAllRequest, readImportRequest, type ImportedKey } from './request.ts'
-import { hex } from './sign.ts'
 import type { SealedKey } from './wire.ts'
 
 /**
@@ -116,7 +116,7 @@ export function openBulk({
           tokenId: null,
           evidence,
         })
-        given.keys.push({ userId, address: hex(address), ...sealed })
+        given.keys.push({ userId, address: toHex(address), ...sealed })
       } catch (error) {
         if (!(error instanceof Refusal)) throw error
         given.refused.push({ userId, reason: error.message })

@@ -1,8 +1,8 @@
+import { toHex } from '../hex.ts'
 import { attestationOf } from './attest.ts'
 import { readCreateAccountRequest } from './request.ts'
 import { Refusal } from './refusal.ts'
 import type { Inside } from './pipeline.ts'
-import { hex } from './sign.ts'
 import type { Verbs } from './wire.ts'
 import { toWrapped } from './wrapped.ts'
 import type { KeptAccount } from './wrapping.ts'
@@ -29,7 +29,7 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
 
   function answer(account: KeptAccount, { isNew }: { isNew: boolean }) {
     const attestation = attestationOf(identity, keys, account)
-    return { address: hex(account.address), wrapped: toWrapped(keys, account), attestation, isNew }
+    return { address: toHex(account.address), wrapped: toWrapped(keys, account), attestation, isNew }
   }
 
   function make(userId: string) {

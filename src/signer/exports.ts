@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import { randomUUID } from 'node:crypto'
 import { BoundedMap } from '../bounded-map.ts'
 import type { Logger } from '../log.ts'
@@ -20,7 +21,6 @@ import {
   readExportRequest,
   readHeldElsewhereRequest,
 } from './request.ts'
-import { hex } from './sign.ts'
 import { isSqliteError } from './store.ts'
 import {
   MAX_HELD,
@@ -136,7 +136,7 @@ export function openExports({
         const done = records.exported(account.userId)
         // Its answer was lost: who holds the recipient's key had it already.
         const isAgain = done !== null && done.request === id && done.recipient === recipient.toString('base64url')
-        const sealed = { ...sealTo(account, recipient, id), address: hex(account.address), id }
+        const sealed = { ...sealTo(account, recipient, id), address: toHex(account.address), id }
         if (isAgain) return sealed
         const state = stateNow(account.userId)
         if (state.id !== id || records.isUsed(account.userId, caller.jti)) throw used()

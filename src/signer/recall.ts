@@ -1,9 +1,10 @@
+import { toHex } from '../hex.ts'
 import { delegateNameOf } from '../gas/addresses.ts'
 import type { Ledger } from './ledger.ts'
 import type { LedgerAttempt, LedgerRow } from './record.ts'
 import { readHeldOperation, type HeldDelegation, type HeldOperation } from './operation-ledger.ts'
 import { readRecallRequest, readRecallSinceRequest, type RecallAsk } from './request.ts'
-import { hex, toSigned } from './sign.ts'
+import { toSigned } from './sign.ts'
 import { toCallTexts, toDelegationText, toPoint } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from './frames.ts'
 import type { Recalled, RecalledDelegation, RecalledOperation, RecalledSince, SignRequest, Verbs } from './wire.ts'
@@ -57,14 +58,14 @@ function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): Recalled
     signedAt: at,
     userId,
     clientId,
-    requestHash: requestHash === null ? null : hex(requestHash),
+    requestHash: requestHash === null ? null : toHex(requestHash),
     intentId,
     chainId,
-    from: hex(address),
-    digest: hex(digest),
-    packed: hex(packed),
+    from: toHex(address),
+    digest: toHex(digest),
+    packed: toHex(packed),
     rule,
-    space: hex(space),
+    space: toHex(space),
     sequence: sequence.toString(),
     gasLimit: String(gasLimit),
     deadline,
@@ -83,7 +84,7 @@ function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): Recalled
 
 function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
   const { seq, at, intentId, account } = held
-  return { seq, signedAt: at, intentId, from: hex(account), ...toDelegationText(held) }
+  return { seq, signedAt: at, intentId, from: toHex(account), ...toDelegationText(held) }
 }
 
 /** Records looked at per question: about 3 ms of the one thread that signs, and at most 200 kB of answer. */
@@ -116,10 +117,10 @@ function toOperation({ seq, address, chain_id, intent_id, hash, effect }: Ledger
     seq,
     intentId: intent_id!,
     chainId: chain_id!,
-    from: hex(Buffer.from(address)),
-    hash: hex(Buffer.from(hash!)),
-    space: hex(id.subarray(0, 20)),
-    sequence: BigInt(hex(id.subarray(20))).toString(),
+    from: toHex(address),
+    hash: toHex(hash!),
+    space: toHex(id.subarray(0, 20)),
+    sequence: BigInt(toHex(id.subarray(20))).toString(),
   }
 }
 
@@ -127,7 +128,7 @@ const toDelegation = ({ seq, address, chain_id, intent_id, nonce }: LedgerRow) =
   seq,
   intentId: intent_id!,
   chainId: chain_id!,
-  from: hex(Buffer.from(address)),
+  from: toHex(address),
   nonce: nonce!,
 })
 
@@ -145,10 +146,10 @@ function toSignature({
     seq,
     kind: kind as SignRequest['kind'],
     chainId: chain_id!,
-    from: hex(Buffer.from(address)),
+    from: toHex(address),
     nonce: nonce!,
     intentId: intent_id!,
-    hash: hex(Buffer.from(hash!)),
+    hash: toHex(hash!),
   }
 }
 
@@ -176,12 +177,12 @@ function toRecalled(held: LedgerAttempt): Recalled {
     signedAt,
     userId,
     clientId,
-    requestHash: requestHash === null ? null : hex(requestHash),
+    requestHash: requestHash === null ? null : toHex(requestHash),
     ...toSigned(held),
     stored: true,
     intentId,
     chainId,
-    from: hex(address),
+    from: toHex(address),
     gas: gas.toString(),
     ...fees,
   }

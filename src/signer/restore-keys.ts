@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import type { KeyObject } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { linesOf } from '../lines.ts'
@@ -15,7 +16,6 @@ import { openKekOf, openOtherKek } from './open-kek.ts'
 import { unlessUnavailable } from './rotation.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
-import { hex } from './sign.ts'
 import {
   attestedText,
   readVerifierKey,
@@ -176,7 +176,7 @@ function isAttestedBy(
   attestation: unknown,
 ): boolean {
   if (!isHex(attestation, 64)) return false
-  const text = attestedText(origin, { userId, address: hex(address) })
+  const text = attestedText(origin, { userId, address: toHex(address) })
   return isSignedBy(publicKey, { origin, text, signature: bytes(attestation) })
 }
 

@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import { authorizationDigest, type SignedAuthorization } from '../gas/authorization.ts'
 import { delegateNameOf, GAS_PAIRS } from '../gas/addresses.ts'
 import { operationDigest, type AccountSignature, type GasOperation, type OperationCall } from '../gas/operation.ts'
@@ -23,7 +24,7 @@ import {
 import { decide, pass, type Decision, type PolicyLimits } from './policy.ts'
 import type { SignedRecord } from './record.ts'
 import { Refusal } from './refusal.ts'
-import { factsOf, hex } from './sign.ts'
+import { factsOf } from './sign.ts'
 import { askCarried } from './sign-outer.ts'
 import type { Checked, Hex, OperationCallText, OperationsHealth, SignedOperationText } from './wire.ts'
 
@@ -139,7 +140,7 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
         }
         records.push({ kind: 'authorization', rule, signed })
       }
-      const signed = { digest: hex(digest), signature: toPoint(signature), packed: hex(packed) }
+      const signed = { digest: toHex(digest), signature: toPoint(signature), packed: toHex(packed) }
       const authorization = delegation === null ? {} : { authorization: toDelegationText(delegation) }
       return { records, answer: { ...signed, rule, stored: held !== null, ...authorization } }
     },
@@ -208,13 +209,13 @@ export function operationsHealth(
   const { pausedUntil, sequenceFloor } = operations
   const from = now() < pausedUntil ? pausedUntil : null
   const { dispatcher, delegate } = GAS_PAIRS.chatelaine
-  const where = { dispatcher: hex(dispatcher), delegate: hex(delegate) }
+  const where = { dispatcher: toHex(dispatcher), delegate: toHex(delegate) }
   const delegates: DelegateName[] = signsCalibur ? ['chatelaine', 'calibur'] : ['chatelaine']
   return { ...where, sequenceFloor: sequenceFloor.toString(), from, delegates }
 }
 
 export const toCallTexts = (calls: readonly OperationCall[]): OperationCallText[] =>
-  calls.map(({ to, value, data }) => ({ to: hex(to), value: value.toString(), data: hex(data) }))
+  calls.map(({ to, value, data }) => ({ to: toHex(to), value: value.toString(), data: toHex(data) }))
 
 export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationText['signature'] => ({
   r: bytes32(r),
@@ -224,9 +225,9 @@ export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationTe
 
 export const toDelegationText = ({ chainId, address, nonce, ...signature }: SignedAuthorization) => ({
   chainId,
-  address: hex(address),
+  address: toHex(address),
   nonce,
   ...toPoint(signature),
 })
 
-const bytes32 = (bytes: Uint8Array): Hex => hex(Buffer.from(bytes))
+const bytes32 = (bytes: Uint8Array): Hex => toHex(bytes)

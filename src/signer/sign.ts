@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import { authorise, authorities, type TransactionAuthority } from './authority.ts'
 import { assertNotSuspended } from './freezes.ts'
 import { isFill, judge, type SigningFacts } from './judge.ts'
@@ -19,7 +20,7 @@ import { readSignRequest, type SignOrder } from './request.ts'
 import { isTopUp } from './top-up.ts'
 import { assemble, digestOf } from './transaction.ts'
 import { dearerBy } from './unattended.ts'
-import type { Checked, Hex, Signed } from './wire.ts'
+import type { Checked, Signed } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 /**
@@ -183,11 +184,9 @@ const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
 export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
-  raw: hex(held.raw),
-  hash: hex(held.hash),
+  raw: toHex(held.raw),
+  hash: toHex(held.hash),
   nonce: held.nonce,
   kind: held.kind,
   rule: held.rule,
 })
-
-export const hex = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

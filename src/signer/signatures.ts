@@ -1,3 +1,4 @@
+import { toHex } from '../hex.ts'
 import { hash } from 'node:crypto'
 import type { RunBeside } from './beside.ts'
 import type { Heads } from './heads.ts'
@@ -5,7 +6,6 @@ import type { Ledger } from './ledger.ts'
 import { readHeldOperation, readOperationRow } from './operation-ledger.ts'
 import type { LedgerRow } from './record.ts'
 import { readSignaturesRequest } from './request.ts'
-import { hex } from './sign.ts'
 import { toCallTexts } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from './frames.ts'
 import { readSignedHead, type ListedSignature, type SignaturePage } from './wire.ts'
@@ -47,11 +47,11 @@ function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
     seq: row.seq,
     signedAt: row.at,
     kind: row.kind as ListedSignature['kind'],
-    raw: hex(Buffer.from(row.raw!)),
-    hash: hex(Buffer.from(row.hash!)),
+    raw: toHex(row.raw!),
+    hash: toHex(row.hash!),
     nonce: row.nonce,
     ...(row.kind === 'operation' ? { calls: toCallTexts(readHeldOperation(readOperationRow(row)).calls) } : {}),
-    ...(row.kind === 'authorization' ? { delegate: hex(Buffer.from(row.effect!)) } : {}),
+    ...(row.kind === 'authorization' ? { delegate: toHex(row.effect!) } : {}),
     chainId: row.chain_id!,
     intentId: row.intent_id!,
     clientId: row.client_id,

@@ -1,7 +1,7 @@
+import { toHex } from '../hex.ts'
 import type { KeptDek } from './deks.ts'
 import type { Keys } from './keys.ts'
 import { readAfterRequest } from './request.ts'
-import { hex } from './sign.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey, WrappedPage } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
@@ -28,18 +28,18 @@ export function toWrapped(keys: Keys, account: KeptAccount): WrappedAccount {
 
 const toWrappedKey = ({ userId, address, version, wrapped, iv, tag }: KeptAccount, { id }: KeptDek): WrappedKey => ({
   userId,
-  address: hex(address),
+  address: toHex(address),
   version,
-  dataKeyId: hex(id),
-  wrapped: hex(wrapped),
-  iv: hex(iv),
-  tag: hex(tag),
+  dataKeyId: toHex(id),
+  wrapped: toHex(wrapped),
+  iv: toHex(iv),
+  tag: toHex(tag),
 })
 
 const toWrappedDataKey = ({ id, epoch, provider, wrapped, createdAt }: KeptDek): WrappedDataKey => ({
-  id: hex(id),
+  id: toHex(id),
   epoch,
   provider,
-  wrapped: hex(wrapped),
+  wrapped: toHex(wrapped),
   createdAt,
 })
