@@ -232,7 +232,7 @@ test('a node that hangs is told after three seconds, one of another chain immedi
   // What was asked before is answered by then, or it would count as an answer.
   await until('it is asked', () => isAsked && chain!.head.node.silentMs() > 0)
   standing = now.call(performance)
-  assert.deepEqual(await after(1_100), { name: 'chain devnet', ok: true })
+  assert.equal((await after(1_100)).detail, undefined)
   assert.match((await after(2_000)).detail, /^the node has given no usable answer for \d s$/)
   standing = null
   chain!.rpc.call = () => Promise.reject(new WrongChain())
