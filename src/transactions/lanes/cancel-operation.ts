@@ -5,6 +5,7 @@ import { AppError } from '../../errors.ts'
 import { SignerRefused } from '../../signer/client.ts'
 import { toBound } from '../intent.ts'
 import type { OperationRow } from '../operation.ts'
+import { operationRows } from '../rows.ts'
 import { sendCancel } from './replace.ts'
 
 /**
@@ -15,11 +16,10 @@ import { sendCancel } from './replace.ts'
  */
 export async function cancelOperation(app: App, chain: Chain, row: OperationRow, accessToken: string): Promise<void> {
   if (row.state !== 'SUBMITTED') throw new AppError('not_cancellable', `The transaction is already ${row.state}.`)
-  const isMine = await app.db
-    .updateTable('operations')
+  const isMine = await operationRows
+    .update(app.db, 'askToCancel')
     .set({ is_cancel: true, updated_at: sql`now()` })
     .where('id', '=', row.id)
-    .where('state', '=', 'SUBMITTED')
     .returning('id')
     .executeTakeFirst()
   if (isMine === undefined) throw new AppError('not_cancellable', 'The transaction is already mined.')

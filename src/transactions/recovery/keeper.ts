@@ -28,6 +28,7 @@ import { lowBalance, raiseLowest } from '../lanes/raise.ts'
 import { readAttempts } from '../attempts.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from '../settle/states.ts'
+import { transactionRows } from '../rows.ts'
 import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from '../settle/nonce-used.ts'
 import { forgetRefusals, isPaused, noteUsed, wasRefused } from './trouble.ts'
@@ -223,11 +224,10 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
     await forgetRefusals(app.db, { chainId: chain.chainId, from, nonce: due.nonce })
   if (!TOUCHED.has(sent)) return
   // Touched: what a node has refused it may take any moment, and is asked again after 15 s.
-  const row = await app.db
-    .updateTable('transactions')
+  const row = await transactionRows
+    .update(app.db, 'resend')
     .set({ updated_at: sql`now()` })
     .where('id', '=', attempt.id)
-    .where('state', '=', 'SUBMITTED')
     .returningAll()
     .executeTakeFirst()
   if (row === undefined) return

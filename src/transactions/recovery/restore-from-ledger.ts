@@ -12,12 +12,11 @@ import type { Transition } from '../../store/column-values.ts'
 import { restoreAccount } from '../../users/pregenerate.ts'
 import { readDispatch } from '../../gas/dispatch.ts'
 import { readAuthorizations } from '../../follower/transaction.ts'
-import { NOBODYS } from '../lanes/bind.ts'
+import { CHANGED_NOW, nobodysNonce, transactionRows } from '../rows.ts'
 import { delegateOf } from '../sponsors/delegation.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
 import { writeFees } from '../intent.ts'
-import { CHANGED_NOW } from '../settle/states.ts'
 import { MIN_GAS } from '../lanes/limits.ts'
 import { readRecalled } from './recalled.ts'
 import { countRestoredTopUp } from './restore-top-up.ts'
@@ -119,33 +118,34 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
   const isOpen = sql<boolean>`transactions.state in ('BOUND', 'VACANT', 'SUBMITTED')`
   const older = attempts.slice(1).map(({ hash }) => hash)
   const submitted = sql`${JSON.stringify([transition])}::jsonb`
-  const taken = await db
-    .insertInto('transactions')
-    .values({
-      ...row,
-      id: first.intentId,
-      chain_id: chainId,
-      sender: fromHex(from),
-      nonce,
-      abi: '',
-      state: 'SUBMITTED',
-      transitions: JSON.stringify([transition]),
-      created_at: whenSigned(first),
-    })
+  const taken = await transactionRows
+    .insert(db, 'reconcile', [
+      {
+        ...row,
+        id: first.intentId,
+        chain_id: chainId,
+        sender: fromHex(from),
+        nonce,
+        abi: '',
+        transitions: JSON.stringify([transition]),
+        created_at: whenSigned(first),
+      },
+    ])
     .onConflict((on) =>
       on
         .columns(['chain_id', 'sender', 'nonce'])
         .doUpdateSet({
+          ...transactionRows.changed('reconcile'),
           ...row,
           id: first.intentId,
           // What was bound to the nonce since then, of another intent or of this one, may have been after this transaction began.
           created_at: sql`least(excluded.created_at, case when ${isSame} then transactions.created_at end)`,
           abi: sql`case when ${isSame} then transactions.abi else '' end`,
-          state: sql`case when ${isOpen} then 'SUBMITTED' else transactions.state end`,
           transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
             when ${isSame} then transactions.transitions || ${submitted} else ${submitted} end`,
           updated_at: sql`now()`,
         })
+        .where(transactionRows.isFrom('reconcile'))
         // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
         .where(
           sql<boolean>`transactions.state in ('BOUND', 'VACANT')
@@ -203,32 +203,36 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .executeTakeFirst()
   const first = below === undefined ? nonce : Math.max(below.nonce + 1, nonce - MAX_SKIPPED)
   if (first >= nonce) return
-  await db
-    .insertInto('transactions')
-    .values(
+  await transactionRows
+    .insert(
+      db,
+      'holdSkipped',
       Array.from({ length: nonce - first }, (_, index) => ({
-        id: newTransactionId(),
-        account_id: accountId,
-        client_id: '',
-        chain_id: chainId,
-        sender: fromHex(from),
-        nonce: first + index,
-        target: fromHex(from),
-        value: toWord(0n),
-        data: Buffer.alloc(0),
-        abi: '',
-        // At the price of the day when it is filled: nobody has offered anything for it.
-        gas_limit: Number(MIN_GAS),
-        max_fee: toWord(0n),
-        max_priority_fee: null,
+        ...emptyNonce({ chainId, from, nonce: first + index }, accountId),
         claims: 0,
-        state: 'VACANT' as const,
         transitions: '[]',
       })),
     )
     .onConflict((on) => on.doNothing())
     .execute()
 }
+
+/** A nonce that no intent has. It is filled at the price of that day: nobody has offered anything for it. */
+export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
+  id: newTransactionId(),
+  account_id: accountId,
+  client_id: '',
+  chain_id: chainId,
+  sender: fromHex(from),
+  nonce,
+  target: fromHex(from),
+  value: toWord(0n),
+  data: Buffer.alloc(0),
+  abi: '',
+  gas_limit: Number(MIN_GAS),
+  max_fee: toWord(0n),
+  max_priority_fee: null,
+})
 
 const isSponsors = ({ userId }: Pick<Recalled, 'userId'>): boolean => parseUserId(userId)?.provider === SPONSOR_PROVIDER
 
@@ -242,11 +246,10 @@ function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
 
 /** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
 async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
-  await db
-    .updateTable('transactions')
-    .set({ state: 'VACANT', ...NOBODYS(), updated_at: CHANGED_NOW })
+  await transactionRows
+    .update(db, 'freeId')
+    .set({ ...nobodysNonce(), updated_at: CHANGED_NOW })
     .where('id', '=', id)
-    .where('state', '=', 'BOUND')
     .where(sql<boolean>`(chain_id, sender, nonce) <> (${chainId}::bigint, ${fromHex(from)}::bytea, ${nonce}::bigint)`)
     .execute()
 }

@@ -9,6 +9,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { rowOf } from '../lanes/bind-operation.ts'
+import { operationRows } from '../rows.ts'
 import { reach } from '../crash-points.ts'
 import { knownDataGas } from '../lanes/data-gas.ts'
 import { countSpent } from '../sponsors/gas-budget.ts'
@@ -82,8 +83,8 @@ async function putRow(
       const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
       const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
       // Another that has its number now was never signed for it, and gets another when it is.
-      await db
-        .updateTable('operations')
+      await operationRows
+        .update(db, 'makeWay')
         .set({ sequence: sql<number>`-1 - sequence` })
         .where('chain_id', '=', chainId)
         .where('space', '=', fromHex(space))
@@ -100,19 +101,19 @@ async function putRow(
       // In one order, and before what they carry, as who stores them does.
       for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
         await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
-      const taken = await db
-        .insertInto('operations')
-        .values({ ...row, state: 'BOUND', created_at: whenSigned(operation) })
+      const taken = await operationRows
+        .insert(db, 'reconcile', [{ ...row, created_at: whenSigned(operation) }])
         .onConflict((on) =>
           on
             .column('id')
             .doUpdateSet({
+              ...operationRows.changed('reconcile'),
               ...signed,
               // It may have been bound again after this transaction began.
               created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
               updated_at: sql`now()`,
             })
-            .where('operations.state', '=', 'BOUND'),
+            .where(operationRows.isFrom('reconcile')),
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
