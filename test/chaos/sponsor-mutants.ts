@@ -88,7 +88,11 @@ export const sponsorMutants: SponsorMutant[] = [
     scenario: 'reorganised',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/settle/follow.ts', '    await reopenOperations(db, app, chain.chainId, fromNumber)\n', ''],
+      [
+        'transactions/settle/states.ts',
+        "  await sql`${operationRows.updating('retract', reverted(sql`outer_id is null`, operation))}`.execute(db)\n",
+        '',
+      ],
     ],
   },
   {

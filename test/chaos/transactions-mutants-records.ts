@@ -54,8 +54,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/settle/states.ts',
-        "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`,\n",
-        '      transitions = transitions`,\n',
+        "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`\n",
+        '      transitions = transitions`\n',
       ],
     ],
   },

@@ -8,8 +8,8 @@ export type Folder = { name: string; files: string[]; tests: string[]; only?: st
 type Patterns = { files: string[]; tests: string[] }
 /** Writes that sponsors pay for, from what is packed to what it cost. */
 const SPONSORED = [
-  ...['bind-operation', 'bring-delegation', 'cancel-operation', 'carriers', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
-  ...['operation-answer', 'operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
+  ...['bind-operation', 'bring-delegation', 'carriers', 'change', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
+  ...['operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
   ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'top-up-needs', 'withdraw'],
 ] // prettier-ignore
 

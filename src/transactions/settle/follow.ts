@@ -17,13 +17,7 @@ import { laneStopped, stopLane } from '../recovery/stop-lane.ts'
 import { prove, type MinedOutcome, type Provable } from './prove.ts'
 import { holdForeign } from '../recovery/resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
-import {
-  finalizeOperations,
-  findOuters,
-  reopenOperations,
-  settleOperations,
-  type MinedOuter,
-} from './settle-operations.ts'
+import { findOuters, settleOperations, type MinedOuter } from './settle-operations.ts'
 import { crashAt, reach } from '../crash-points.ts'
 import { recallSlot, restoreFromLedger } from '../recovery/restore-from-ledger.ts'
 
@@ -76,14 +70,12 @@ export const followTransactions = {
 
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
     await revertToPending(db, app, chain.chainId, fromNumber)
-    await reopenOperations(db, app, chain.chainId, fromNumber)
     await reopenTopUps(db, chain.chainId, fromNumber)
     await reach(app, 'in-retract')
   },
 
   async onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void> {
     await markFinal(db, app, chain.chainId, throughNumber)
-    await finalizeOperations(db, app, chain.chainId, throughNumber)
   },
 
   /** After a block as after a rollback. */

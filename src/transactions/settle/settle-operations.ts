@@ -9,7 +9,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
 import type { TransactionState, Transition } from '../../store/column-values.ts'
-import { append, operationRows } from '../rows.ts'
+import { operationRows } from '../rows.ts'
 import { delegateOf, forgetDelegated } from '../sponsors/delegation.ts'
 import { within } from '../lanes/link.ts'
 import { MAX_SEQUENCE } from '../lanes/operation-gas.ts'
@@ -161,27 +161,4 @@ function stateOf(event: OperationEvent): TransactionState {
   if (event.kind !== 'Failed') return 'CANCELLED'
   const { error } = readFailure(event.reason)
   return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
-}
-
-/** Retracts what blocks from a number on said of operations. Inside a transaction. */
-export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
-  const at = new Date(app.clock.wall()).toISOString()
-  const state = sql`case when outer_id is null then 'BOUND' else 'SUBMITTED' end`
-  const change = operationRows.updating('retract', {
-    state,
-    set: sql`block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, after_log = null, event_log = null,
-      updated_at = now(), transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`,
-    where: sql`chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`,
-  })
-  await sql`${change}`.execute(db)
-}
-
-/** As `markFinal` does for transactions. Inside a transaction. */
-export async function finalizeOperations(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
-  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
-  const change = operationRows.updating('finalize', {
-    set: sql`is_final = true, transitions = ${append([transition])}, updated_at = now()`,
-    where: sql`chain_id = ${chainId}::bigint and not is_final and block_number <= ${throughNumber}::bigint`,
-  })
-  await sql`${change}`.execute(db)
 }

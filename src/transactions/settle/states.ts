@@ -1,11 +1,11 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import { fromHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
 import type { TransactionState, Transition } from '../../store/column-values.ts'
 import type { Hex } from '../../ids.ts'
-import { append, CHANGED_NOW, nobodysWithoutBytes, transactionRows } from '../rows.ts'
+import { append, CHANGED_NOW, nobodysWithoutBytes, operationRows, transactionRows } from '../rows.ts'
 
 /** One of our transactions in a block, under whichever of its hashes. */
 export type Mined = {
@@ -86,7 +86,8 @@ export async function markReplaced(
 
 /**
  * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
- * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Inside a transaction.
+ * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Likewise an operation, by whether
+ * anything carried it. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.clock.wall()).toISOString()
@@ -98,15 +99,16 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
   await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
     db,
   )
-  const state = sql`case when hash is null then 'BOUND' else 'SUBMITTED' end`
-  const change = transactionRows.updating('retract', {
-    state,
-    set: sql`block_number = null, block_hash = null, gas_used = null, effective_gas_price = null, succeeded = null, revert = null,
-      is_final = false, updated_at = now(),
-      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`,
-    where: isAbove,
-  })
-  await sql`${change}`.execute(db)
+  const reverted = (isBare: RawBuilder<unknown>, outcome: RawBuilder<unknown>) => {
+    const state = sql`case when ${isBare} then 'BOUND' else 'SUBMITTED' end`
+    const set = sql`block_number = null, block_hash = null, is_final = false, revert = null, ${outcome}, updated_at = now(),
+      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`
+    return { state, set, where: isAbove }
+  }
+  const transaction = sql`gas_used = null, effective_gas_price = null, succeeded = null`
+  await sql`${transactionRows.updating('retract', reverted(sql`hash is null`, transaction))}`.execute(db)
+  const operation = sql`is_counted = false, reason = null, after_log = null, event_log = null`
+  await sql`${operationRows.updating('retract', reverted(sql`outer_id is null`, operation))}`.execute(db)
 }
 
 /**
@@ -115,9 +117,10 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
  */
 export async function markFinal(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
   const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
-  const change = transactionRows.updating('finalize', {
+  const change = {
     set: sql`is_final = true, transitions = ${append([transition])}, updated_at = now()`,
     where: sql`chain_id = ${chainId}::bigint and is_final = false and block_number <= ${throughNumber}::bigint`,
-  })
-  await sql`${change}`.execute(db)
+  }
+  await sql`${transactionRows.updating('finalize', change)}`.execute(db)
+  await sql`${operationRows.updating('finalize', change)}`.execute(db)
 }
