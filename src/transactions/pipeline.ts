@@ -8,7 +8,7 @@ import { between, type Step } from './crash-points.ts'
 import { toBound } from './intent.ts'
 import { findKey, type IdempotencyKey, type WriteRow } from './key.ts'
 import { untilReplayed } from './recovery/replay.ts'
-import { restoreSent } from './lanes/sign.ts'
+import { reconcileIntent } from './recovery/restore-operation.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /**
@@ -72,7 +72,7 @@ async function attemptWrite<Bound>(
   } catch (error) {
     // The write may be refused now because an earlier request has sent it.
     const isRefused = error instanceof AppError || error instanceof SignerRefused
-    if (key !== null && isRefused && (await restoreSent(app, chain, known.free))) return LOST
+    if (key !== null && isRefused && (await reconcileIntent(app, chain, known.free)) !== null) return LOST
     throw error
   }
   return lane.finish(bound)

@@ -8,7 +8,7 @@ import type { RecalledSince } from '../../signer/wire.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { isolateRowErrors } from './recover.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
-import { restoreOperation } from './restore-operation.ts'
+import { reconcileIntent } from './restore-operation.ts'
 import { slot } from '../../state.ts'
 
 /** milliseconds between two looks */
@@ -195,9 +195,9 @@ type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
 /** An operation has no nonce; `hash` is what its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 
-const restoreLost = (app: App, lost: RecalledSignature): Promise<boolean> =>
+const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
   lost.nonce === undefined
-    ? restoreOperation(app, lost, lost.intentId)
+    ? reconcileIntent(app, lost, lost.intentId)
     : restoreSlot(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
 
 /**

@@ -18,15 +18,30 @@ import { aloneGas } from '../lanes/operation-gas.ts'
 import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
 
 /**
- * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
- * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already. Safe to repeat.
- * @returns whether the ledger holds an operation of this id
+ * Makes the database have what the signer's ledger holds for an intent: a transaction of its account, or an operation. Safe to repeat.
+ * @returns which of them was signed; null if neither was
  * @throws signer_unavailable, database_unavailable
  */
-export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, id: string): Promise<boolean> {
-  const { operation, authorization } = await app.signer.recall({ intentId: id })
-  if (operation === undefined || operation.chainId !== chain.chainId) return false
-  const nonce = authorization?.intentId === id ? authorization.nonce : null
+export async function reconcileIntent(
+  app: App,
+  { chainId }: Pick<Chain, 'chainId'>,
+  id: string,
+): Promise<'transaction' | 'operation' | null> {
+  const { attempts, operation, authorization } = await app.signer.recall({ intentId: id })
+  const [newest] = attempts
+  if (newest !== undefined) return (await restoreSlot(app, newest)) ? 'transaction' : null
+  if (operation === undefined || operation.chainId !== chainId) return null
+  await restoreOperation(app, operation, authorization?.intentId === id ? authorization.nonce : null)
+  return 'operation'
+}
+
+/**
+ * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
+ * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already.
+ * @param nonce  by which its account delegates with it; null: it did before
+ */
+async function restoreOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
+  const { intentId: id } = operation
   await bringBack(app, { userId: operation.userId, address: operation.from })
   // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
   for (const { from, nonce: slot } of operation.outers)
@@ -34,7 +49,6 @@ export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, 
   const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
   if (isNew)
     app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
-  return true
 }
 
 /**

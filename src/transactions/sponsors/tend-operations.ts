@@ -20,7 +20,7 @@ import { STUCK_SECONDS } from './carriers.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from '../settle/prove.ts'
 import { isolateRowErrors } from '../recovery/recover.ts'
-import { restoreOperation } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/restore-operation.ts'
 import { settleOperations } from '../settle/settle-operations.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 import { forgetRefusals } from '../recovery/trouble.ts'
@@ -135,7 +135,7 @@ async function expire(app: App, chain: Chain): Promise<void> {
     await isolateRowErrors(app, row, async () => {
       if (await isUsedAt(chain, toOperation(row), head)) return
       // With that the row is what was signed, and has what carried it: then it is another one than was looked at, and left to the next round.
-      const isSigned = row.outer_id === null && (await restoreOperation(app, chain, row.id))
+      const isSigned = row.outer_id === null && (await reconcileIntent(app, chain, row.id)) === 'operation'
       await reach(app, 'before-expire')
       await fail(app, chain, row, head, { isIdFree: row.outer_id === null && !isSigned })
     })
