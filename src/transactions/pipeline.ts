@@ -8,7 +8,7 @@ import { between, type Step } from './crash-points.ts'
 import { toBound } from './intent.ts'
 import { findKey, type IdempotencyKey, type WriteRow } from './key.ts'
 import { untilReplayed } from './recovery/replay.ts'
-import { reconcileIntent } from './recovery/restore-operation.ts'
+import { reconcileIntent } from './recovery/reconcile-operation.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /**

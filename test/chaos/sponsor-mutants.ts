@@ -99,7 +99,7 @@ export const sponsorMutants: SponsorMutant[] = [
     name: 'what was lost is restored without what carried it',
     scenario: 'tail',
     caughtBy: 'hashes',
-    patches: [['transactions/recovery/restore-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
+    patches: [['transactions/recovery/reconcile-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
   },
   {
     name: 'what sponsors paid is not counted',

@@ -82,7 +82,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
   const { answer } = await add(writer, 2)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 3n])
-  // And of one that is taken up by its key, with no number of its own (restore-operation.ts).
+  // And of one that is taken up by its key, with no number of its own (reconcile-operation.ts).
   let isDead = false
   interruptSteps(world.first.app, (step) => {
     if (step !== 'after-bind-operation' || isDead) return

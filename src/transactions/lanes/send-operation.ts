@@ -28,7 +28,7 @@ import { carry, MIN_LIFE_SECONDS } from '../sponsors/pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { LOST, MAX_LOST, sendOnce, type Outcome } from '../pipeline.ts'
 import { explainRefusal } from './refused-operation.ts'
-import { reconcileIntent } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { sequencesOf } from './sequences.ts'
 import { operation as step } from './operation-steps.ts'
 import { exhaustedError } from '../sponsors/top-up.ts'
@@ -206,7 +206,7 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   if (claim === 'gone') throw inFlight()
   if (claim === 'unpaid') throw budget
   if ('of' in claim) throw exhaustedError(app, claim)
-  // A number below 0 was another's, which the database had lost (restore-operation.ts).
+  // A number below 0 was another's, which the database had lost (reconcile-operation.ts).
   if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
   return finish(app, write, { operation, claim })
 }

@@ -25,7 +25,7 @@ import { sendOperation } from './send-operation.ts'
 import { marketOf } from './market.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from '../recovery/recall.ts'
-import { reconcileIntent } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { first } from './steps.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 

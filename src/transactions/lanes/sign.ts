@@ -10,8 +10,8 @@ import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
 import { adopt } from '../recovery/recall.ts'
-import { restoreSlot } from '../recovery/restore-from-ledger.ts'
-import { reconcileIntent } from '../recovery/restore-operation.ts'
+import { reconcileNonce } from '../recovery/reconcile.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { denialOf } from '../recovery/trouble.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -37,7 +37,7 @@ export async function signFirst(
   try {
     const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, token)
     // Bound anew, and signed before: by a request that the database has lost. A random id was never asked for before.
-    if (stored && mayVacate && bound.requestHash !== null && (await restoreSlot(app, bound))) return NONCE_TAKEN
+    if (stored && mayVacate && bound.requestHash !== null && (await reconcileNonce(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }
   } catch (error) {
     if (isTaken(error)) return makeRoom(app, chain, bound, { mayVacate })
@@ -79,7 +79,7 @@ async function makeRoom(
   { mayVacate }: { mayVacate: boolean },
 ): Promise<typeof NONCE_TAKEN> {
   const signed = await reconcileIntent(app, chain, bound.id)
-  const isHeld = signed === 'transaction' || (await restoreSlot(app, bound)) || (await endIfDelegation(app, bound))
+  const isHeld = signed === 'transaction' || (await reconcileNonce(app, bound)) || (await endIfDelegation(app, bound))
   if (isHeld) return NONCE_TAKEN
   // The intent is a sponsor's to send, and nothing was signed for the nonce.
   if (signed === 'operation' && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
@@ -137,7 +137,7 @@ export async function signFill(
   } catch (error) {
     if (denialOf(error) !== null) return { kind: 'denied', error }
     if (!isTaken(error)) throw error
-    if (!(await restoreSlot(app, bound))) await endIfDelegation(app, bound)
+    if (!(await reconcileNonce(app, bound))) await endIfDelegation(app, bound)
     return NONCE_TAKEN
   }
 }

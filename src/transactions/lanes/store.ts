@@ -10,7 +10,7 @@ import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
 import { keepAttempt } from '../attempts.ts'
 import { transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
-import { restoreSlot } from '../recovery/restore-from-ledger.ts'
+import { reconcileNonce } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
 import { linkedBy, linkingOf } from './link.ts'
 import { reach } from '../crash-points.ts'
@@ -33,7 +33,7 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
-  await restoreSlot(app, bound)
+  await reconcileNonce(app, bound)
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -47,7 +47,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
-  assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+  assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -175,7 +175,7 @@ async function storeLater(
     }),
   )
   // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
-  if (!isThere) assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+  if (!isThere) assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
 }
 
 const stepOf = ({ clock }: App, { hash }: Attempt) => ({ at: new Date(clock.wall()).toISOString(), hash })

@@ -29,7 +29,7 @@ import { readAttempts } from '../attempts.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from '../settle/states.ts'
 import { transactionRows } from '../rows.ts'
-import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
+import { reconcileNonce, type NonceSlot } from './reconcile.ts'
 import { findUse } from '../settle/nonce-used.ts'
 import { forgetRefusals, isPaused, noteUsed, wasRefused } from './trouble.ts'
 import { settleOperations } from '../settle/settle-operations.ts'
@@ -240,7 +240,7 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
  * sent in the next round.
  */
 async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): Promise<void> {
-  if (await restoreSlot(app, of)) return void lostBytes.of(app).delete(id)
+  if (await reconcileNonce(app, of)) return void lostBytes.of(app).delete(id)
   const lost = lostBytes.of(app)
   if (lost.has(id)) return
   lost.set(id, true)

@@ -16,7 +16,7 @@ import { nobodysWithoutBytes, transactionRows } from '../rows.ts'
 import { sideBySide } from './concurrency.ts'
 import { endIfDelegation } from '../lanes/own-nonces.ts'
 import { fill } from '../lanes/steps.ts'
-import { restoreSlot } from './restore-from-ledger.ts'
+import { reconcileNonce } from './reconcile.ts'
 import { usedForGood, type Followed } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
@@ -126,7 +126,7 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
     // What the ledger knows of the nonce was told, or may have been, and keeps its id.
-    if (!(await restoreSlot(app, bound)) && !(await endIfDelegation(app, bound)))
+    if (!(await reconcileNonce(app, bound)) && !(await endIfDelegation(app, bound)))
       await giveUp(app, bound, { block, hash: null })
     return
   }

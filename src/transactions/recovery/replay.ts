@@ -7,8 +7,8 @@ import { retrying, type Db } from '../../store/db.ts'
 import type { RecalledSince } from '../../signer/wire.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { isolateRowErrors } from './recover.ts'
-import { restoreSlot } from './restore-from-ledger.ts'
-import { reconcileIntent } from './restore-operation.ts'
+import { reconcileNonce } from './reconcile.ts'
+import { reconcileIntent } from './reconcile-operation.ts'
 import { slot } from '../../state.ts'
 
 /** milliseconds between two looks */
@@ -198,7 +198,7 @@ type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
   lost.nonce === undefined
     ? reconcileIntent(app, lost, lost.intentId)
-    : restoreSlot(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
+    : reconcileNonce(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
 
 /**
  * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce

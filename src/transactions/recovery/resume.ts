@@ -12,7 +12,7 @@ import { countAt } from '../settle/nonce-count.ts'
 import type { StoppedLane } from '../lane-wire.ts'
 import { transactionRows } from '../rows.ts'
 import { isolateRowErrors } from './recover.ts'
-import { emptyNonce } from './restore-from-ledger.ts'
+import { emptyNonce } from './reconcile.ts'
 import { provenLeast, usedForGood } from '../settle/nonce-used.ts'
 import type { Clock } from '../../clock.ts'
 

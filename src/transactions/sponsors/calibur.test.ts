@@ -15,7 +15,7 @@ import type { DelegateName, Hex } from '../../ids.ts'
 import { toHex } from '../../hex.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 import { delegatedCode, gasContracts } from './delegation.ts'
-import { reconcileIntent } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { rehearseTransaction } from '../lanes/submit.ts'
 
 /** Both dispatchers are on the network, with the sponsor allowed in both; accounts delegate to Calibur, or a stand-in at its address. */

@@ -20,7 +20,7 @@ import { STUCK_SECONDS } from './carriers.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from '../settle/prove.ts'
 import { isolateRowErrors } from '../recovery/recover.ts'
-import { reconcileIntent } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { settleOperations } from '../settle/settle-operations.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 import { forgetRefusals } from '../recovery/trouble.ts'
@@ -280,7 +280,7 @@ async function isUsedAt(
   { delegate, space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
-  // It had the number of another, and was signed for none (restore-operation.ts).
+  // It had the number of another, and was signed for none (reconcile-operation.ts).
   if (sequence < 0) return false
   const call = { to: gasContracts(delegate).dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])

@@ -18,25 +18,22 @@ import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
 import { writeFees } from '../intent.ts'
 import { MIN_GAS } from '../lanes/limits.ts'
-import { readRecalled } from './recalled.ts'
-import { countRestoredTopUp } from './restore-top-up.ts'
+import { toAttempt } from './recalled.ts'
+import { reconcileTopUp } from './reconcile-top-up.ts'
 
 /** A nonce of an account on a network. */
 export type NonceSlot = { chainId: number; from: Hex; nonce: number }
 
-/** What the signer's ledger holds for a nonce, newest first. @throws signer_unavailable */
-export const recallSlot = (app: Pick<App, 'signer'>, { chainId, from, nonce }: NonceSlot): Promise<Recalled[]> =>
-  recallAll(app, { chainId, from, nonce })
-
-/** What it holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
-export async function recallAll(
+/** What the signer's ledger holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
+export async function ledgerAttempts(
   { signer }: Pick<App, 'signer'>,
   of: NonceSlot | { intentId: string },
 ): Promise<Recalled[]> {
+  const asked = 'intentId' in of ? of : { chainId: of.chainId, from: of.from, nonce: of.nonce }
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
-    const { attempts, hasMore } = await signer.recall({ ...of, ...(before === undefined ? {} : { before }) })
+    const { attempts, hasMore } = await signer.recall({ ...asked, ...(before === undefined ? {} : { before }) })
     all.push(...attempts)
     if (!hasMore) return all
   }
@@ -48,14 +45,14 @@ export async function recallAll(
  * @returns whether the ledger holds anything for the nonce
  * @throws signer_unavailable, database_unavailable
  */
-export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
-  const attempts = await recallSlot(app, slot)
+export async function reconcileNonce(app: App, slot: NonceSlot): Promise<boolean> {
+  const attempts = await ledgerAttempts(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
   await bringBack(app, { userId, address: slot.from })
   for (let race = 1; ; race++) {
     try {
-      await retrying(() => app.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
+      await retrying(() => app.db.transaction().execute((db) => applyLedgerRecord(db, app, slot, attempts)))
       return true
     } catch (error) {
       // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
@@ -87,13 +84,13 @@ async function attestationOf(
 }
 
 /**
- * As `restoreSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
+ * As `reconcileNonce`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
  * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
  * one that was: anyone who sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
  * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
-export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
+export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
   const { chainId, from, nonce } = slot
   const [newest, first] = [attempts[0]!, attempts.at(-1)!]
   const { account_id } = await db
@@ -110,7 +107,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
     hash: fromHex(newest.hash),
-    reserved: String(reservedFor(valueOf(first), readRecalled(newest))),
+    reserved: String(reservedFor(valueOf(first), toAttempt(newest))),
     is_cancel: attempts.some(({ kind }) => kind === 'cancel'),
     authorizations: authorizationsOf(first),
   }
@@ -161,7 +158,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     .insertInto('attempts')
     .values(
       attempts.map((recalled) => {
-        const { raw, gas, fees, isCancel, hash } = readRecalled(recalled)
+        const { raw, gas, fees, isCancel, hash } = toAttempt(recalled)
         const terms = { gas_limit: Number(gas), ...writeFees(fees), is_cancel: isCancel }
         return { chain_id: chainId, hash: fromHex(hash), transaction_id: first.intentId, raw: fromHex(raw), ...terms }
       }),
@@ -180,7 +177,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
   // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new !== true && !isFirstNew) return
-  if (isSponsors(first)) await countRestoredTopUp(db, chainId, first)
+  if (isSponsors(first)) await reconcileTopUp(db, chainId, first)
   takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
@@ -260,7 +257,7 @@ export const whenSigned = ({ signedAt }: { signedAt: number }) =>
 
 function effectOf(first: Recalled) {
   const { to, value, data } = readRaw(fromHex(first.raw))
-  const { gas, fees } = readRecalled(first)
+  const { gas, fees } = toAttempt(first)
   const effect = { target: fromHex(to!), value: toWord(value()), data }
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }

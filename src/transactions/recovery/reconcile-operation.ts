@@ -15,7 +15,7 @@ import { knownDataGas } from '../lanes/data-gas.ts'
 import { countSpent } from '../sponsors/gas-budget.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { aloneGas } from '../lanes/operation-gas.ts'
-import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
+import { bringBack, whenSigned, reconcileNonce } from './reconcile.ts'
 
 /**
  * Makes the database have what the signer's ledger holds for an intent: a transaction of its account, or an operation. Safe to repeat.
@@ -29,9 +29,9 @@ export async function reconcileIntent(
 ): Promise<'transaction' | 'operation' | null> {
   const { attempts, operation, authorization } = await app.signer.recall({ intentId: id })
   const [newest] = attempts
-  if (newest !== undefined) return (await restoreSlot(app, newest)) ? 'transaction' : null
+  if (newest !== undefined) return (await reconcileNonce(app, newest)) ? 'transaction' : null
   if (operation === undefined || operation.chainId !== chainId) return null
-  await restoreOperation(app, operation, authorization?.intentId === id ? authorization.nonce : null)
+  await reconcileOperation(app, operation, authorization?.intentId === id ? authorization.nonce : null)
   return 'operation'
 }
 
@@ -40,12 +40,12 @@ export async function reconcileIntent(
  * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already.
  * @param nonce  by which its account delegates with it; null: it did before
  */
-async function restoreOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
+async function reconcileOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
   const { intentId: id } = operation
   await bringBack(app, { userId: operation.userId, address: operation.from })
   // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
   for (const { from, nonce: slot } of operation.outers)
-    await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
+    await reconcileNonce(app, { chainId: operation.chainId, from, nonce: slot })
   const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
   if (isNew)
     app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore

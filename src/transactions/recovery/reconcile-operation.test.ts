@@ -16,7 +16,7 @@ import { toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { readTransaction } from '../read/read.ts'
-import { reconcileIntent } from './restore-operation.ts'
+import { reconcileIntent } from './reconcile-operation.ts'
 
 let world: Sponsored
 before(async () => {
