@@ -49,7 +49,7 @@ const UNKNOWN_MS = 60_000
 const MAX_ASKED = 300
 
 /** What it takes to prove whose account it is, and its address. */
-export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'identityKeys'>
+export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'sealKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { suite, test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import { makePlace, startSigner } from '../../test/kit/signer.ts'
 import type { App } from '../app.ts'
@@ -48,7 +48,7 @@ async function house(t: TestContext) {
       chains: new Map(),
       state: openState(),
       telemetry,
-      identityKeys: noIdentityKeys,
+      sealKeys: noSealKeys,
     }) as unknown as App
   return {
     ...{ clock, place, db, errors, asked, open, telemetry },
