@@ -111,7 +111,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/elsewhere.test.ts': 'a server that lies gains nothing',
     },
     mechanisms: [
-      ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && verify(', 'attestation !== null || verify(', 'users/false-address', 'a false deposit address'], // prettier-ignore
+      ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && by.isSigned(', 'attestation !== null || by.isSigned(', 'users/false-address', 'a false deposit address'], // prettier-ignore
       ['a linked identity counts without a seal', 'store/seal.ts', 'return verify(null, text, key, given)', 'return true', 'users/proven-identity', 'a first identity proves itself'], // prettier-ignore
       ['a row counts without its seal', 'http/authentic-row.ts', 'isSealed(sealKeys, table, row)', 'row.seal !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
     ],

@@ -1,11 +1,5 @@
-import {
-  attestingIdentity,
-  isAttested,
-  storedAddressOf,
-  toStored,
-  type AddressProver,
-  type AttestingIdentity,
-} from '../http/proven-address.ts'
+import { attestingIdentity, isAttested, storedAddressOf, toStored, type AddressProver } from '../http/proven-address.ts'
+import type { Verifier } from '../signer/verifier.ts'
 import { MAX_ATTESTED } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
@@ -50,7 +44,7 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
  * Afterwards each is stored with its attestation. Someone took it away where there is none; what another identity attested has a key
  * that came late, by `restore-keys`, or never. Those stay as they are until there is a better word.
  */
-async function attestLate(app: AddressProver, identity: AttestingIdentity): Promise<number> {
+async function attestLate(app: AddressProver, identity: Verifier): Promise<number> {
   const [{ db }, place] = [app, places.of(app)]
   const missing = () => page(db).where('attestation', 'is', null)
   const others = () => page(db).where('attestation', 'is not', null)
