@@ -34,13 +34,11 @@ create index accounts_frozen on accounts (frozen_at) where frozen_at is not null
 create index accounts_elsewhere on accounts (account_id) where elsewhere is not null;
 create index accounts_not_attested on accounts (account_id) where attestation is null;
 
--- How far the signer's present identity has attested the accounts. Until all are, the signer is asked for each that lacks its word; afterwards
--- a bounded number of times. After `signing-log forget` another identity begins at the first.
+-- The identity of the signer that has attested all accounts. Until it is the present one, the signer is asked for each that lacks its word; afterwards
+-- a bounded number of times.
 create table accounts_attested (
   only_row int primary key check (only_row = 1),
-  origin text not null,
-  through uuid not null,
-  is_done boolean not null
+  origin text not null
 );
 
 -- One row for each provider and subject, which the provider never changes. Names, pictures and e-mail addresses are what the provider said

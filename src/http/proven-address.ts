@@ -164,13 +164,18 @@ function toIdentity(text: string): Verifier {
   return read
 }
 
-async function areAllAttested({ clock, db }: AddressProver, state: ProofState, { origin }: Verifier): Promise<boolean> {
+async function areAllAttested({ clock, db }: AddressProver, state: ProofState, identity: Verifier): Promise<boolean> {
   const now = clock.ticks()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
-  const row = await db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst()
-  state.isDone = row !== undefined && row.origin === origin && row.is_done
+  state.isDone = await hasAttestedAll(db, identity)
   return state.isDone
+}
+
+/** Whether an identity went through all accounts. */
+export async function hasAttestedAll(db: App['db'], { origin }: Verifier): Promise<boolean> {
+  const row = await db.selectFrom('accounts_attested').select('origin').executeTakeFirst()
+  return row?.origin === origin
 }
 
 /** null where the signer has no account of this user, had none a minute ago, or was asked too often */

@@ -27,7 +27,7 @@ export type Database = {
     is_key_new: Generated<boolean>
     elsewhere: ColumnType<string | null, string | null | undefined, string | null>
   }
-  accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
+  accounts_attested: { only_row: number; origin: string }
   identities: {
     provider: string
     subject: string

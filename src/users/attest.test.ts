@@ -180,7 +180,7 @@ test('a read of what was checked asks nobody and checks nothing again', async (t
   assert.equal(await address(app, 'X-1'), (await person(app, 1)).address)
 })
 
-test('accounts that lack an attestation get it in batches, and a run that was stopped goes on where it was', async (t) => {
+test('accounts that lack an attestation get it in batches, and a run that was stopped asks for none of them again', async (t) => {
   const { open, signer, db, asked, errors } = await house(t)
   const app = open()
   const made = await Promise.all(Array.from({ length: 150 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))
