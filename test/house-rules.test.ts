@@ -211,7 +211,7 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (/^signer\/(client|frames|pinned|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
+  if (/^signer\/(client|frames|verifier|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 

@@ -11,7 +11,7 @@ import type { AccountOwner } from '../oauth/account/slices.ts'
 import { fromHex } from '../hex.ts'
 import { toWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { addressOf, scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 import { accountReads } from './reads.ts'
@@ -34,7 +34,7 @@ suite('entries of native currency for a person', () => {
   ])
   const script = scriptedChain({ isDevelopment: true, finality: 2 })
   const { chain } = script
-  const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), identityKeys: noIdentityKeys }) as App
+  const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), sealKeys: noSealKeys }) as App
   const caller = {
     ...{ userId: 'DEV-alice', accountId: ACCOUNT_ID, address: ALICE, clientId: 'demo', chainId: 31_337 },
     ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },

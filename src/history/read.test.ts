@@ -16,7 +16,7 @@ import { openTelemetry } from '../telemetry.ts'
 import type { Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { atHead } from '../../test/follower-stage.ts'
@@ -64,7 +64,7 @@ suite('GET /v1/users/:userId/history', () => {
       ...{
         chains: new Map([31337, 5].map((chainId) => [chainId, chainLike(script.chain, { chainId })])),
         telemetry: openTelemetry('test', 'silent'),
-        ...{ state: openState(), identityKeys: noIdentityKeys, signer: signer as Partial<Signer> as Signer },
+        ...{ state: openState(), sealKeys: noSealKeys, signer: signer as Partial<Signer> as Signer },
       },
     }
     for (const [account_id, subject, address] of [

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/kit/database.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -43,7 +43,7 @@ async function house(t: TestContext) {
     },
     clock: systemClock,
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     chains: new Map<number, Chain>(),
     telemetry: {
       log: {
