@@ -705,10 +705,8 @@ create table backfill_work (
   target_block bigint,
   next_block bigint,
   blocked_by text,
-  -- For operators: accounts that wait, those of them whose history was read, and those that are covered, as the last look counted them and
-  -- each finished group changed them. null before the first look.
+  -- For operators: accounts that wait and those that are covered, as they were counted for the present group. null before the first.
   waiting bigint,
-  asked bigint,
   covered bigint,
   counted_at timestamptz,
   -- the present rate, and when the last account would be covered at that rate
@@ -716,15 +714,6 @@ create table backfill_work (
   done_at timestamptz,
   updated_at timestamptz not null default now()
 );
-
--- Accounts whose history was read while a part of it was missing: the account that asked last is filled next. Rows go when it is.
-create table backfill_wishes (
-  chain_id bigint not null,
-  account_id uuid not null,
-  asked_at timestamptz not null default now(),
-  primary key (chain_id, account_id)
-);
-create index backfill_wishes_latest on backfill_wishes (chain_id, asked_at);
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- tokens: what a contract says of itself, and which forms of logs were seen of it. A log has the form of one token standard, and says nothing

@@ -397,11 +397,9 @@ export type Database = {
     blocked_by: string | null
     updated_at: DefaultTime
     waiting: MaybeNumber
-    asked: MaybeNumber
     covered: MaybeNumber
     counted_at: MaybeTime
     blocks_per_second: MaybeNumber
     done_at: MaybeTime
   }
-  backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }
