@@ -1,22 +1,32 @@
 import { configKeys } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
+import { en } from '../texts/en.ts'
 import { eventsReference, metricsReference } from './log-reference.ts'
 
 /** docs/reference/errors.md, from the catalogue. */
 export function errorsReference(): string {
   const rows = errorCodes.map((code) => {
     const { status, title, help, retryable } = describeError(code)
-    return `| <a id="${code}"></a>\`${code}\` | ${status} | ${title}. ${help} | ${retryable ? 'yes' : 'no'} |`
+    return `| <a id="${code}"></a>\`${code}\` | ${status} | **${title}.** ${help} | ${en.userMessages[code]} | ${retryable ? 'yes' : 'no'} |`
   })
   return `<!-- Written by \`npm run docs\` from src/errors.ts. -->
 # Errors
 
-Every refusal is \`application/problem+json\` (RFC 9457) with one of these codes in \`code\`. A code is never renamed
-and never changes its status. \`help\` of the document is the meaning below. "Retry" says whether the same request may be sent again as it is; with an
-\`Idempotency-Key\` a write may always be retried.
+Every error response is \`application/problem+json\` (RFC 9457) with one of these codes in \`code\`. A code is never renamed
+and never changes its status. Decide by \`code\`, never by a text. Each document has three texts:
 
-| code | status | meaning | retry |
-|---|---|---|---|
+- \`detail\` is for developers. It says what happened to this request.
+- \`help\` is for developers. It is the meaning below.
+- \`userMessage\` is for the user. An application may show it as it is. The service chooses English, German, French, Spanish or Japanese by
+  \`Accept-Language\`, and names the language in \`Content-Language\`.
+
+"Retry" says whether the same request may be sent again unchanged. With an \`Idempotency-Key\`, a write may always be retried.
+
+OAuth endpoints respond with \`error\` and \`error_description\` instead (RFC 6749 §5.2), without \`userMessage\`. Only \`/oauth/me\`
+responds with a problem document.
+
+| code | status | meaning | \`userMessage\` in English | retry |
+|---|---|---|---|---|
 ${rows.join('\n')}
 `
 }

@@ -12,7 +12,7 @@ import { RpcError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { problemOf, toAppError } from '../http/problems.ts'
+import { problemOf, toAppError, type ProblemContext } from '../http/problems.ts'
 import type { Hex } from '../ids.ts'
 import { findFinished, keepFinished } from './response-cache.ts'
 import { parsedAbi } from './abi-cache.ts'
@@ -58,7 +58,7 @@ export async function readContracts(
   app: App,
   caller: Caller,
   { calls, blockTag }: Static<typeof BatchRequest>,
-  context: { instance: string; requestId: string },
+  context: Omit<ProblemContext, 'origin'>,
 ): Promise<BatchAnswer> {
   const chain = chainOf(app, caller)
   return readAt(chain, readTag(blockTag), async (reads) => {

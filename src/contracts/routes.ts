@@ -8,6 +8,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { textsOf } from '../http/page.ts'
+import { nameLanguage } from '../http/problems.ts'
 import { NoQuery } from '../http/wire.ts'
 import { readContract, readContracts } from './read.ts'
 import * as wire from './wire.ts'
@@ -37,11 +39,13 @@ export function contractReads(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       request.weigh(request.body.calls.length)
       await request.chargeReads(request.body.calls.length - 1, reply)
+      const words = textsOf(request)
       const answer = await readContracts(app, request.caller, request.body, {
         instance: '/v1/contracts/method/read/batch',
         requestId: request.id,
+        words,
       })
-      reply.header('x-block-number', answer.blockNumber)
+      nameLanguage(reply, words).header('x-block-number', answer.blockNumber)
       return answer
     },
   )

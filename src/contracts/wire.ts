@@ -110,7 +110,7 @@ export const read = {
 export const readBatch = {
   ...shared,
   operationId: 'readContracts',
-  ...sends('X-Block-Number'),
+  ...sends('X-Block-Number', 'Content-Language'),
   summary: 'Call up to 100 view functions at one block',
   description:
     'Each call has its own result: what the single read returns, or a problem document. Once the results together exceed 4 MiB, the remaining calls are refused with `invalid_return_data`. If the node answers none of them, the request is refused.',

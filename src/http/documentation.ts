@@ -109,12 +109,19 @@ function errorsPage(): string {
     return html`<tr id="${code}">
       <td class="mono">${code}</td>
       <td>${String(status)}</td>
-      <td><strong>${title}.</strong> !${withCode(help)}${retryable ? ' The same request may be retried.' : ''}</td>
+      <td>
+        <strong>${title}.</strong>
+        !${withCode(help)}${retryable ? ' The same request may be retried.' : ''}<br />“${en.userMessages[code]}”
+      </td>
     </tr>`
   })
   return html`<div class="card stack">
     <h1>Errors</h1>
-    <p>Every refusal is a problem document (RFC 9457) with one of these codes. A code never changes its meaning.</p>
+    <p>
+      Every error response is a problem document (RFC 9457) with one of these codes. A code never changes its meaning.
+      An application may show the text in quotes, <code>userMessage</code>, to its user:
+      <code>Accept-Language</code> chooses its language.
+    </p>
     <table>
       <thead>
         <tr>

@@ -10,6 +10,7 @@ import { until } from '../../test/kit/until.ts'
 import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'
+import { de } from '../texts/de.ts'
 
 const MAX = 16
 
@@ -90,6 +91,9 @@ test('above the limit a request is refused at once, as every refusal is told, an
   const { code, status, retryable, requestId, error, detail } = problem
   assert.deepEqual([code, status, retryable, requestId], ['overloaded', 503, true, 'request-of-mine'])
   assert.equal(error, detail)
+  const german = await fetch(`${origin}/hang`, { headers: { 'accept-language': 'de' } })
+  assert.equal(((await german.json()) as { userMessage: string }).userMessage, de.userMessages.overloaded)
+  assert.deepEqual([german.headers.get('content-language'), german.headers.get('vary')], ['de', 'Accept-Language'])
   const head = await fetch(`${origin}/hang`, { method: 'HEAD' })
   assert.deepEqual([head.status, await head.text()], [503, ''])
   free()

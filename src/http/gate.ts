@@ -7,11 +7,14 @@ import { allowedTo, knownReader, type Reader } from './bearer.ts'
 import { addressOf } from './limits.ts'
 import { openKnownKeys } from './known-keys.ts'
 import { openLoopDelay } from './loop-delay.ts'
-import { problemOf } from './problems.ts'
+import { textsOf } from './page.ts'
+import { nameLanguage, problemOf } from './problems.ts'
 import { openRefusedConnections } from './refused-connections.ts'
 import { requestIdOf } from './request-id.ts'
 import { openTurns } from './turns.ts'
 import { type Clock } from '../clock.ts'
+import { languages, textsFor } from '../texts/choose.ts'
+import type { Texts } from '../texts/en.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -67,7 +70,7 @@ const LOOK_MS = 100
 const SLOW_BODY_MS = 300
 /** requests of a process that wait for a block: each looks into the database once a block */
 const MAX_ASIDE = 1_000
-const REFUSED = 'The service is overloaded. Nothing was done. Retry.'
+const REFUSED = 'The service has too many requests. This request had no effect. Retry.'
 /** as `listener.ts` sets it */
 const KEEP_ALIVE_MS = 72_000
 /** milliseconds between two lines that say we refuse */
@@ -329,27 +332,41 @@ function parkSlow(receiving: Set<FastifyRequest>, before: number): void {
   }
 }
 
-/** Refusals that cost next to nothing: one text with a gap for the id, and a line in the log now and then for all of them. */
+/**
+ * Refusals that cost next to nothing: one text for each language with a gap for the id, and a line in the log now and then for all
+ * of them.
+ */
 function openRefusals(app: App, admission: Admission) {
   const gap = '\u0000'
   const refused = new AppError('overloaded', REFUSED)
-  const { type, ...rest } = problemOf(refused, { origin: app.origin, instance: '', requestId: gap })
-  const [before, after] = JSON.stringify({ type, ...rest }).split(JSON.stringify(gap).slice(1, -1)) as [string, string]
+  const texts = new Map(
+    languages.map((words) => {
+      const problem = problemOf(refused, { origin: app.origin, instance: '', requestId: gap, words })
+      const [before, after] = JSON.stringify(problem).split(JSON.stringify(gap).slice(1, -1)) as [string, string]
+      return [words, { before, after }]
+    }),
+  )
   let count = 0
   let toldAt = Number.NEGATIVE_INFINITY
 
   /** Those who are refused together are not all to come back together. */
   const retryAfter = () => String(1 + (count++ % 3))
 
+  function bodyFor({ words, id }: { words: Texts; id: string }): string {
+    const { before, after } = texts.get(words)!
+    return `${before}${id}${after}`
+  }
+
   function refuse(headers: IncomingHttpHeaders): { fields: string[]; body: string } {
     const id = requestIdOf({ headers })
-    const body = `${before}${id}${after}`
+    const words = textsFor({ accept: headers['accept-language'] })
+    const body = bodyFor({ words, id })
     app.telemetry.refusals.inc({ code: 'overloaded' })
     // Flat, in the order in which they are written: the framework's object would be read key by key.
     const fields = [
       ...['content-type', 'application/problem+json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))],
       ...['cache-control', 'no-store', 'retry-after', retryAfter(), 'x-request-id', id],
-      ...['x-content-type-options', 'nosniff'],
+      ...['x-content-type-options', 'nosniff', 'vary', 'Accept-Language', 'content-language', words.language],
     ]
     return { fields, body }
   }
@@ -370,11 +387,12 @@ function openRefusals(app: App, admission: Admission) {
     send(request: FastifyRequest, reply: FastifyReply): FastifyReply {
       request.refusal = 'overloaded'
       app.telemetry.refusals.inc({ code: 'overloaded' })
-      return reply
+      const words = textsOf(request)
+      return nameLanguage(reply, words)
         .code(503)
         .headers({ 'cache-control': 'no-store', 'retry-after': retryAfter(), 'x-request-id': request.id })
         .type('application/problem+json')
-        .send(`${before}${request.id}${after}`)
+        .send(bodyFor({ words, id: request.id }))
     },
     tell(): void {
       const now = app.clock.ticks()

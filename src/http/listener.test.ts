@@ -11,6 +11,8 @@ import { problemOf } from './problems.ts'
 import { openListener } from './listener.ts'
 import { openState } from '../state.ts'
 import { withWall } from '../../test/kit/clock.ts'
+import { languages } from '../texts/choose.ts'
+import { en } from '../texts/en.ts'
 
 let here: World
 before(async () => {
@@ -198,12 +200,44 @@ function raw(bytes: string): Promise<string> {
 test('what is not HTTP, or has headers past the limit, is a problem document too', async () => {
   const garbage = await raw('NONSENSE\r\n\r\n')
   assert.match(garbage, /^HTTP\/1\.1 400 /)
-  assert.equal(JSON.parse(garbage.slice(garbage.indexOf('\r\n\r\n'))).code, 'invalid_request')
+  assert.match(garbage, /\r\nContent-Language: en\r\n/)
+  const { code, userMessage } = JSON.parse(garbage.slice(garbage.indexOf('\r\n\r\n')))
+  assert.deepEqual([code, userMessage], ['invalid_request', en.userMessages.invalid_request])
   const large = await raw(`GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`)
   assert.match(large, /^HTTP\/1\.1 431 /)
   assert.equal(JSON.parse(large.slice(large.indexOf('\r\n\r\n'))).code, 'headers_too_large')
   const head = await raw(`HEAD /${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`)
   assert.match(head, /^HTTP\/1\.1 431 .*Content-Length: [1-9]\d*\r\nConnection: close\r\n\r\n$/s, 'it has no body')
+})
+
+test('every refusal has a text for the user in the language that is asked for, and names it for caches', async () => {
+  const unread = { address: here.facts.contracts.erc20!, abi: 'name() public' }
+  for (const words of languages) {
+    const asked = (path: string, init: RequestInit = {}) =>
+      here.request(path, { ...init, headers: { ...init.headers, 'accept-language': `${words.language}-XX, xx;q=0.5` } })
+    for (const [path, code, vary] of [
+      ['/v1/nothing', 'not_found', /(^|, )Accept-Language$/],
+      ['/v1/me', 'invalid_token', /(^|, )Accept-Language$/],
+      ['/operator/v1/nothing', 'not_found', /(^|, )Accept-Language$/],
+      ['/oauth/me', 'invalid_token', /^Origin, Accept-Language$/],
+    ] as const) {
+      const { body, headers } = await asked(path)
+      assert.deepEqual([body.code, body.userMessage], [code, words.userMessages[code]], path)
+      assert.equal(headers.get('content-language'), words.language)
+      assert.match(headers.get('vary') ?? '', vary, path)
+    }
+    const batch = await here.alice.post(
+      `${READ}/batch`,
+      { calls: [call(), unread] },
+      { 'accept-language': words.language },
+    )
+    assert.equal(batch.status, 200)
+    assert.equal(batch.body.results[0].status, 'SUCCESS')
+    assert.equal(batch.body.results[1].userMessage, words.userMessages.abi_not_view)
+    assert.equal(batch.headers.get('content-language'), words.language)
+  }
+  const { body, headers } = await here.request('/v1/nothing', { headers: { 'accept-language': 'xx' } })
+  assert.deepEqual([body.userMessage, headers.get('content-language')], [en.userMessages.not_found, 'en'])
 })
 
 test('a request id is taken when it is harmless, and made otherwise', async () => {
@@ -413,7 +447,7 @@ test('every refusal that can be retried says when, and no other does, wherever i
       // prettier-ignore
       const error = new AppError(code, 'Why.', extras)
       assert.deepEqual(error.headers, retryable ? { 'retry-after': seconds } : {}, code)
-      assert.equal(problemOf(error, { origin: '', instance: '/', requestId: 'r' }).retryable, error.retryAfter !== undefined, code) // prettier-ignore
+      assert.equal(problemOf(error, { origin: '', instance: '/', requestId: 'r', words: en }).retryable, error.retryAfter !== undefined, code) // prettier-ignore
     }
     assert.ok(status !== 429 || retryable, code)
   }

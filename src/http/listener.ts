@@ -20,6 +20,7 @@ import { requestIdOf } from './request-id.ts'
 import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
 import { sharedSerializers } from './serializers.ts'
+import { en } from '../texts/en.ts'
 
 const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
@@ -286,10 +287,12 @@ function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknow
   app.telemetry.refusals.inc({ code })
   // RFC 9110 §9.3.2: no body answers a HEAD. The bytes are all that is known of what never became a request.
   const isHead = Buffer.isBuffer(error.rawPacket) && error.rawPacket.toString('latin1', 0, 5) === 'HEAD '
-  const body = JSON.stringify(problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId() }))
+  const body = JSON.stringify(
+    problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId(), words: en }),
+  )
   // Our side alone does not end it: one that never ends its own would stay.
   app.clock.after(LINGER_MS, () => socket.destroy()).unref()
   socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Language: ${en.language}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,
   )
 }

@@ -13,6 +13,7 @@ export const HEADERS = {
   RateLimit: text('What remains of it, and in how many seconds it is full again', '"reads";r=59;t=1'),
   'Retry-After': count('Seconds after which to retry, where a retry helps'),
   'WWW-Authenticate': text('Authentication scheme and error (RFC 6750, RFC 9449); with 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
+  'Content-Language': text('Language of `userMessage`, chosen by `Accept-Language`: `en`, `de`, `fr`, `es` or `ja`', 'en'), // prettier-ignore
   'X-Block-Number': count('Block at which the state was read'),
   'X-Unanswered-Tokens': count('Tokens that returned no balance'),
   'X-Indexed-From-Block': count(
@@ -73,7 +74,12 @@ export function headersOfSuccess(
 }
 
 export const headersOfRefusal = (status: number): Record<string, Reference> =>
-  references([...ALWAYS, ...(status === 401 ? [] : BEHIND_THE_DOOR), ...(OF_REFUSALS[status] ?? [])])
+  references([
+    ...ALWAYS,
+    'Content-Language',
+    ...(status === 401 ? [] : BEHIND_THE_DOOR),
+    ...(OF_REFUSALS[status] ?? []),
+  ])
 
 const references = (names: readonly HeaderName[]): Record<string, Reference> =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

@@ -158,7 +158,7 @@ suite('the OpenAPI document', () => {
         const { $ref, ...own } = operations.find(({ operationId }) => operationId === id)!.responses[status]!
         const described = $ref === undefined ? own : document.components.responses[$ref.split('/').at(-1)!]!
         const names = Object.keys(described.headers ?? {}).map((name) => name.toLowerCase())
-        const sent = [...headers.keys()].filter((name) => /^(x-(?!content-type)|ratelimit|retry|www-|link|location|idempotent|preference)/.test(name)) // prettier-ignore
+        const sent = [...headers.keys()].filter((name) => /^(x-(?!content-type)|ratelimit|retry|www-|content-language|link|location|idempotent|preference)/.test(name)) // prettier-ignore
         for (const name of sent) assert.ok(names.includes(name), `${id} ${status} sends ${name}`)
         for (const name of sent) seen.add(name)
       }

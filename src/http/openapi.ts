@@ -5,6 +5,7 @@ import { issuerOf, type App } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
 import { HEADERS, headersOfRefusal, headersOfSuccess, type HeaderName } from './openapi-headers.ts'
 import { problemOf } from './problems.ts'
+import { en } from '../texts/en.ts'
 
 const descriptionOf = (
   issuer: string,
@@ -238,6 +239,7 @@ function refusalOf(status: number, origin: string): object {
     origin,
     instance: '/v1/me',
     requestId: 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e',
+    words: en,
   })
 }
 

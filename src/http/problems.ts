@@ -23,8 +23,12 @@ export function toAppError(thrown: unknown): AppError {
   if (known !== undefined) return new AppError(known, describeError(known).help, { cause: thrown })
   // Body parsers and the router throw plain errors with a 4xx status and a message about the request.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
-    return new AppError('invalid_request', message ?? 'The request is malformed.', { cause: thrown })
-  return new AppError('internal_error', 'Something went wrong on our side. Report the request id.', { cause: thrown })
+    return new AppError('invalid_request', message ?? 'The request is malformed. Nothing was done.', { cause: thrown })
+  return new AppError(
+    'internal_error',
+    'The service has a bug. A write may have been sent. Report the request id to the operator.',
+    { cause: thrown },
+  )
 }
 
 const FASTIFY_CODES: Record<string, ErrorCode> = {
@@ -60,7 +64,9 @@ function readValidation(findings: NonNullable<FastifyError['validation']>, conte
   const first = errors[0]
   return new AppError(
     code,
-    first === undefined ? 'The request is malformed.' : `${first.pointer ?? first.parameter ?? ''}: ${first.detail}`,
+    first === undefined
+      ? 'The request is malformed. Nothing was done.'
+      : `${first.pointer ?? first.parameter ?? ''}: ${first.detail}`,
     { errors, cause },
   )
 }
@@ -68,11 +74,13 @@ function readValidation(findings: NonNullable<FastifyError['validation']>, conte
 const escapePointer = (name: string): string => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 const sentence = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}.`
 
-/** The document for a refusal. `type` is the page of its code in our own documentation. */
-export function problemOf(
-  error: AppError,
-  { origin, instance, requestId }: { origin: string; instance: string; requestId: string },
-): Problem {
+export type ProblemContext = { origin: string; instance: string; requestId: string; words: Texts }
+
+/**
+ * Returns the document for a refusal. `type` is the page of its code in our own documentation.
+ * @param words  the language of `userMessage`; everything else is English, for developers
+ */
+export function problemOf(error: AppError, { origin, instance, requestId, words }: ProblemContext): Problem {
   const { status, title, help, retryable } = describeError(error.code)
   return {
     type: `${origin}/docs/errors#${error.code}`,
@@ -84,12 +92,21 @@ export function problemOf(
     requestId,
     retryable,
     help,
+    userMessage: words.userMessages[error.code],
     error: error.message,
     ...(error.errors === undefined ? {} : { errors: error.errors }),
     ...(error.funds === undefined ? {} : { funds: error.funds }),
     ...(error.resetsAt === undefined ? {} : { resetsAt: error.resetsAt }),
     ...(error.revert === undefined ? {} : { revert: error.revert }),
   }
+}
+
+/** Names the language of `userMessage`, and that `Accept-Language` has chosen it. */
+export function nameLanguage(reply: FastifyReply, { language }: Texts): FastifyReply {
+  const others = String(reply.getHeader('vary') ?? '')
+  const isNamed = /\baccept-language\b/i.test(others)
+  if (!isNamed) reply.header('vary', others === '' ? 'Accept-Language' : `${others}, Accept-Language`)
+  return reply.header('content-language', language)
 }
 
 /** What is wrong with an access token or its proof, in the words of RFC 6750 §3.1 and RFC 9449 §7.1. */
@@ -120,15 +137,16 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
       error.challenge === 'DPoP' ? challengeOf(error.code) : `Bearer error="${error.code}"`,
     )
   if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
-  const path = request.url.split('?', 1)[0]!.slice(0, 500)
+  const instance = request.url.split('?', 1)[0]!.slice(0, 500)
+  const words = textsOf(request)
   return (
-    reply
+    nameLanguage(reply, words)
       .code(status)
       .header('cache-control', 'no-store')
       // Refusals of the router come before the hook that sets it.
       .header('x-request-id', request.id)
       .type('application/problem+json')
-      .send(JSON.stringify(problemOf(error, { origin: app.origin, instance: path, requestId: request.id })))
+      .send(JSON.stringify(problemOf(error, { origin: app.origin, instance, requestId: request.id, words })))
   )
 }
 
@@ -141,9 +159,17 @@ export function problems(server: FastifyInstance, app: App): void {
     const allowed = (server.knownRoutes ?? []).filter((route) => route.pattern.test(path)).map((route) => route.method)
     if (allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
-      return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
+      return sendProblem(
+        app,
+        request,
+        reply,
+        new AppError(
+          'method_not_allowed',
+          `This path does not accept ${request.method}. Nothing was done. Use ${allowed.join(' or ')}.`,
+        ),
+      )
     }
-    const missing = new AppError('not_found', 'There is nothing at this address.')
+    const missing = new AppError('not_found', 'This route does not exist. Nothing was done. Check the path.')
     if (!isPerson(request)) return sendProblem(app, request, reply, missing)
     app.telemetry.refusals.inc({ code: 'not_found' })
     request.refusal = 'not_found'

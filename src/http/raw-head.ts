@@ -7,6 +7,7 @@ export type RawHead = {
     'idempotency-key'?: string
     'x-idempotency-key'?: string
     'x-request-id'?: string
+    'accept-language'?: string
     origin?: string
   }
   /** how many header fields there are */
@@ -27,7 +28,7 @@ const FIELD = /([!#-'*+.^-z|~\-\dA-Z]+):([ -~]*)\r\n/y
 
 /** Fields that change where a request ends, or what becomes of its connection. */
 const NOT_OURS = new Set(['transfer-encoding', 'upgrade', 'expect', 'trailer', 'te', 'http2-settings', 'proxy-connection']) // prettier-ignore
-const KEPT = new Set(['authorization', 'idempotency-key', 'x-idempotency-key', 'x-request-id', 'origin'])
+const KEPT = new Set(['authorization', 'idempotency-key', 'x-idempotency-key', 'x-request-id', 'accept-language', 'origin']) // prettier-ignore
 
 /**
  * The head that a chunk begins with, if every reader of RFC 9112 reads it alike: a head that is there as a whole, a method

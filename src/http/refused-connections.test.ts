@@ -9,6 +9,7 @@ import { audienceOf, issuerOf } from '../app.ts'
 import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'
+import { ja } from '../texts/ja.ts'
 
 const MAX = 16
 
@@ -155,9 +156,13 @@ test('on a connection that was refused, the next refusals leave without the pars
   assert.match(named.head, /x-request-id: request-of-mine/)
   assert.equal((JSON.parse(named.body) as { requestId: string }).requestId, 'request-of-mine')
   assert.match(named.head, /retry-after: [123]\r\n/)
+  const japanese = await ask(head('GET /read', 'Accept-Language: ja\r\n'))
+  const { userMessage } = JSON.parse(Buffer.from(japanese.body, 'latin1').toString()) as { userMessage: string }
+  assert.equal(userMessage, ja.userMessages.overloaded)
+  assert.match(japanese.head, /vary: Accept-Language\r\ncontent-language: ja\r\n/)
   assert.equal(parsed.length, 2)
   const { values } = await app.telemetry.refusals.get()
-  assert.equal(values.find(({ labels }) => labels.code === 'overloaded')?.value, 6)
+  assert.equal(values.find(({ labels }) => labels.code === 'overloaded')?.value, 7)
 })
 
 test('a refusal leaves before what the parser says to bytes that come in the same turn', async (t) => {

@@ -54,7 +54,7 @@ export function openRefusedConnections(
     ready = []
     for (const { socket, of, refusal } of sending) {
       of.isOwed = false
-      socket.write(refusal, 'latin1')
+      socket.write(refusal, 'utf8')
     }
   }
 

@@ -109,7 +109,12 @@ export const Problem = Type.Object(
     requestId: Type.String(),
     retryable: Type.Boolean({ description: 'The same request may be retried' }),
     help: Type.String({
-      description: 'What the code means and what to do, for developers; the same for each refusal of this code',
+      description:
+        'For developers: what the code means, whether anything was done and what to do; the same for each refusal of this code',
+    }),
+    userMessage: Type.String({
+      description:
+        'A text that the application may show to its user; the same for each refusal of this code. `Accept-Language` chooses its language, which `Content-Language` names: `en`, `de`, `fr`, `es` or `ja`',
     }),
     error: Type.String({ description: 'Same text as detail' }),
     errors: Type.Optional(
@@ -137,7 +142,10 @@ export const Problem = Type.Object(
     ),
     resetsAt: Type.Optional(
       Nullable(
-        Type.String({ description: 'For `gas_budget_exhausted`: when there is room again (ISO 8601); null: never' }),
+        Type.String({
+          description:
+            'For `gas_budget_exhausted`: time when the budget is available again (ISO 8601); null: waiting does not help',
+        }),
       ),
     ),
     revert: Type.Optional(Revert),

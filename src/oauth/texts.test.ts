@@ -102,7 +102,7 @@ const asked = {
 }
 
 const pages: Record<string, () => string> = {
-  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
+  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
   'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
@@ -146,8 +146,8 @@ const pages: Record<string, () => string> = {
     consentBody(texts, { ...asked, scopes: ['contracts:write'], operator: 'Chatelaine' }),
   'consent to what cannot prove itself': () =>
     consentBody(texts, { ...asked, scopes: ['users:read'], isAskedEachTime: true }),
-  refusal: () => errorBody(texts, { code: 'sign_in_expired', title: texts.codes.other[0], help: texts.codes.other[1], detail: null, back: { href: '/', text: texts.account.back } }), // prettier-ignore
-  'refusal with its reason': () => errorBody(texts, { code: 'rate_limited', title: texts.codes.other[0], help: texts.codes.other[1], detail: texts.refused.over }), // prettier-ignore
+  refusal: () => errorBody(texts, { code: 'sign_in_expired', title: texts.failed, help: texts.userMessages.internal_error, detail: null, back: { href: '/', text: texts.account.back } }), // prettier-ignore
+  'refusal with its reason': () => errorBody(texts, { code: 'rate_limited', title: texts.failed, help: texts.userMessages.internal_error, detail: texts.refused.over }), // prettier-ignore
   'bad request': () => badRequestBody(texts, { of: 'badSignIn', error: 'invalid_request', detail: null }),
   'bad sign-out': () => badRequestBody(texts, { of: 'badSignOut', error: 'invalid_request', detail: null }),
   'sign out': () => signOutBody(texts, { application: null, form: '' }),

@@ -2,6 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
+import { userMessages } from './user-messages/de.ts'
 
 /** German. */
 export const de: Texts = {
@@ -155,6 +156,7 @@ export const de: Texts = {
     otherBrowser: 'Der Vorgang ist abgelaufen, oder Sie sind hier nicht mehr so angemeldet wie zu Beginn.',
     notSure: 'Das Kästchen war nicht angekreuzt: Es wurde nichts gelöscht.',
   },
+  failed: 'Das ging nicht',
   codes: {
     sign_in_expired: [
       'Diese Anmeldung ist nicht mehr gültig',
@@ -241,8 +243,8 @@ export const de: Texts = {
       'Bei uns ist etwas schiefgegangen',
       'Versuchen Sie es noch einmal. Wenn es wieder geschieht, wenden Sie sich an den Support.',
     ],
-    other: ['Das ging nicht', 'Gehen Sie zurück und versuchen Sie es noch einmal.'],
   },
+  userMessages,
   exporting: exporting.de,
   account: {
     title: 'Ihr Konto',

@@ -3,6 +3,7 @@ import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
+import { userMessages } from './user-messages/en.ts'
 
 /** English, and the shape of every other language: a text that one of them lacks does not compile. */
 export const en = {
@@ -160,7 +161,9 @@ export const en = {
     otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',
     notSure: 'The box was not ticked, so nothing was deleted.',
   },
-  /** refusals that people can come across: what happened, and what helps */
+  /** title of a refusal that has none in `codes`; its help is the text of `userMessages` */
+  failed: 'This did not work',
+  /** refusals that users can come across on a page: what happened, and what helps */
   codes: {
     sign_in_expired: ['This sign-in is no longer valid', 'Go back to the application and sign in again.'],
     sign_in_refused: ['The sign-in was refused', 'Go back to the application and sign in again.'],
@@ -217,8 +220,9 @@ export const en = {
     overloaded: ['The service is busy', 'Try again in a moment.'],
     idempotency_key_reused: ['This form was already used for something else', 'Start again.'],
     internal_error: ['Something went wrong on our side', 'Try again. If it happens again, contact support.'],
-    other: ['This did not work', 'Go back and try again.'],
-  } as Record<PageCode | 'other', [title: string, help: string]>,
+  } as Record<PageCode, [title: string, help: string]>,
+  /** what an application may show to its user for each refusal of the API */
+  userMessages,
   exporting: exporting.en,
   account: {
     title: 'Your account',

@@ -2,6 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
+import { userMessages } from './user-messages/es.ts'
 
 /** Spanish. */
 export const es: Texts = {
@@ -154,6 +155,7 @@ export const es: Texts = {
     otherBrowser: 'La operación ha caducado, o tu sesión aquí ya no es la misma que cuando empezó.',
     notSure: 'La casilla no estaba marcada: no se ha borrado nada.',
   },
+  failed: 'No ha funcionado',
   codes: {
     sign_in_expired: ['Este inicio de sesión ya no es válido', 'Vuelve a la aplicación e inicia sesión de nuevo.'],
     sign_in_refused: ['El inicio de sesión fue rechazado', 'Vuelve a la aplicación e inicia sesión de nuevo.'],
@@ -228,8 +230,8 @@ export const es: Texts = {
       'Algo ha fallado por nuestra parte',
       'Inténtalo de nuevo. Si vuelve a pasar, ponte en contacto con el soporte.',
     ],
-    other: ['No ha funcionado', 'Vuelve atrás e inténtalo de nuevo.'],
   },
+  userMessages,
   exporting: exporting.es,
   account: {
     title: 'Tu cuenta',

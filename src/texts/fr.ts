@@ -2,6 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
+import { userMessages } from './user-messages/fr.ts'
 
 /** French. Before : ; ? ! and within « » stands a narrow no-break space, `\u202f`. */
 export const fr: Texts = {
@@ -155,6 +156,7 @@ export const fr: Texts = {
     otherBrowser: 'L’opération a expiré, ou vous n’êtes plus connecté ici comme à son début.',
     notSure: 'La case n’était pas cochée\u202f: rien n’a été supprimé.',
   },
+  failed: 'Cela n’a pas fonctionné',
   codes: {
     sign_in_expired: ['Cette connexion n’est plus valable', 'Revenez à l’application et connectez-vous de nouveau.'],
     sign_in_refused: ['La connexion a été refusée', 'Revenez à l’application et connectez-vous de nouveau.'],
@@ -232,8 +234,8 @@ export const fr: Texts = {
     overloaded: ['Le service est très sollicité', 'Réessayez dans un instant.'],
     idempotency_key_reused: ['Ce formulaire a déjà servi à autre chose', 'Recommencez.'],
     internal_error: ['Une erreur s’est produite chez nous', 'Réessayez. Si cela se reproduit, contactez l’assistance.'],
-    other: ['Cela n’a pas fonctionné', 'Revenez en arrière et réessayez.'],
   },
+  userMessages,
   exporting: exporting.fr,
   account: {
     title: 'Votre compte',

@@ -2,6 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
+import { userMessages } from './user-messages/ja.ts'
 
 /** Japanese. */
 export const ja: Texts = {
@@ -150,6 +151,7 @@ export const ja: Texts = {
     otherBrowser: '操作の期限が切れたか、始めたときとサインインの状態が変わりました。',
     notSure: 'チェックボックスが選ばれていないため、何も削除されていません。',
   },
+  failed: '処理できませんでした',
   codes: {
     sign_in_expired: ['このサインインは無効になりました', 'アプリケーションに戻って、もう一度サインインしてください。'],
     sign_in_refused: ['サインインが拒否されました', 'アプリケーションに戻って、もう一度サインインしてください。'],
@@ -212,8 +214,8 @@ export const ja: Texts = {
     overloaded: ['サービスが混み合っています', 'しばらくしてから、もう一度お試しください。'],
     idempotency_key_reused: ['このフォームは別の用途に使われました', '最初からやり直してください。'],
     internal_error: ['サービス側で問題が起きました', 'もう一度お試しください。続く場合はサポートにお知らせください。'],
-    other: ['処理できませんでした', '戻って、もう一度お試しください。'],
   },
+  userMessages,
   exporting: exporting.ja,
   account: {
     title: 'アカウント',

@@ -20,4 +20,4 @@ export function explainError(words: Texts, error: AppError): { title: string; he
 
 /** Title and help of a code. */
 export const describeCode = (words: Texts, code: ErrorCode): [title: string, help: string] =>
-  words.codes[Object.hasOwn(words.codes, code) ? (code as PageCode) : 'other']
+  Object.hasOwn(words.codes, code) ? words.codes[code as PageCode] : [words.failed, words.userMessages[code]]

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { describeError, isErrorCode } from '../errors.ts'
+import { AppError, describeError, isErrorCode } from '../errors.ts'
 import { languages, textsFor } from './choose.ts'
 import { en, type Texts } from './en.ts'
 import { isTestNetwork, networkTitle } from './network-names.ts'
@@ -79,9 +79,16 @@ test('a refusal is English in logs and in its reader’s language on a page', ()
 })
 
 test('every refusal that has words of its own is one of the catalogue', () => {
-  for (const code of Object.keys(en.codes).filter((one) => one !== 'other')) {
+  for (const code of Object.keys(en.codes)) {
     assert.ok(isErrorCode(code), code)
     assert.ok(describeError(code).status >= 400)
+  }
+})
+
+test('a page names every other refusal by one title, with its text for users', () => {
+  for (const words of languages) {
+    const { title, help } = explainError(words, new AppError('clocks_apart', 'The clocks disagree.'))
+    assert.deepEqual([title, help], [words.failed, words.userMessages.clocks_apart])
   }
 })
 
