@@ -288,7 +288,7 @@ test(
       signer.bringRevocations(['a list']),
       signer.wrapped({ after: 0 }),
     ])
-      await assert.rejects(asked, /is asked on SIGNER_AUTH_SOCKET only/)
+      await assert.rejects(asked, /is available only on SIGNER_AUTH_SOCKET/)
     const effect = { intentId: 'tx_theft', chainId: 31_337, from: me.address.toLowerCase(), nonce: 50, to: `0x${'ee'.repeat(20)}`, value: '1', data: '0x', gas: '21000', maxFeePerGas: '1000', maxPriorityFeePerGas: '1', kind: 'send' } as const // prettier-ignore
     await assert.rejects(signer.sign(effect), (error: { code: string }) =>
       ['invalid_token', 'nonce_gap'].includes(error.code),

@@ -42,20 +42,70 @@ export const words: [unwanted: RegExp, instead: string][] = [
   [/^(?:export )?(?:type|interface|class) (?:Place|Given|Held|Seen|Known|Told|Said|Asked|Taken|Owned|Wanted|Found|Row)\b/m, 'what the thing is, not how it was got'], // prettier-ignore
 ]
 
+/**
+ * Patterns of sentences that are read twice (the rules for texts, by number), and words that have a better one in the terms table.
+ * Texts of errors hold to them, and the documents that are named in `words.test.ts`.
+ */
+export const patterns: [unwanted: RegExp, instead: string][] = [
+  [/\bwhat\b/i, '1: name the thing'],
+  [/(?:^|[.;:,] )(?:who|whoever|those who|one who|anyone who)\b/i, '2: name the actor'],
+  [/\b(?:has|have|had|having) (?:the|its|their|it|them|someone) (?:\w+ ){1,3}?(?:signed|sent|made|done|put|set|paid|\w+ed)\b(?! and\b|,)/i, '3: no causative have'], // prettier-ignore
+  [/(?:^|[,;:] )where (?!\S+ (?:is|are) )/i, '4: if for a condition'],
+  [
+    /\b(?:nothing|none) of (?:it|this|that|the|its|what|them)\b|\bno \w+ (?:is|was) \w+ any ?more\b/i,
+    '8: negate the verb',
+  ],
+  [/^(?:of|for|to|by|with|from) (?:it|them|both|this|all|those|which)\b/i, '10: a complete sentence'],
+  [
+    /, too\b|\beither\.|\bany ?more\b|\banew\b|\bmeanwhile\b|\bby now\b|\bfrom before\b|\bof then\b/i,
+    '9, 11: outcome first; no memory',
+  ],
+  [/\b(?:person|persons|people|someone’s|whose)\b/i, 'user, account'],
+  [/\b(?:tells?|told|said|says?)\b/i, 'return, respond, report, name'],
+  [/\b(?:away|gone)\b/i, 'unavailable, down'],
+  [/\b(?:keeps?|kept|stays?)\b/i, 'store, retain, remain'],
+  [/\b(?:carry|carries|carried|packs?|packed)\b/i, 'include, batch'],
+  [/\brefus(?:e|es|ed|al)\b/i, 'reject'],
+  [
+    /\bdearer\b|\brais(?:e|es|ed|ing) (?:its|the|their) fees?\b|\bfees? (?:\w+ ){0,3}raised\b/i,
+    'fee bump, replacement',
+  ],
+  [/\blanes?\b/i, 'account queue, nonce sequence'],
+  [/\bvacant\b|\bis filled\b/i, 'gap-filling transaction'],
+  [/\bpasts\b|\ba past\b(?! transfer)|\blooked? (?:at|up)\b/i, 'past transfers, backfill; index'],
+  [/\bapart\b/i, 'separate'],
+  [/\b(?:drills?|walks?)\b/i, 'restore test'],
+  [/\b(?:believed?|believes|proven)\b/i, 'trusted, verified, attested'],
+  [/\b(?:takes? in|took in|recalled?)\b/i, 'reconcile from the ledger'],
+  [/\b(?:mends?|mended)\b/i, 'fix'],
+  [/\broom\b/i, 'hold, cap, limit, space'],
+  [/\bonce more\b/i, 'retry, again'],
+  [/\bstand-ins?\b/i, 'mock, fake'],
+  [/\byour own\b/i, 'private network'],
+  [/\bunder way\b/i, 'in progress'],
+]
+
 /** Where a word above is right, and why. */
 const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/(?:texts|oauth\/account)\//, /coins/i, 'pages for people: the key of a text, and of a filter in an address'],
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
+  [/^src\/signer\/request\.ts/, /^person$/, 'a value on the wire'],
   [/^CONTRIBUTING\.md$/, /./, 'shows what was written before'],
   [/^docs\/guides\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
 ]
 
 /** Places of unwanted words in a text: `file:line: word → instead`. */
 export function unwantedIn(file: string, text: string): string[] {
-  return words.flatMap(([unwanted, instead]) =>
+  return find(words, file, text)
+}
+
+/** Places in a text of sentences that are read twice, in the same form. */
+export const readTwiceIn = (file: string, text: string): string[] => find(patterns, file, text)
+
+const find = (table: [unwanted: RegExp, instead: string][], file: string, text: string): string[] =>
+  table.flatMap(([unwanted, instead]) =>
     [...text.matchAll(new RegExp(unwanted, `${unwanted.flags}g`))]
       .filter(([word]) => !allowed.some(([where, what]) => where.test(file) && what.test(word)))
       .map(({ 0: word, index }) => `${file}:${text.slice(0, index).split('\n').length}: ${word} → ${instead}`),
   )
-}

@@ -3,7 +3,11 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { unwantedIn, words } from './unwanted-words.ts'
+import { describeError, errorCodes } from '../src/errors.ts'
+import { languages } from '../src/texts/choose.ts'
+import { en } from '../src/texts/en.ts'
+import { errorTextsIn } from './error-texts.ts'
+import { patterns, readTwiceIn, unwantedIn, words } from './unwanted-words.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -32,6 +36,82 @@ test('every one of these words is found where it is written', () => {
   for (const [index, text] of written.entries())
     assert.ok(
       unwantedIn('src/x.ts', text).some((found) => found.endsWith(words[index]![1])),
+      text,
+    )
+})
+
+/** Documents, and folders of documents, that hold to the rules for sentences. Add each when it is rewritten. */
+const REWRITTEN = ['docs/reference/errors.md']
+const MAX_WORDS = 25
+
+const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?]\*{0,2})\s+/)
+
+/** Places of sentences that are too long or read twice. */
+const faultsOf = (place: string, text: string): string[] => [
+  ...readTwiceIn(place, text),
+  ...sentencesOf(text).flatMap((sentence) => {
+    const count = sentence.split(/\s+/).filter((word) => /[\p{L}\d]/u.test(word)).length
+    return count > MAX_WORDS ? [`${place}: ${count} words: ${sentence}`] : []
+  }),
+]
+
+/** The prose of a document: paragraphs, items of lists and cells, without code. */
+const proseOf = (markdown: string): string[] =>
+  markdown
+    .replaceAll(/```[\s\S]*?```|<!--[\s\S]*?-->|<a id="\w+"><\/a>/g, '')
+    .split(/\n\s*\n|\n(?=[-*|#] ?|\d+\. )|\|/)
+    .map((part) => part.replaceAll(/\s+/g, ' ').trim())
+
+test('each code of an error has a title of 2 to 6 words, a help and a text for users in each language', () => {
+  for (const code of errorCodes) {
+    const { title, help } = describeError(code)
+    const count = title.split(' ').length
+    assert.ok(count >= 2 && count <= 6 && /^[A-Z].*[^.]$/.test(title), `${code}: ${title}`)
+    assert.match(help, /^[A-Z`].*\.$/, code)
+    for (const { language, userMessages } of languages)
+      assert.match(userMessages[code], /[.。]$/, `${language} ${code}`)
+    assert.ok(sentencesOf(en.userMessages[code]).length <= 4, `${code}: a text for users is short`)
+  }
+  for (const { language, userMessages } of languages) assert.deepEqual(Object.keys(userMessages), errorCodes, language)
+})
+
+test('texts of errors are read once: short sentences, the actor named, one word for one thing', async () => {
+  const found = errorCodes.flatMap((code) => {
+    const { title, help } = describeError(code)
+    const messages = languages.map(({ userMessages }) => userMessages[code])
+    return [
+      ...[title, help, en.userMessages[code]].flatMap((text) => faultsOf(code, text)),
+      ...messages.flatMap((text) => faultsOf(code, text).filter((fault) => / words: /.test(fault))),
+    ]
+  })
+  const files = (await readers()).filter((file) => file.startsWith('src/') && !file.startsWith('src/texts/'))
+  let count = 0
+  for (const file of files) {
+    for (const { line, text, isSentence } of errorTextsIn(file, await readFile(join(root, file), 'utf8'))) {
+      count++
+      found.push(...faultsOf(`${file}:${line}`, text))
+      if (isSentence && !/^[A-Z`0-9]/.test(text)) found.push(`${file}:${line}: starts in lower case: ${text}`)
+    }
+  }
+  assert.ok(count > 500, String(count))
+  assert.deepEqual(found, [])
+})
+
+test('documents that were rewritten are read once', async () => {
+  const files = (await readers()).filter((file) => REWRITTEN.some((one) => file === one || file.startsWith(`${one}/`)))
+  assert.ok(files.length >= REWRITTEN.length)
+  const found: string[] = []
+  for (const file of files)
+    found.push(...proseOf(await readFile(join(root, file), 'utf8')).flatMap((part) => faultsOf(file, part)))
+  assert.deepEqual(found, [])
+})
+
+test('every pattern of a sentence that is read twice is found where it is written', () => {
+  const written = ['what was told', 'Who has it, wins.', 'it has the key signed', 'Done, where nothing else is', 'nothing of it', 'Of both only one', 'this one, too', 'a person', 'it is told', 'it is gone', 'it is kept', 'carried by it', 'it is refused', 'its fee is raised', 'a lane', 'is filled', 'looked up', 'programs that are apart', 'a drill', 'it is believed', 'it took in', 'mended', 'no room', 'once more', 'a stand-in', 'your own', 'under way'] // prettier-ignore
+  assert.equal(written.length, patterns.length)
+  for (const [index, text] of written.entries())
+    assert.ok(
+      readTwiceIn('src/x.ts', text).some((found) => found.endsWith(patterns[index]![1])),
       text,
     )
 })

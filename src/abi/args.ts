@@ -104,12 +104,12 @@ function readFields(shape: TupleShape, fields: Map<string, JsonNode>, pointer: s
       problems,
       pointer,
       'unnamed_components',
-      'the ABI does not name every value of this tuple: give an array',
+      'the ABI does not name every value of this tuple: use an array',
     )
   }
   for (const key of fields.keys()) {
     if (!names.has(key))
-      addProblem(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple has no such component')
+      addProblem(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple does not have this component')
   }
   return shape.components.map((component, index) => {
     const name = shape.names[index]!

@@ -91,7 +91,7 @@ function decodeLeaf(decoding: Decoding, shape: Leaf, at: number): Value {
       return signed
     }
     case 'bool':
-      if (value > 1n) throw wrong('holds a bool that is neither 0 nor 1')
+      if (value > 1n) throw wrong('holds a bool that is not 0 or 1')
       return value === 1n
     default:
       if (value >> 160n !== 0n) throw wrong('holds an address of more than 20 bytes')

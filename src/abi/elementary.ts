@@ -27,7 +27,7 @@ export function explainUnknownType(word: string): { code: string; detail: string
     return { code: 'unknown_type', detail: `${shown} is not a type: integer widths are multiples of 8 from 8 to 256` }
   }
   if (/^bytes\d/.test(shown)) {
-    return { code: 'unknown_type', detail: `${shown} is not a type: bytes1 to bytes32 are` }
+    return { code: 'unknown_type', detail: `${shown} is not a type: only bytes1 to bytes32 are` }
   }
   if (shown === 'mapping') return { code: 'unsupported_type', detail: 'a mapping cannot be a parameter' }
   const hint = 'write address for a contract, uint8 for an enum, tuple(…) for a struct'

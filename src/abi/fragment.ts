@@ -21,21 +21,21 @@ export function readFragment(text: string): ParsedAbi {
     if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'an item of a JSON ABI must be an object')
     const kind = readText(node.fields.get('type'), 'type') ?? 'function'
     if (kind === 'error') errors.push(readError(node, node.fields))
-    else if (kind !== 'function') throw refuse(node, 'not_a_function', 'an item is neither a function nor an error')
-    else if (found) throw refuse(node, 'second_function', 'exactly one function may be given; found a second one')
+    else if (kind !== 'function') throw refuse(node, 'not_a_function', 'an item must be a function or an error')
+    else if (found) throw refuse(node, 'second_function', 'expected exactly one function, found a second function')
     else found = readFunction(node, node.fields)
     if (errors.length > MAX_ERROR_ITEMS) {
       throw refuse(node, 'too_many_errors', `more than ${MAX_ERROR_ITEMS} error items`)
     }
   }
-  if (!found) throw refuse(document, 'no_function', 'there is no function')
+  if (!found) throw refuse(document, 'no_function', 'expected a function, found none')
   return { function: found, errors }
 }
 
 function readDocument(text: string): JsonNode {
   // A string that we skip may hold anything, and the text is stored: half of a surrogate pair has no UTF-8 form.
   const broken = text.search(/\p{Surrogate}/u)
-  if (broken !== -1) throw abiError(broken + 1, 'not_text', 'the text has half of a surrogate pair')
+  if (broken !== -1) throw abiError(broken + 1, 'not_text', 'the text has an unpaired surrogate')
   try {
     return readJson(text)
   } catch (error) {

@@ -24,7 +24,7 @@ export function readSignatures(text: string): ParsedAbi {
     const item = readItem(cursor)
     if (item.kind === 'error') errors.push({ name: item.name, inputs: item.inputs })
     else if (found)
-      throw abiError(start + 1, 'second_function', 'exactly one function may be given; found a second one')
+      throw abiError(start + 1, 'second_function', 'expected exactly one function, found a second function')
     else found = item.function
     if (errors.length > MAX_ERROR_ITEMS) {
       throw abiError(start + 1, 'too_many_errors', `more than ${MAX_ERROR_ITEMS} error items`)
@@ -32,7 +32,7 @@ export function readSignatures(text: string): ParsedAbi {
     takeSymbol(cursor, ';')
     skipSpace(cursor)
   }
-  if (!found) throw fail(cursor, 'no_function', 'there is no function, only error items')
+  if (!found) throw fail(cursor, 'no_function', 'expected a function, found only error items')
   return { function: found, errors }
 }
 
@@ -61,7 +61,11 @@ function readItem(cursor: ScanCursor): AbiItem {
     return { kind: 'function', function: readFunction(cursor, start, name) }
   }
   if (isWordNext(cursor) || onlyBare.has(word)) {
-    throw abiError(start + 1, 'not_a_function', `"${word.slice(0, 40)}" starts neither a function nor an error item`)
+    throw abiError(
+      start + 1,
+      'not_a_function',
+      `"${word.slice(0, 40)}" is not the start of a function or an error item`,
+    )
   }
   checkName(word, 'function', start)
   return { kind: 'function', function: readFunction(cursor, start, word) }

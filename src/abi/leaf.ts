@@ -23,7 +23,7 @@ export function readLeaf(shape: Leaf, text: string): Reading {
       return readBytes(text, shape.size)
     default:
       if (text.isWellFormed()) return { value: text }
-      return { code: 'not_text', detail: 'holds half of a surrogate pair, which has no UTF-8 form' }
+      return { code: 'not_text', detail: 'has an unpaired surrogate, which has no UTF-8 form' }
   }
 }
 

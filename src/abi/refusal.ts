@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 /** The refusal of an ABI. `position` counts characters from 1. */
 export function abiError(position: number, code: string, detail: string): AppError {
   const sentence = `${detail}, at character ${position}`
-  return new AppError('invalid_abi', `The ABI cannot be used: ${sentence}.`, {
+  return new AppError('invalid_abi', `The ABI is not valid: ${sentence}.`, {
     errors: [{ pointer: '/abi', code, detail: sentence }],
   })
 }

@@ -16,7 +16,8 @@ export type Output = { name: string; type: string; value: unknown }
  */
 export function decodeResult(fn: AbiFunction, data: string): { response: unknown; outputs: Output[] } {
   const bytes = bytesOf(data)
-  if (!bytes) throw new AppError('invalid_return_data', 'The node returned something other than bytes for the call.')
+  if (!bytes)
+    throw new AppError('invalid_return_data', 'The node returned no bytes for the call. Nothing new was sent. Retry.')
   const shapes = fn.outputs.map(shapeOf)
   const values = decodeSequence(shapes, bytes).map((value, index) => wireValue(shapes[index]!, value))
   const outputs = fn.outputs.map((output, index) => nameValue(output, values[index]))

@@ -116,7 +116,7 @@ test('OffchainLookup (ERC-3668) is named, and what to do, whether or not it deco
     decodeRevert(data.slice(0, 74), []),
     decodeRevert(`${data}${'00'.repeat(40_000)}`, []),
   ]) {
-    assert.match(reason, /outside the chain \(OffchainLookup, ERC-3668\)\. This service does not fetch it\./)
+    assert.match(reason, /outside the network \(OffchainLookup, ERC-3668\)\. This service does not fetch that data\./)
     assert.ok(reason.length <= 256)
     assert.doesNotMatch(reason, /gateway\.example/, 'a contract writes no links into our sentences')
   }
@@ -150,10 +150,10 @@ test('no data, less than a selector, and no bytes at all', () => {
     const reasonOf = (called: RevertedCall) => decodeRevert(data, [], called).reason
     const { function: fn } = parseAbi('mint(address to, uint256 amount) public')
     const call = { data: '0xa9059cbb00', value: 0n, fn }
-    assert.match(reasonOf(call), /not have a function with the selector 0xa9059cbb:/)
-    assert.match(reasonOf({ ...call, value: 1n }), /sent 1 wei, and a function that is not payable takes no value/)
-    assert.match(reasonOf({ ...call, value: 1n, fn: null }), /takes no value/)
-    assert.match(reasonOf({ data: '0x', value: 1n }), /may take no native currency/)
+    assert.match(reasonOf(call), /not have a function with the selector 0xa9059cbb\./)
+    assert.match(reasonOf({ ...call, value: 1n }), /sent 1 wei, and a function that is not payable accepts no value/)
+    assert.match(reasonOf({ ...call, value: 1n, fn: null }), /accepts no value/)
+    assert.match(reasonOf({ data: '0x', value: 1n }), /may not accept native currency/)
     const payable = parseAbi('mint(address to, uint256 amount) public payable').function
     assert.equal(reasonOf({ ...call, value: 1n, fn: payable }), reasonOf(call))
   }

@@ -53,7 +53,7 @@ function decodeSelected(selector: string, bytes: Buffer, errors: readonly AbiErr
 
 // URLs that a contract names are not fetched: it could name any host that the server reaches.
 const OFFCHAIN =
-  'The contract keeps this data outside the chain (OffchainLookup, ERC-3668). This service does not fetch it. Ask one of `urls` in `revert.args` yourself, and pass the answer to `callbackFunction`.'
+  'The contract stores this data outside the network (OffchainLookup, ERC-3668). This service does not fetch that data. Request it from one of `urls` in `revert.args`, and pass the response to `callbackFunction`.'
 
 /** What was called, of which a revert without data says nothing. `value`: wei */
 export type RevertedCall = { data: string; value: bigint; fn?: AbiFunction | null }
@@ -68,10 +68,10 @@ function withoutReason(call: RevertedCall | null): string {
   const selector = call.data.length < 10 ? null : call.data.slice(0, 10)
   if (call.value > 0n && call.fn?.stateMutability !== 'payable')
     return selector === null
-      ? `${said} It was sent ${call.value} wei and may take no native currency.`
-      : `${said} It was sent ${call.value} wei, and a function that is not payable takes no value: send none. If it is payable, the contract may not have the selector ${selector}.`
+      ? `${said} The call sent ${call.value} wei, and the contract may not accept native currency.`
+      : `${said} The call sent ${call.value} wei, and a function that is not payable accepts no value. Omit the value. If the function is payable, the contract may not have the selector ${selector}.`
   if (selector === null) return said
-  return `${said} It may not have a function with the selector ${selector}: check address, name and types.`
+  return `${said} The contract may not have a function with the selector ${selector}. Check the address, the name and the types.`
 }
 
 type RevertToDecode = { selector: string; bytes: Buffer; budget: DecodeBudget }

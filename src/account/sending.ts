@@ -37,7 +37,11 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
     if (app.config.RATE_LIMITS === 'off') return
     const { allowed, retryAfter } = limit.take(accountId, 1)
     if (!allowed)
-      throw new AppError('rate_limited', 'Too many look-ups of people. Wait a moment, then try again.', { retryAfter })
+      throw new AppError(
+        'rate_limited',
+        'Too many look-ups of users by name. Nothing was sent. Wait a moment, then retry.',
+        { retryAfter },
+      )
   }
   return {
     rehearse: async (sender, chainId, order) => {

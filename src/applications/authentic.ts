@@ -33,7 +33,7 @@ export const changeApplication = <T>(
       if (before !== null && !isSealed(sealKeys, 'applications', before))
         throw new AppError(
           'application_not_authentic',
-          `The stored application ${clientId} is not as it was registered.`,
+          `The database row of the application ${clientId} was not written by the authorization server. Nothing was changed. Review the row: \`chatelaine auth-keys authenticate-rows\`.`,
         )
       const done = await work(db)
       await sealApplication({ db, sealKeys }, clientId)

@@ -7,7 +7,8 @@ import type { NetworkChanges } from './wire.ts'
 /** What is kept of a network by its name, but for how it is used and read. @throws not_found */
 export async function readNetwork(db: Db, name: string): Promise<Required<NetworkFacts>> {
   const found = (await readNetworks(db)).find((one) => one.name === name)
-  if (found === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+  if (found === undefined)
+    throw new AppError('not_found', `No network has the name ${name}. Nothing was changed. Check the name.`)
   return found
 }
 
@@ -39,7 +40,7 @@ const untried = ({ gas }: NetworkFacts, given: NetworkChanges): FieldError[] =>
         {
           pointer: '/gas',
           code: 'invalid',
-          detail: 'The gas `sponsor` is tried with the nodes before it is kept: use `chatelaine network add`.',
+          detail: 'The gas mode `sponsor` must be tested with the nodes first. Use `chatelaine network add`.',
         },
       ]
     : []

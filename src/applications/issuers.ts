@@ -53,7 +53,7 @@ export async function trustIssuer(
       problems.push({
         pointer: '/clientId',
         code: 'invalid',
-        detail: 'A public application cannot exchange tokens: anyone with its client id could.',
+        detail: 'A public application cannot exchange tokens, because it cannot prove its identity.',
       })
     const before = issuers.find((one) => one.provider === provider)
     if (by === 'api' && trusted.allowsPrivate && before?.allowsPrivate !== true)
@@ -61,14 +61,14 @@ export async function trustIssuer(
         pointer: '/allowsPrivate',
         code: 'invalid',
         detail:
-          'Only chatelaine app trust-issuer --private, on the operator’s machine, allows an issuer in your own network.',
+          'This issuer is in a private network. Only `chatelaine app trust-issuer --private`, on the operator’s machine, allows that.',
       })
     const others = issuers.filter((one) => one.provider !== provider)
     if (others.some(({ issuer }) => issuer === trusted.issuer))
       problems.push({
         pointer: '/issuer',
         code: 'invalid',
-        detail: 'This application trusts the issuer under another provider name.',
+        detail: 'This application already trusts the issuer under another provider name.',
       })
     if (others.length >= MAX_ISSUERS)
       problems.push({ pointer: '/provider', code: 'invalid', detail: `At most ${MAX_ISSUERS} issuers are allowed.` })
@@ -89,7 +89,10 @@ export async function distrustIssuer(
   await change(app, clientId, async (_db, issuers) => {
     const rest = issuers.filter((one) => one.provider !== provider)
     if (rest.length === issuers.length)
-      throw new AppError('not_found', 'This application trusts no issuer under this provider name.')
+      throw new AppError(
+        'not_found',
+        'This application trusts no issuer under this provider name. Nothing was changed. Check the provider name.',
+      )
     return rest
   })
   return readApplication(app.db, clientId)
@@ -138,17 +141,17 @@ async function bindName(
     .where('provider', '=', provider)
     .executeTakeFirstOrThrow()
   if (bound.issuer !== issuer || bound.subject_claim !== subjectClaim) {
-    const detail = `The provider name ${provider} belongs to the issuer ${bound.issuer} and its claim ${bound.subject_claim} permanently; other people need another name.`
+    const detail = `The provider name ${provider} belongs permanently to the issuer ${bound.issuer} and its claim ${bound.subject_claim}. Choose another provider name.`
     throw new AppError('invalid_request', detail, { errors: [{ pointer: '/provider', code: 'invalid', detail }] })
   }
   if (bound.client_id !== clientId && !(isShared && by === 'command'))
     throw new AppError(
       'already_exists',
-      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another. On the operator’s machine, chatelaine app trust-issuer --shared has both applications share its people and their accounts.`,
+      `The provider name ${provider} belongs to the application ${bound.client_id}. Nothing was changed. Choose another name. To share its users and accounts, run \`chatelaine app trust-issuer --shared\` on the operator’s machine.`,
     )
   if (bound.jwks_uri === jwksUri) return
   if (by === 'api') {
-    const detail = `The keys of ${provider} are ${bound.jwks_uri === null ? 'found by discovery' : `at ${bound.jwks_uri}`}; only chatelaine app trust-issuer, on the operator’s machine, changes that.`
+    const detail = `The keys of ${provider} are ${bound.jwks_uri === null ? 'found by discovery' : `at ${bound.jwks_uri}`}. Only \`chatelaine app trust-issuer\`, on the operator’s machine, changes that location.`
     throw new AppError('invalid_request', detail, { errors: [{ pointer: '/jwksUri', code: 'invalid', detail }] })
   }
   await db.updateTable('application_providers').set({ jwks_uri: jwksUri }).where('provider', '=', provider).execute()
@@ -163,7 +166,7 @@ function explainIssuer(trusted: TrustedIssuer): FieldError[] {
   if (!isApplicationProvider(provider))
     refuse(
       '/provider',
-      'The provider name must be APP_ and upper-case letters, digits or underscores, 32 characters at most.',
+      'The provider name must be `APP_` followed by upper-case letters, digits or underscores, at most 32 characters in total.',
     )
   if (!isIssuerAddress(issuer)) refuse('/issuer', 'The issuer must be an https address without a query.')
   if (!isText(audience)) refuse('/audience', `The audience must have 1 to ${MAX_TEXT} visible characters.`)
@@ -174,10 +177,10 @@ function explainIssuer(trusted: TrustedIssuer): FieldError[] {
   else if (isMutableClaim(subjectClaim))
     refuse(
       '/subjectClaim',
-      `The claim ${subjectClaim} can change or be given to another person; use an immutable id such as sub.`,
+      `The claim ${subjectClaim} can change or pass to another user. Use an immutable id such as \`sub\`.`,
     )
   if (usernameClaims.length > MAX_ISSUERS || ![...usernameClaims, pictureClaim].every(isText))
-    refuse('/usernameClaims', 'The claims of name and picture must be names of claims.')
+    refuse('/usernameClaims', 'The claims for name and picture must be names of claims.')
   if (!Number.isInteger(maxAgeSeconds) || maxAgeSeconds < MIN_AGE || maxAgeSeconds > MAX_AGE)
     refuse('/maxAgeSeconds', `The age of a token may be ${MIN_AGE} to ${MAX_AGE} seconds.`)
   return problems

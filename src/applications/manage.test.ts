@@ -305,5 +305,5 @@ test('a network is not removed while applications are bound to it, suspended one
   await assert.rejects(removeNetwork(db, 'optimism'), /applications bound to it: 1/)
   await db.deleteFrom('applications').where('client_id', '=', 'bound').execute()
   await removeNetwork(db, 'optimism')
-  await assert.rejects(removeNetwork(db, 'optimism'), /There is no network/)
+  await assert.rejects(removeNetwork(db, 'optimism'), /No network has the name/)
 })

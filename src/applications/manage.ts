@@ -45,7 +45,8 @@ export async function readApplication(db: Db, clientId: string): Promise<Registe
   const row = isClientId(clientId)
     ? await registered(db).where('client_id', '=', clientId).executeTakeFirst()
     : undefined
-  if (row === undefined) throw new AppError('not_found', 'There is no application with this client id.')
+  if (row === undefined)
+    throw new AppError('not_found', 'No application has this client id. Nothing was changed. Check the client id.')
   return wireOf(row)
 }
 
@@ -80,7 +81,11 @@ export async function createApplication(
         .onConflict((on) => on.column('client_id').doNothing())
         .returning('client_id')
         .executeTakeFirst()
-      if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
+      if (inserted === undefined)
+        throw new AppError(
+          'already_exists',
+          `The application ${clientId} already exists. Nothing was changed. Choose another client id.`,
+        )
       await sealApplication({ db, sealKeys }, clientId)
       return readApplication(db, clientId)
     }),
@@ -218,7 +223,7 @@ async function findChainId(db: Db, name: string): Promise<{ chainId: number } | 
     networks.length === 0
       ? 'this installation has none yet'
       : `known networks: ${networks.map((one) => one.name).join(', ')}`
-  return { problem: { pointer: '/network', code: 'unknown', detail: `There is no network with this name; ${known}.` } }
+  return { problem: { pointer: '/network', code: 'unknown', detail: `No network has this name; ${known}.` } }
 }
 
 function refuseIfAny(problems: FieldError[]): void {

@@ -82,14 +82,14 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     refuse('blockVerification', 'The block verification must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     refuse('feeCapGwei', 'The fee cap must be a whole number of gwei above 0.')
-  if (!['self', 'topup', 'sponsor'].includes(gas)) refuse('gas', 'The gas must be `self`, `topup` or `sponsor`.')
+  if (!['self', 'topup', 'sponsor'].includes(gas)) refuse('gas', 'The gas mode must be `self`, `topup` or `sponsor`.')
   if (!isDelegateName(delegate)) refuse('delegate', 'The delegate must be `chatelaine` or `calibur`.')
   if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
-    refuse('gasSpace', 'The gas space must be an address: of the key that `network deploy-gas` was given.')
+    refuse('gasSpace', 'The gas space must be the address of the key that `network deploy-gas` used.')
   else if (gas === 'sponsor' && gasSpace === null)
-    refuse('gas', 'The gas `sponsor` needs a gas space: the address of the key that `network deploy-gas` was given.')
+    refuse('gas', 'The gas mode `sponsor` needs a gas space: the address of the key that `network deploy-gas` used.')
   if (topUpContracts.length > MAX_CONTRACTS)
-    refuse('topUpContracts', `The contracts whose writes accounts send themselves must be at most ${MAX_CONTRACTS}.`)
+    refuse('topUpContracts', `The contracts with user-paid writes must be at most ${MAX_CONTRACTS}.`)
   else
     for (const contract of topUpContracts) {
       const problem = explainAddress(contract)
@@ -102,7 +102,7 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
       refuse(field, `${what} must be wei: decimal digits of a number below 2^256.`)
   if (backfillFrom !== null && !(Number.isSafeInteger(backfillFrom) && backfillFrom >= 0))
-    refuse('backfillFrom', 'The first block to look up must be a whole number from 0 on.')
+    refuse('backfillFrom', 'The first block to index must be a whole number, 0 or greater.')
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -113,7 +113,10 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     if (!/^https?:\/\//.test(template) || !URL.canParse(template))
       refuse('explorer', `The explorer’s ${page} page must be an http or https address.`)
     else if (!template.includes(value))
-      refuse('explorer', `The explorer’s ${page} page must have ${value} where the value goes.`)
+      refuse(
+        'explorer',
+        `The URL of the explorer’s ${page} page must contain ${value} as the placeholder of the value.`,
+      )
   }
   return problems
 }

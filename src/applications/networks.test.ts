@@ -29,7 +29,7 @@ test('each fact of a network that cannot be is named, and those at the bounds ar
     [{ gas: 'free' }, /must be `self`, `topup` or `sponsor`/],
     [{ gas: 'sponsor' }, /needs a gas space/],
     [{ gas: 'sponsor', gasSpace: space, delegate: 'calibur' }, null],
-    [{ gas: 'sponsor', gasSpace: '0x1' }, /gas space must be an address/],
+    [{ gas: 'sponsor', gasSpace: '0x1' }, /gas space must be the address/],
     [{ delegate: 'other' }, /delegate must be `chatelaine` or `calibur`/],
     [{ topUpContracts: [space] }, null],
     [{ topUpContracts: ['0x12'] }, /0x12 must be 0x and 40 hexadecimal digits/],
@@ -39,7 +39,7 @@ test('each fact of a network that cannot be is named, and those at the bounds ar
     [{ sponsorLow: `${2n ** 256n}` }, /counts as low must be wei/],
     [{ sponsorLow: '-1' }, /counts as low must be wei/],
     [{ backfillFrom: 0 }, null],
-    [{ backfillFrom: -1 }, /whole number from 0 on/],
+    [{ backfillFrom: -1 }, /whole number, 0 or greater/],
     [{ explorer: { ...MINE.explorer, tx: 'https://x.example/tx' } }, /must have \{hash\}/],
   ]
   for (const [changes, problem] of cases) {

@@ -213,7 +213,7 @@ export async function removeNetwork(db: RootDb, name: string): Promise<void> {
     .executeTakeFirst()
   if (gone !== undefined) return
   const network = (await listNetworks(db)).find((one) => one.name === name)
-  if (network === undefined) throw new Error(`There is no network ${name}.`)
+  if (network === undefined) throw new Error(`No network has the name ${name}.`)
   throw new Error(`The network ${name} cannot be removed: applications bound to it: ${network.applications}.`)
 }
 

@@ -36,18 +36,18 @@ export function explainApplication(application: Claimed): FieldError[] {
     if (wrong !== null) refuse(`/redirectUris/${index}`, `The redirect URI ${shown(uri)} ${wrong}.`)
   }
   if (postLogoutRedirectUris.length > MAX_LIST)
-    refuse('/postLogoutRedirectUris', `At most ${MAX_LIST} URIs for after a sign-out are allowed.`)
+    refuse('/postLogoutRedirectUris', `At most ${MAX_LIST} post-logout redirect URIs are allowed.`)
   for (const [index, uri] of postLogoutRedirectUris.entries()) {
     const wrong = explainLength(uri) ?? (uri.endsWith('/*') ? 'has a wildcard' : explainRedirect(uri))
     if (wrong !== null)
-      refuse(`/postLogoutRedirectUris/${index}`, `The URI for after a sign-out ${shown(uri)} ${wrong}.`)
+      refuse(`/postLogoutRedirectUris/${index}`, `The post-logout redirect URI ${shown(uri)} ${wrong}.`)
   }
   if (permissions.length === 0) refuse('/permissions', 'At least one permission is required.')
   for (const [index, permission] of permissions.entries()) {
     if (!isPermission(permission))
       refuse(
         `/permissions/${index}`,
-        `There is no permission ${shown(permission)}; known permissions: ${[...userPermissions, ...machinePermissions].join(', ')}.`,
+        `The permission ${shown(permission)} does not exist. Known permissions: ${[...userPermissions, ...machinePermissions].join(', ')}.`,
       )
   }
   if (allowedOrigins.length > MAX_LIST) refuse('/allowedOrigins', `At most ${MAX_LIST} origins are allowed.`)
@@ -62,7 +62,7 @@ export function explainApplication(application: Claimed): FieldError[] {
   if (kind === 'confidential' && secretHashes.length === 0)
     refuse('/kind', 'A confidential application needs a secret.')
   if (secretHashes.some((hash) => !/^[0-9a-f]{64}$/.test(hash)))
-    refuse('/kind', 'A secret is kept as 64 hexadecimal digits.')
+    refuse('/kind', 'The hash of a secret must be 64 hexadecimal digits.')
   for (const [index, quota] of quotas.entries()) {
     const wrong = explainQuota(quota, quotas.slice(0, index))
     if (wrong !== null) refuse(`/quotas/${index}`, `The quota ${wrong}.`)
@@ -77,7 +77,10 @@ export function explainApplication(application: Claimed): FieldError[] {
       refuse(`/sponsor/contracts/${index}`, 'A contract must be 0x and 40 hexadecimal digits.')
   for (const [which, whom] of Object.entries({ perUser: 'one person', perApplication: 'all its people' } as const))
     if (sponsor !== null && !isWei(sponsor[which as 'perUser' | 'perApplication'] ?? ''))
-      refuse(`/sponsor/${which}`, `What sponsors may send ${whom} must be wei: decimal digits of a number below 2^256.`)
+      refuse(
+        `/sponsor/${which}`,
+        `The amount that sponsors may pay ${whom} must be wei: decimal digits of a number below 2^256.`,
+      )
   return problems
 }
 

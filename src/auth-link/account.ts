@@ -44,13 +44,13 @@ export function serveAccount(
     async (request, reply) => {
       const caller = await ownCaller(app, bearerToken(request)).catch((error: unknown) => {
         throw error instanceof AppError && error.code === 'invalid_token'
-          ? new AppError('not_found', 'There is nothing at this address.', { cause: error })
+          ? new AppError('not_found', 'This route does not exist. Nothing was done.', { cause: error })
           : error
       })
       const { verb } = request.params
       const isRead = (READS as readonly string[]).includes(verb)
       if (!isRead && !((SENDS as readonly string[]).includes(verb) && caller.scopes.has('contracts:write')))
-        throw new AppError('not_found', 'There is nothing at this address.')
+        throw new AppError('not_found', 'This route does not exist. Nothing was done.')
       const { accountId, userId, address, chainId } = caller
       const sender: ProvenSender = { accountId, userId, address, sessionUid: '', caller }
       const verbs = {
@@ -89,7 +89,10 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     }
     return answerOf(asked, { args }).catch((cause: unknown) => {
       if (cause instanceof AppError) throw cause
-      throw new AppError('shutting_down', 'The API is not responding. Retry in a moment.', { retryAfter: 1, cause })
+      throw new AppError('shutting_down', 'The API did not respond. A write may have been sent. Retry in a moment.', {
+        retryAfter: 1,
+        cause,
+      })
     })
   }
   const verb = (name: AccountVerb) => ask.bind(null, name) as never

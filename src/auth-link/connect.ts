@@ -50,7 +50,7 @@ export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { 
 
 /** Said to the caller: what is away, and that nothing else is wrong. */
 const authAway = (cause?: unknown): AppError =>
-  new AppError('auth_unavailable', 'The authorization server is not responding. Retry in a moment.', {
+  new AppError('auth_unavailable', 'The authorization server did not respond. Retry in a moment.', {
     retryAfter: 1,
     ...(cause === undefined ? {} : { cause }),
   })

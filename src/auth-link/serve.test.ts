@@ -44,7 +44,7 @@ test('an account that the ledger knows and the database lost comes back by the o
   assert.deepEqual(await make('ONE', '7'), [200, 'ONE-7'])
   assert.deepEqual(await make('SPONSOR', 'HOUSE'), [200, 'SPONSOR-HOUSE'])
   assert.deepEqual(await make('SPONSOR', 'HOUSE'), [200, 'SPONSOR-HOUSE'])
-  assert.match(String((await make('SPONSOR', 'a person'))[1]), /no identity provider/)
+  assert.match(String((await make('SPONSOR', 'a person'))[1]), /not an identity provider/)
   const accounts = await db.selectFrom('accounts').select('user_id').orderBy('user_id').execute()
   assert.deepEqual(accounts, [{ user_id: 'ONE-7' }, { user_id: 'SPONSOR-HOUSE' }])
   assert.deepEqual(await db.selectFrom('identities').select('provider').execute(), [{ provider: 'ONE' }])

@@ -54,11 +54,11 @@ export function keepApart(server: FastifyInstance, app: App): void {
 
   function refusalOf(request: FastifyRequest, route: string): AppError | undefined {
     if (route.startsWith('/internal/') !== isFromOurs(request))
-      return new AppError('not_found', 'There is nothing at this address.')
+      return new AppError('not_found', 'This route does not exist. Nothing was done.')
     if (isFromOurs(request) || route === '/readyz' || request.headers.host === host) return undefined
     return new AppError(
       'misdirected_request',
-      'The authorization server is at AUTH_ORIGIN only: a proxy in front has to pass the Host header on.',
+      'The authorization server serves only `AUTH_ORIGIN`. Nothing was done. A proxy in front must forward the `Host` header unchanged.',
     )
   }
 }

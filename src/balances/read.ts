@@ -49,9 +49,19 @@ export async function readTokenBalance(
     return { balance, decimals, blockNumber: reads.block.number }
   })
   if (balance === null) {
-    throw new AppError('not_a_token', 'The address does not implement balanceOf: it is not a token contract.', {
-      errors: [{ parameter: 'tokenAddress', code: 'not_a_token', detail: 'No code, or no balanceOf.' }],
-    })
+    throw new AppError(
+      'not_a_token',
+      'This address has no code, or its code does not implement `balanceOf`. Check the address and the network.',
+      {
+        errors: [
+          {
+            parameter: 'tokenAddress',
+            code: 'not_a_token',
+            detail: 'The address has no code, or its code does not implement `balanceOf`.',
+          },
+        ],
+      },
+    )
   }
   const facts = await readTokenFacts(app, chain, token)
   return { blockNumber, entries: { [token.toLowerCase()]: tokenEntry(chain, { token, balance, decimals, facts }) } }

@@ -30,8 +30,8 @@ async function numbered(chain: Chain, number: number): Promise<Block | null> {
   if (newest?.number === number) return newest
   const block = await fetchTagged(chain, quantityOf(number))
   if (block !== null || number <= (chain.head.current()?.number ?? -1)) return block
-  throw new AppError('invalid_request', 'The chain does not have this block yet.', {
-    errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain does not have this block yet.' }],
+  throw new AppError('invalid_request', 'The network does not have this block yet.', {
+    errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The network does not have this block yet.' }],
   })
 }
 

@@ -67,4 +67,7 @@ export const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 const raised = (fee: bigint): bigint => most((fee * 9n + 7n) / 8n, fee + 1n)
 
 const capReached = (needed: bigint, cap: bigint): AppError =>
-  new AppError('fee_cap_reached', `The network requires ${needed} wei per gas; the operator allows ${cap}.`)
+  new AppError(
+    'fee_cap_reached',
+    `The network requires ${needed} wei per gas, and the operator allows ${cap}. Nothing was sent. Try again when fees are lower.`,
+  )

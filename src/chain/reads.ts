@@ -51,7 +51,9 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
       // Of a block that it has the node says so, or, as some do, that it never heard of it.
       const isGone = error instanceof RpcError && (isForgottenState(error) || (isLag(error) && attempt === TRIES))
       if (tag !== 'latest' && isGone)
-        throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
+        throw new AppError('chain_unsupported', 'The node no longer has the state of this block. Use a newer block.', {
+          cause: error,
+        })
       if (!isLag(error) || attempt === TRIES) throw error
       // Lag is short: the node is given a moment, then asked at what is newest by then.
       await chain.clock.sleep(25 * attempt)

@@ -120,10 +120,10 @@ test('a token of anybody is had without a browser, from the server that runs', a
     assert.equal(other.userId, 'DEV-zoë')
   }
   for (const [words, env, why] of [
-    [['token', 'GOOGLE-1'], beside, /development sign-in only/],
+    [['token', 'GOOGLE-1'], beside, /Only users of the development sign-in/],
     [['token', 'new one'], beside, /This is not a valid user name/],
     [['token', 'DEV-new one'], beside, /This is not a valid user name/],
-    [['token', 'bob', '--app', 'nobody'], beside, /no application/],
+    [['token', 'bob', '--app', 'nobody'], beside, /No application/],
     [['token', 'bob'], { ...beside, NODE_ENV: 'production', DATABASE_URL: 'postgres://x/y' }, /in development only/],
     [
       ['token', 'bob'],
@@ -144,5 +144,5 @@ test('what cannot be done while it runs is said plainly', { skip: testCluster !=
   await rm(join(here.dataDir, 'operator-token'))
   assert.match((await command(settings, ['app', 'list'])).err, /cannot be reached/)
   await writeFile(join(here.dataDir, 'operator-token'), 'another-token-that-is-long-enough-to-be-one\n')
-  assert.match((await command(settings, ['app', 'list'])).err, /not a token of the operator/)
+  assert.match((await command(settings, ['app', 'list'])).err, /not an operator token/)
 })

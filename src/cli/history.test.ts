@@ -133,7 +133,7 @@ suite(
       assert.deepEqual([which.code, which.err], [1, 'Choose the network: --network, one of devnet, other.\n'])
       assert.equal((await command(stored, ['audit', '--network', 'devnet', '--from', '0', '--to', '7'])).code, 0)
       const never = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
-      assert.match(never.err, /never been followed/)
+      assert.match(never.err, /has never read this network/)
       await writeNodes(file, { devnet: [node.url], other: [node.url] })
       const wrong = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
       assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 31337, expected 5\n'])

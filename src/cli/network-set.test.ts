@@ -59,12 +59,12 @@ test('what a network cannot be is refused, all of it at once, and nothing is cha
     /wrong checksum/,
     /in a day must be wei/,
     /as low must be wei/,
-    /must have \{hash\}/,
+    /must contain \{hash\}/,
   ])
     // prettier-ignore
     assert.match(everything.err, why)
   for (const [words, why] of [
-    [['--gas', 'sponsor'], /is tried with the nodes before it is kept/],
+    [['--gas', 'sponsor'], /must be tested with the nodes first/],
     [['--fee-cap-gwei', 'many', '--backfill-from', '1e6'], /whole number: feeCapGwei, backfillFrom/],
     [['--backfill-from', '-1'], /whole number: backfillFrom/],
     [[], /Name what is to change/],
@@ -76,7 +76,7 @@ test('what a network cannot be is refused, all of it at once, and nothing is cha
     assert.equal(code, 1)
     assert.match(err, why)
   }
-  assert.match((await here.run('network', 'set', 'mars', '--gas', 'topup')).err, /There is no network mars/)
+  assert.match((await here.run('network', 'set', 'mars', '--gas', 'topup')).err, /No network has the name mars/)
   assert.match((await here.run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the settings.*NETWORK_GAS/)
   assert.deepEqual(await show(), before)
 })

@@ -47,7 +47,7 @@ async function set(
     },
     async (ask) => {
       const known = (await ask<ListedNetwork[]>('GET', '/networks')).find((one) => one.name === name)
-      if (known === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+      if (known === undefined) throw new AppError('not_found', `No network has the name ${name}.`)
       const changes = changesOf(given, known)
       await ask('PATCH', `/networks/${encodeURIComponent(name)}`, changes)
       return Object.keys(changes)

@@ -158,13 +158,13 @@ async function list(shell: Shell, given: JsonOption): Promise<void> {
 
 async function show(shell: Shell, name: string, given: JsonOption): Promise<void> {
   const found = (await readAll(shell)).find((one) => one.name === name)
-  if (found === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+  if (found === undefined) throw new AppError('not_found', `No network has the name ${name}.`)
   print(shell, given, found, describe(found))
 }
 
 async function describeStored(shell: Shell, name: string): Promise<{ network: KnownNetwork; text: string }> {
   const network = (await readAll(shell)).find((one) => one.name === name)
-  if (network === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+  if (network === undefined) throw new AppError('not_found', `No network has the name ${name}.`)
   return { network, text: describe(network) }
 }
 

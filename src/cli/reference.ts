@@ -15,12 +15,12 @@ export function errorsReference(): string {
 Every error response is \`application/problem+json\` (RFC 9457) with one of these codes in \`code\`. A code is never renamed
 and never changes its status. Decide by \`code\`, never by a text. Each document has three texts:
 
-- \`detail\` is for developers. It says what happened to this request.
-- \`help\` is for developers. It is the meaning below.
-- \`userMessage\` is for the user. An application may show it as it is. The service chooses English, German, French, Spanish or Japanese by
-  \`Accept-Language\`, and names the language in \`Content-Language\`.
+- \`detail\`, for developers: the failure of this request.
+- \`help\`, for developers: the meaning below.
+- \`userMessage\`, for the user: a text that an application may show unchanged. \`Accept-Language\` chooses English, German, French,
+  Spanish or Japanese. \`Content-Language\` names the language.
 
-"Retry" says whether the same request may be sent again unchanged. With an \`Idempotency-Key\`, a write may always be retried.
+If "retry" is yes, the same request may be sent again unchanged. With an \`Idempotency-Key\`, a write may always be retried.
 
 OAuth endpoints respond with \`error\` and \`error_description\` instead (RFC 6749 §5.2), without \`userMessage\`. Only \`/oauth/me\`
 responds with a problem document.

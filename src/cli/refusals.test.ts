@@ -19,10 +19,10 @@ test('every refusal is a sentence on standard error and exit code 1; for program
     ['/redirectUris/0', '/permissions/0', '/allowedOrigins/0', '/network'],
   )
   const cases: [string[], RegExp][] = [
-    [['app', 'show', 'nobody'], /There is no application/],
+    [['app', 'show', 'nobody'], /No application has this client id/],
     [['app', 'show'], /missing required argument/],
     [['app', 'create', '--colour', 'red'], /unknown option/],
-    [['network', 'remove', 'mars'], /There is no network mars/],
+    [['network', 'remove', 'mars'], /No network has the name mars/],
     [['dance'], /unknown command/],
   ]
   for (const [words, sentence] of cases) {

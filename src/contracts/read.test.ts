@@ -373,7 +373,10 @@ test('what a contract keeps outside the chain (ERC-3668) is said so in a read an
     await here.alice.post('/v1/contracts/method/write', { ...call, abi, dryRun: true }),
   ]) {
     assert.deepEqual([status, body.code, body.revert.name], [422, 'execution_reverted', 'OffchainLookup'])
-    assert.match(body.detail, /outside the chain \(OffchainLookup, ERC-3668\)\. This service does not fetch it\./)
+    assert.match(
+      body.detail,
+      /outside the network \(OffchainLookup, ERC-3668\)\. This service does not fetch that data\./,
+    )
     assert.equal(body.revert.args[3], '0xb4a85801')
   }
 })

@@ -78,7 +78,7 @@ export async function readContracts(
     const results = asked.map((one, index) => {
       try {
         if (one.status === 'rejected') throw one.reason
-        if (charactersLeft <= 0) throw new AppError('invalid_return_data', 'The results before this one have reached the size limit: call this one alone.') // prettier-ignore
+        if (charactersLeft <= 0) throw new AppError('invalid_return_data', 'The earlier results of this batch have reached the size limit. This call has no result. Send this call alone.') // prettier-ignore
         const answer = answerOf(chain, one.value.call, { data: one.value.data, blockNumber: reads.block.number })
         charactersLeft -= charactersOf(answer.response)
         return answer
@@ -113,9 +113,13 @@ function prepare({ address, abi, args = [], sender = false }: CallRequest): Prep
   const parsed = parsedAbi(abi)
   const { stateMutability } = parsed.function
   if (stateMutability !== 'view' && stateMutability !== 'pure') {
-    throw new AppError('abi_not_view', 'A read needs a view function: write `view` behind the parameters.', {
-      errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }],
-    })
+    throw new AppError(
+      'abi_not_view',
+      'A read needs a view function. Nothing was called. Write `view` after the parameters.',
+      {
+        errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }],
+      },
+    )
   }
   return { to, parsed, data: encodeCall(parsed.function, args), asUser: sender }
 }
@@ -146,7 +150,7 @@ async function callContract(caller: Caller, { to, parsed, data, asUser }: Prepar
   }
   // Nothing came back: either the function returns nothing, or there is nobody to answer.
   if (result.data === '0x' && !(await reads.hasCode(to)))
-    throw new AppError('no_contract', 'There is no contract at this address.', {
+    throw new AppError('no_contract', 'No contract exists at this address. Check the address and the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }],
     })
   return result.data

@@ -160,14 +160,14 @@ for (const [what, body, status, code, pointer] of refusals) {
 test('a function that the contract has not is named by its selector', async () => {
   const { body } = await post(WRITE, { address: world.probe, abi: 'transfer(address,uint256) public', args: [world.probe, '1'] }) // prettier-ignore
   assert.equal(body.code, 'execution_reverted')
-  assert.match(body.detail, /It may not have a function with the selector 0xa9059cbb/)
+  assert.match(body.detail, /The contract may not have a function with the selector 0xa9059cbb/)
 })
 
 test('value sent to a function that takes none is named as that, in a dry run as well', async () => {
   for (const dryRun of [false, true]) {
     const { body } = await post(WRITE, add('1', { value: '1', dryRun }))
     assert.equal(body.code, 'execution_reverted')
-    assert.match(body.detail, /sent 1 wei, and a function that is not payable takes no value/)
+    assert.match(body.detail, /sent 1 wei, and a function that is not payable accepts no value/)
   }
 })
 
@@ -356,7 +356,7 @@ test('a dry run says what is left of a limit, and what is above it is refused wi
   assert.equal((await post(WRITE, add('1'), { as: writer })).status, 200)
   const [dryRefused, refused] = [await dry(), await post(WRITE, add('1'), { as: writer })]
   assert.deepEqual([refused.status, refused.body.code], [403, 'policy_denied'])
-  assert.match(refused.body.detail, /The rule once rejects .* used 1, needed 1, more room from 20\d\d-/)
+  assert.match(refused.body.detail, /The rule once rejects .* used 1, needed 1, more is available from 20\d\d-/)
   assert.deepEqual([dryRefused.status, dryRefused.body.code, dryRefused.body.detail], [403, 'policy_denied', refused.body.detail]) // prettier-ignore
   await world.mine()
 })

@@ -95,7 +95,11 @@ const UNHELD = { patience: 8, ready: async () => {}, within: async () => {} }
 /** The history's block, once the transaction that may not know our accounts yet is through. */
 async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
   const history = await db.transaction().execute((tx) => lockHistory(tx, chainId))
-  if (history === null) throw new AppError('not_found', 'This network has never been followed: start the server once.')
+  if (history === null)
+    throw new AppError(
+      'not_found',
+      'The server has never read this network. Nothing was backfilled. Start the server once.',
+    )
   return { target: history.number }
 }
 

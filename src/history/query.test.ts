@@ -128,13 +128,13 @@ test('what is wrong with a parameter is said with what would be right', () => {
       return (error as AppError).errors?.[0]?.detail
     }
   }
-  assert.equal(detailOf({ limit: '0' }), 'A whole number from 1 to 200.')
-  assert.equal(detailOf({ type: 'x' }), 'One or more of ERC20, ERC721, ERC1155, NATIVE, separated by commas.')
-  assert.equal(detailOf({ direction: 'x' }), 'One of in, out, all.')
-  assert.equal(detailOf({ finality: 'x' }), 'Only `finalized`.')
-  assert.equal(detailOf({ from: '2026-02-30' }), 'There is no such day.')
-  assert.equal(detailOf({ from: '2026-01-02', to: '2026-01-01' }), 'It lies behind `to`.')
-  assert.equal(detailOf({ fromBlock: '2', toBlock: '1' }), 'It lies behind `toBlock`.')
+  assert.equal(detailOf({ limit: '0' }), 'Use a whole number from 1 to 200.')
+  assert.equal(detailOf({ type: 'x' }), 'Use one or more of ERC20, ERC721, ERC1155, NATIVE, separated by commas.')
+  assert.equal(detailOf({ direction: 'x' }), 'Use one of in, out, all.')
+  assert.equal(detailOf({ finality: 'x' }), 'Use only `finalized`.')
+  assert.equal(detailOf({ from: '2026-02-30' }), 'This day does not exist.')
+  assert.equal(detailOf({ from: '2026-01-02', to: '2026-01-01' }), 'This value is later than `to`.')
+  assert.equal(detailOf({ fromBlock: '2', toBlock: '1' }), 'This value is later than `toBlock`.')
 })
 
 suite('a cursor', () => {

@@ -90,7 +90,7 @@ export function readParameters(parameters: HistoryParameters): { limit: number; 
 const contradiction = (parameter: string, other: string): FieldError => ({
   parameter,
   code: 'contradiction',
-  detail: `It lies behind \`${other}\`.`,
+  detail: `This value is later than \`${other}\`.`,
 })
 
 class InvalidParameter {
@@ -102,14 +102,14 @@ class InvalidParameter {
 
 function parseLimit(text: string): number | InvalidParameter {
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
-  return limit >= 1 && limit <= MAX ? limit : new InvalidParameter(`A whole number from 1 to ${MAX}.`)
+  return limit >= 1 && limit <= MAX ? limit : new InvalidParameter(`Use a whole number from 1 to ${MAX}.`)
 }
 
 /** Sorted and without repetitions, so that equal filters have equal cursors. */
 function parseTypes(text: string): EntryType[] | InvalidParameter {
   const names = text.split(',')
   if (!names.every((name) => TYPES.includes(name)))
-    return new InvalidParameter(`One or more of ${TYPES.join(', ')}, separated by commas.`)
+    return new InvalidParameter(`Use one or more of ${TYPES.join(', ')}, separated by commas.`)
   return TYPES.filter((type) => names.includes(type)) as EntryType[]
 }
 
@@ -123,7 +123,7 @@ const oneOf =
   <T extends string>(...choices: T[]) =>
   (text: string): T | InvalidParameter =>
     choices.find((choice) => choice === text) ??
-    new InvalidParameter(choices.length === 1 ? `Only \`${choices[0]}\`.` : `One of ${choices.join(', ')}.`)
+    new InvalidParameter(choices.length === 1 ? `Use only \`${choices[0]}\`.` : `Use one of ${choices.join(', ')}.`)
 
 function parseAddress(text: string): Hex | InvalidParameter {
   const problem = explainAddress(text)
@@ -131,7 +131,7 @@ function parseAddress(text: string): Hex | InvalidParameter {
 }
 
 function parseBlock(text: string): number | InvalidParameter {
-  return /^\d{1,15}$/.test(text) ? Number(text) : new InvalidParameter('A block number in decimal digits.')
+  return /^\d{1,15}$/.test(text) ? Number(text) : new InvalidParameter('Use a block number in decimal digits.')
 }
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
@@ -141,11 +141,11 @@ function parseTime(text: string): number | InvalidParameter {
   const match = TIME.exec(text)
   const at = match === null ? Number.NaN : Date.parse(text)
   if (match === null || Number.isNaN(at))
-    return new InvalidParameter('A time like 2026-01-31T12:00:00Z (write + as %2B) or a date like 2026-01-31.')
+    return new InvalidParameter('Use a time such as 2026-01-31T12:00:00Z (write + as %2B) or a date such as 2026-01-31.')
   const [, year, month, day] = match
   const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  if (Number(day) > daysOfMonth) return new InvalidParameter('There is no such day.')
-  return at >= FIRST_MS && at <= LAST_MS ? at : new InvalidParameter('A time in the years 1 to 9999.')
+  if (Number(day) > daysOfMonth) return new InvalidParameter('This day does not exist.')
+  return at >= FIRST_MS && at <= LAST_MS ? at : new InvalidParameter('Use a time in the years 1 to 9999.')
 }
 
 /** PostgreSQL knows no year 0, and a zone may lead out of four digits. */

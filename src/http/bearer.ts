@@ -48,7 +48,7 @@ export function assertUser(reader: Reader): asserts reader is Caller {
   if (reader.kind === 'machine')
     throw new AppError(
       'insufficient_scope',
-      'This needs the token of a user, not of an application.',
+      'This operation needs the access token of a user, not of an application. Nothing was done.',
       reader.jkt === undefined ? {} : { challenge: 'DPoP' },
     )
 }
@@ -99,7 +99,8 @@ const states = slot('access tokens', (app: App): BearerState => ({
  * Source: RFC 9068 §4
  */
 export async function verifyAccessToken(app: App, token: string): Promise<Reader> {
-  if (token.length > MAX_TOKEN_CHARACTERS) throw new AppError('invalid_token', 'The access token is malformed.')
+  if (token.length > MAX_TOKEN_CHARACTERS)
+    throw new AppError('invalid_token', 'The access token is malformed. Nothing was done. Get a new access token.')
   const state = states.of(app)
   const caller = state.cache.get(token) ?? remember(state, token, await readToken(app, state, token))
   assertNotExpired(app, state, caller)
@@ -131,14 +132,14 @@ async function readPresented(app: App, request: FastifyRequest): Promise<Reader>
     const reader = await verifyAccessToken(app, token)
     if (reader.jkt === undefined) return reader
     throw dpopRefusal(
-      'The access token is bound to a key: send it as `DPoP <token>`, with a proof of possession of that key.',
+      'The access token is bound to a key. Nothing was done. Send `Authorization: DPoP <token>` with a proof of possession of that key.',
     )
   }
   const reader = await verifyAccessToken(app, token).catch((error: unknown) => {
     throw error instanceof AppError && error.code === 'invalid_token' ? dpopRefusal(error.message, error) : error
   })
   if (reader.jkt === undefined)
-    throw dpopRefusal('The access token is not bound to a key: send it as `Bearer <token>`.')
+    throw dpopRefusal('The access token is not bound to a key. Nothing was done. Send `Authorization: Bearer <token>`.')
   await assertProven(app, request, reader)
   return reader
 }
@@ -166,15 +167,22 @@ export function knownReader(
 function assertNotExpired(app: App, state: BearerState, caller: Reader): void {
   if (caller.expiresAt * 1_000 > app.clock.wall()) return
   state.cache.delete(caller.token)
-  throw new AppError('invalid_token', 'The access token has expired.')
+  throw new AppError('invalid_token', 'The access token has expired. Nothing was done. Get a new access token.')
 }
 
 /** @throws invalid_token, application_suspended */
 function assertInForce(state: BearerState, caller: Reader): void {
-  if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
+  if (state.revoked.has(caller.grantId))
+    throw new AppError(
+      'invalid_token',
+      'The access token was revoked. Nothing was done. Ask the user to sign in again.',
+    )
   // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
   if (state.suspended.has(caller.clientId))
-    throw new AppError('application_suspended', 'The operator has suspended this application.')
+    throw new AppError(
+      'application_suspended',
+      'The operator has suspended this application. Nothing was done. Ask the operator to resume the application.',
+    )
 }
 
 /**
@@ -205,9 +213,16 @@ export function assertNotFrozen(app: App, { userId }: Caller): void {
  */
 export function bearerToken({ headers: { authorization } }: FastifyRequest): string {
   if (authorization === undefined)
-    throw new AppError('invalid_token', 'Send an access token: Authorization: Bearer <token>.')
+    throw new AppError(
+      'invalid_token',
+      'The request has no access token. Nothing was done. Send `Authorization: Bearer <token>`.',
+    )
   const match = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)
-  if (match === null) throw new AppError('invalid_token', 'The Authorization header is not `Bearer <token>`.')
+  if (match === null)
+    throw new AppError(
+      'invalid_token',
+      'The `Authorization` header is not `Bearer <token>`. Nothing was done. Correct the header.',
+    )
   return match[1]!
 }
 
@@ -215,7 +230,8 @@ export function bearerToken({ headers: { authorization } }: FastifyRequest): str
 function accessToken(request: FastifyRequest): string {
   if (!isDpop(request)) return bearerToken(request)
   const match = /^DPoP +([\w.~+/-]+=*) *$/i.exec(request.headers.authorization!)
-  if (match === null) throw dpopRefusal('The Authorization header is not `DPoP <token>`.')
+  if (match === null)
+    throw dpopRefusal('The `Authorization` header is not `DPoP <token>`. Nothing was done. Correct the header.')
   return match[1]!
 }
 
@@ -236,13 +252,15 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
     const expired = (cause as { code?: string }).code === 'ERR_JWT_EXPIRED'
     throw new AppError(
       'invalid_token',
-      expired ? 'The access token has expired.' : 'The access token is not valid for this service.',
+      expired
+        ? 'The access token has expired. Nothing was done. Get a new access token.'
+        : 'The access token is not valid for this service. Nothing was done. Get a new access token.',
       { cause },
     )
   })
   const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp, cnf } = payload
   if (typeof clientId !== 'string' || typeof chainId !== 'number')
-    throw new AppError('invalid_token', 'The access token lacks a claim.')
+    throw new AppError('invalid_token', 'The access token lacks a claim. Nothing was done. Get a new access token.')
   if (!state.applications.has(clientId)) await readAllowed(app, state, [clientId])
   const claims = {
     clientId,
@@ -255,13 +273,18 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
   }
   // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
   if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
-  if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
+  if (typeof grantId !== 'string')
+    throw new AppError('invalid_token', 'The access token lacks a claim. Nothing was done. Get a new access token.')
   const account = await app.db
     .selectFrom('accounts')
     .select(['account_id', 'user_id', 'address', 'attestation'])
     .where('user_id', '=', sub!)
     .executeTakeFirst()
-  if (account === undefined) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
+  if (account === undefined)
+    throw new AppError(
+      'invalid_token',
+      'The user of this access token no longer exists. Nothing was done. Ask the user to sign in again.',
+    )
   return {
     userId: sub!,
     accountId: account.account_id,
@@ -275,7 +298,10 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
 function thumbprintOf(confirmation: unknown): string {
   const { jkt, ...others } = (confirmation ?? {}) as { jkt?: unknown }
   if (typeof jkt !== 'string' || Object.keys(others).length > 0)
-    throw new AppError('invalid_token', 'The access token is bound in a way that is not supported.')
+    throw new AppError(
+      'invalid_token',
+      'The access token is bound in a way that is not supported. Nothing was done. Bind the token to a DPoP key.',
+    )
   return jkt
 }
 

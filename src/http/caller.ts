@@ -93,8 +93,8 @@ export function authenticated(
       throw new AppError(
         'insufficient_scope',
         reader.scopes.has(needed)
-          ? `The operator has removed the permission ${needed} from this application.`
-          : `This needs the permission ${needed}.`,
+          ? `The operator has removed the permission ${needed} from this application. Nothing was done. Ask the operator to grant the permission.`
+          : `This operation needs the permission ${needed}. Nothing was done. Request the permission at sign-in.`,
         reader.jkt === undefined ? {} : { challenge: 'DPoP' },
       )
     if (config.RATE_LIMITS === 'on') {
@@ -151,8 +151,12 @@ function reportTo({ quotaUsed }: Telemetry) {
 export function chainOf(app: App, caller: Pick<Reader, 'chainId'>): Chain {
   const chain = app.chains.get(caller.chainId)
   if (chain === undefined)
-    throw new AppError('chain_unavailable', 'The network of this application is not served at the moment.', {
-      retryAfter: 10,
-    })
+    throw new AppError(
+      'chain_unavailable',
+      'This server does not serve the network of the application at the moment. Nothing was done. Retry.',
+      {
+        retryAfter: 10,
+      },
+    )
   return chain
 }

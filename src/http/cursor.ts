@@ -41,7 +41,7 @@ export function cutPage<Row>(
  * @throws invalid_cursor
  */
 export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
-  const refuse = () => invalidCursor('The cursor is not valid.')
+  const refuse = () => invalidCursor('The cursor is malformed.')
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
     if (!Array.isArray(parts) || parts.length !== kinds.length) throw refuse()
@@ -55,7 +55,7 @@ export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): 
 }
 
 /** A cursor of ours that was given for something else. */
-export const foreignCursor = (): AppError => invalidCursor('The cursor was given for another query.')
+export const foreignCursor = (): AppError => invalidCursor('The cursor belongs to another query.')
 
 const invalidCursor = (message: string): AppError =>
   new AppError('invalid_cursor', message, {
@@ -63,7 +63,7 @@ const invalidCursor = (message: string): AppError =>
       {
         parameter: 'cursor',
         code: 'invalid',
-        detail: 'Use the one from X-Next-Cursor of the same query; only `limit` may change.',
+        detail: 'Use the cursor from `X-Next-Cursor` of the same query. Only `limit` may change.',
       },
     ],
   })

@@ -164,7 +164,10 @@ test('a token that was good a moment ago is refused from the second in which it 
   assert.equal((await ask()).status, 200)
   await until('it has expired', async () => Date.now() >= exp * 1_000)
   const { status, body } = await ask()
-  assert.deepEqual([status, body.code, body.detail], [401, 'invalid_token', 'The access token has expired.'])
+  assert.deepEqual(
+    [status, body.code, body.detail],
+    [401, 'invalid_token', 'The access token has expired. Nothing was done. Get a new access token.'],
+  )
 })
 
 suite('every route of the API refuses', () => {

@@ -56,16 +56,16 @@ export async function readProof({ proof, method, uri, token, by, now }: Expected
   if (typeof proof !== 'string' || proof.length > MAX_PROOF_CHARACTERS || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(proof))
     throw new ProofRefused('is not exactly one signed JWT in the header `DPoP`')
   const header = headerOf(proof)
-  if (header.typ !== 'dpop+jwt') throw new ProofRefused('does not say `dpop+jwt` in `typ`')
+  if (header.typ !== 'dpop+jwt') throw new ProofRefused('does not have `dpop+jwt` in `typ`')
   if (!(PROOF_ALGORITHMS as readonly unknown[]).includes(header.alg))
-    throw new ProofRefused(`is signed by another algorithm than ${PROOF_ALGORITHMS.join(', ')}`)
+    throw new ProofRefused(`is not signed with ${PROOF_ALGORITHMS.join(', ')}`)
   const jwk: unknown = header.jwk
   if (typeof jwk !== 'object' || jwk === null || SECRET_MEMBERS.some((member) => member in jwk))
-    throw new ProofRefused('does not hold its public key, and nothing but that, in `jwk`')
+    throw new ProofRefused('does not have exactly its public key in `jwk`')
   const jkt = await calculateJwkThumbprint(jwk as JWK).catch(() => {
-    throw new ProofRefused('does not hold a key in `jwk`')
+    throw new ProofRefused('does not have a key in `jwk`')
   })
-  if (by !== undefined && by.jkt !== jkt) throw new AnotherKey('is signed by another key than that of the access token')
+  if (by !== undefined && by.jkt !== jkt) throw new AnotherKey('is not signed by the key of the access token')
   const { payload, key } = await verified(proof, by?.key ?? EmbeddedJWK, now)
   const { jti, iat, htm, htu, ath } = payload
   if (typeof jti !== 'string' || jti === '') throw new ProofRefused('has no `jti`')
@@ -166,19 +166,27 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
   if (app.config.RATE_LIMITS === 'on') {
     const taken = state.limit.take(bound.accountId ?? bound.clientId)
     if (!taken.allowed)
-      throw new AppError('rate_limited', `Too many requests: at most ${state.limit.perSecond} per second.`, taken)
+      throw new AppError(
+        'rate_limited',
+        `The limit is ${state.limit.perSecond} requests per second. Nothing was done. Retry after \`Retry-After\` seconds.`,
+        taken,
+      )
   }
   const first = state.seen.use(hash('sha256', `${proof.jkt} ${proof.jti}`, 'base64url'), { iat: proof.iat, now })
-  if (first === 'again') throw refusal('was already used: create a new one for each request')
-  if (first === 'forgotten') throw refusal('is older than the proofs that are remembered: create a new one')
+  if (first === 'again') throw refusal('was already used: create a new proof for each request')
+  if (first === 'forgotten') throw refusal('is too old to check for reuse: create a new proof')
   if (first === 'full')
-    throw new AppError('overloaded', 'The service is overloaded with DPoP proofs. Retry with a new one.', {
-      retryAfter: 10,
-    })
+    throw new AppError(
+      'overloaded',
+      'The service has too many DPoP proofs to check. Nothing was done. Retry with a new proof.',
+      {
+        retryAfter: 10,
+      },
+    )
 }
 
 const refusal = (what: string, code: 'invalid_token' | 'invalid_dpop_proof' = 'invalid_dpop_proof'): AppError =>
-  new AppError(code, `The DPoP proof ${what}.`, { challenge: 'DPoP' })
+  new AppError(code, `The DPoP proof ${what}. Nothing was done. Retry with a new proof.`, { challenge: 'DPoP' })
 
 /** What a 401 of this scheme says it wants. @param error  `invalid_token` and the like; none where no token was sent */
 export const challengeOf = (error: string): string => `DPoP error="${error}", algs="${PROOF_ALGORITHMS.join(' ')}"`

@@ -128,5 +128,7 @@ function setLimitHeaders(
 
 function tooMany({ perSecond }: Limit, { retryAfter }: LimitResult): AppError {
   const rate = perSecond < 1 ? `${Math.round(perSecond * 60)} per minute` : `${perSecond} per second`
-  return new AppError('rate_limited', `Too many requests: at most ${rate}.`, { retryAfter })
+  return new AppError('rate_limited', `The limit is ${rate}. Nothing was done. Retry after \`Retry-After\` seconds.`, {
+    retryAfter,
+  })
 }

@@ -160,7 +160,7 @@ function refuseNames(server: FastifyInstance): void {
         ? undefined
         : new AppError(
             'misdirected_request',
-            'In development mode this service answers to localhost only. DEVELOPMENT_OPEN_TO=everyone opens it to other names, and to everyone who reaches it.',
+            'A development server accepts only local host names. Nothing was done. `DEVELOPMENT_OPEN_TO=everyone` accepts other names, and everyone who can reach the server.',
           ),
     )
   })
@@ -179,7 +179,11 @@ function refuseWhileClosing(server: FastifyInstance, ending: Ending): void {
       done()
       return
     }
-    done(new AppError('shutting_down', 'This server is restarting. Retry the request in a moment.', { retryAfter: 1 }))
+    done(
+      new AppError('shutting_down', 'The server is restarting. Nothing was done. Retry in a moment.', {
+        retryAfter: 1,
+      }),
+    )
   })
 }
 
@@ -222,19 +226,35 @@ function strictJson(server: FastifyInstance): void {
     try {
       text = utf8.decode(body as Buffer)
     } catch (cause) {
-      done(new AppError('invalid_json', 'The body is not UTF-8.', { cause }))
+      done(
+        new AppError('invalid_json', 'The body is not UTF-8. Nothing was done. Send one JSON document in UTF-8.', {
+          cause,
+        }),
+      )
       return
     }
     if (text.trim() === '') {
-      done(new AppError('invalid_json', 'The body is empty; send one JSON document.'))
+      done(new AppError('invalid_json', 'The body is empty. Nothing was done. Send one JSON document.'))
       return
     }
     if (isDeep(text)) {
-      done(new AppError('invalid_json', `The body is nested deeper than ${MAX_DEPTH}.`))
+      done(
+        new AppError(
+          'invalid_json',
+          `The body is nested more than ${MAX_DEPTH} levels deep. Nothing was done. Flatten the body.`,
+        ),
+      )
       return
     }
     void parse(request, text, (error, value) =>
-      done(error === null ? null : new AppError('invalid_json', 'The body is not JSON.', { cause: error }), value),
+      done(
+        error === null
+          ? null
+          : new AppError('invalid_json', 'The body is not JSON. Nothing was done. Send one JSON document.', {
+              cause: error,
+            }),
+        value,
+      ),
     )
   })
 }

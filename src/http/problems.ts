@@ -55,7 +55,7 @@ function readValidation(findings: NonNullable<FastifyError['validation']>, conte
     const place = name === null ? instancePath : `${instancePath}/${escapePointer(name)}`
     const where = inBody ? { pointer: place } : { parameter: place.slice(1) }
     if (extra !== null)
-      return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} with this name.` }
+      return { ...where, code: 'unknown', detail: `This ${inBody ? 'field' : 'parameter'} does not exist.` }
     if (missing !== null)
       return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
     return { ...where, code: keyword, detail: sentence(message ?? 'has the wrong shape') }

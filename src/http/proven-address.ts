@@ -80,7 +80,7 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
   const isBounded = await areAllAttested(app, state, identity)
   if ((await saidBySigner(app, state, { userId, isBounded })) === address) return address
   tellFalse(app, stored)
-  throw new AppError('address_not_proven', 'The address that is stored for this user is not proven to be theirs. Nothing was shown or sent.') // prettier-ignore
+  throw new AppError('address_not_proven', 'The address stored for this user does not match the address that the signer attests. Nothing was returned or sent. An operator must inspect the database.') // prettier-ignore
 }
 
 /**
@@ -126,7 +126,10 @@ export const isAttested = (by: Verifier, { attestation, ...said }: StoredAddress
 export function toStored(identity: Verifier, { userId, address, attestation }: AttestedAddress): StoredAddress {
   const stored = { userId, address: address.toLowerCase() as Hex, attestation: fromHex(attestation) }
   if (!isAttested(identity, stored))
-    throw new AppError('address_not_proven', 'The signer attests addresses under another identity than its own.')
+    throw new AppError(
+      'address_not_proven',
+      'The signer attests addresses with the key of another signer. Nothing was returned or sent. An operator must inspect the signer.',
+    )
   return stored
 }
 
@@ -160,7 +163,11 @@ async function askIdentity({ clock, db, signer }: AddressProver, state: ProofSta
 
 function toIdentity(text: string): Verifier {
   const read = readVerifierKey(text)
-  if (read === null) throw new AppError('signer_unavailable', 'The signer’s identity cannot be read.')
+  if (read === null)
+    throw new AppError(
+      'signer_unavailable',
+      'The key of the signer cannot be read. Nothing was returned or sent. Retry.',
+    )
   return read
 }
 

@@ -166,7 +166,11 @@ async function giveBack(db: Db, key: string, left: number, startsAt: Date): Prom
 }
 
 function exhausted({ counts, limit, per }: Quota, leftMs: number): AppError {
-  return new AppError('quota_exhausted', `The application has used its ${limit} ${counts} of this ${per}, UTC.`, {
-    retryAfter: Math.max(1, Math.ceil(leftMs / 1_000)),
-  })
+  return new AppError(
+    'quota_exhausted',
+    `The application has used its ${limit} ${counts} for this ${per} (UTC). Nothing was done. Retry when the next period begins.`,
+    {
+      retryAfter: Math.max(1, Math.ceil(leftMs / 1_000)),
+    },
+  )
 }

@@ -273,7 +273,7 @@ function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppEr
 }
 
 /** For the developer of an application, in English as every `error_description`. */
-const UNKNOWN_CLIENT = 'There is no application with this client_id, or the operator has suspended it.'
+const UNKNOWN_CLIENT = 'No application has this client_id, or the operator has suspended the application.'
 
 /** Claims that this server never gives, though the library lists them. */
 const NEVER_GIVEN = ['acr', 'sid']

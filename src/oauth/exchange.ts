@@ -56,7 +56,11 @@ export function addTokenExchange(provider: Provider, app: App): void {
         const { clientId } = ctx.oidc.client
         const taken = config.RATE_LIMITS === 'on' ? limit.take(clientId) : null
         if (taken?.allowed === false)
-          throw new AppError('rate_limited', `At most ${perSecond} exchanges per second.`, taken)
+          throw new AppError(
+            'rate_limited',
+            `The limit is ${perSecond} token exchanges per second. Nothing was done. Retry after \`Retry-After\` seconds.`,
+            taken,
+          )
         ctx.body = await exchange(app, provider, { ctx, keysOf })
         app.telemetry.signIns.inc({ provider: EXCHANGED })
       } catch (error) {
@@ -149,7 +153,7 @@ function profileOf({ trusted, claims }: SubjectToken) {
   try {
     return personOf({ name: trusted.provider, ...trusted }, subjectOf(trusted, claims), claims)
   } catch {
-    throw new SubjectTokenRefused(`The subject token has no usable id of a person in ${trusted.subjectClaim}.`)
+    throw new SubjectTokenRefused(`The subject token has no usable user id in ${trusted.subjectClaim}.`)
   }
 }
 

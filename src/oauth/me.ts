@@ -41,7 +41,11 @@ export function me(server: FastifyInstance, app: App): void {
       const caller: Reader = await readBearer(app, request)
       assertUser(caller)
       const user = await findUser(app, caller.userId)
-      if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
+      if (user === null)
+        throw new AppError(
+          'invalid_token',
+          'The user of this access token no longer exists. Nothing was done. Ask the user to sign in again.',
+        )
       const { email, emailVerified } = user
       const shown = userWire(await provenUser(app, user))
       return reply.header('cache-control', 'no-store').send({

@@ -149,7 +149,7 @@ async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
       size += chunk.length
     }
   } catch {
-    throw new AppError('invalid_request', 'The body broke off.')
+    throw new AppError('invalid_request', 'The body ended early. Nothing was done. Send the request again.')
   }
   return Buffer.concat(chunks)
 }

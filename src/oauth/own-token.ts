@@ -20,7 +20,7 @@ export async function ownCaller(app: App, token: string): Promise<Caller> {
   const caller = await verifyAccessToken(app, token)
   assertUser(caller)
   if (caller.clientId !== OWN_CLIENT)
-    throw new AppError('invalid_token', 'The access token is not of the account pages.')
+    throw new AppError('invalid_token', 'The access token is not one of the account pages. Nothing was done.')
   if (caller.scopes.has(SPENDS)) assertNotFrozen(app, caller)
   return caller
 }

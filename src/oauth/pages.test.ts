@@ -199,7 +199,7 @@ test('a client id that nobody has is said plainly', async () => {
   for (const client_id of ['nobody', 'demo ', 'DEMO', '\0', 'x'.repeat(300)]) {
     const page = await openBrowser(world.origin).go(start({ client_id }))
     assert.equal(page.status, 400)
-    if (!client_id.includes('\0')) assert.match(page.text, /There is no application with this client_id/, client_id)
+    if (!client_id.includes('\0')) assert.match(page.text, /No application has this client_id/, client_id)
   }
 })
 

@@ -82,8 +82,8 @@ export async function storeRecords(
       )
       select has_session, is_allowed from grounds`.execute(db)
   const { has_session: hasSession, is_allowed: isAllowed } = rows[0]!
-  if (!hasSession) throw new errors.SessionNotFound('this browser has since been signed out')
-  if (!isAllowed) throw new errors.ConsentRequired('what was allowed has since been revoked')
+  if (!hasSession) throw new errors.SessionNotFound('this browser is signed out')
+  if (!isAllowed) throw new errors.ConsentRequired('the consent was revoked')
 }
 
 /** A code or a refresh token as a request found it, and when, by the clock of the database. */
@@ -146,7 +146,7 @@ export async function redeem(
   if (isNew || (await keyOfSuccessor(db, record)) === (record.payload?.jkt ?? null)) return
   // Someone else was first and has bound what follows to their key: without this the owner would hear of it too late.
   await revokeGrant(app, grantId)
-  throw new errors.InvalidGrant('it was already used, with another key')
+  throw new errors.InvalidGrant('the code or token was already used with another key')
 }
 
 /** The key that the refresh token is bound to which someone was given before; null for none. */
@@ -159,7 +159,7 @@ async function keyOfSuccessor(db: RootDb, record: NewRecord): Promise<unknown> {
 async function refuse(app: App, used: RecordContent): Promise<never> {
   const before = await find(app.db, used)
   if (before?.grant_id) await revokeGrant(app, before.grant_id)
-  throw new errors.InvalidGrant('it was already used')
+  throw new errors.InvalidGrant('the code or token was already used')
 }
 
 const find = (db: RootDb, { kind, id_hash: hash }: RecordContent) =>

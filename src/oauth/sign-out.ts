@@ -29,7 +29,8 @@ export const endInDatabase = (db: RootDb, clock: Clock): End => ({ clock, end: (
  */
 export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
   const user = await findNamed(db, wanted)
-  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  if (user === null)
+    throw new AppError('not_found', 'No account has this user id. Nothing was changed. Check the user id.')
   await noteSignedOut({ clock: end.clock, db }, user.accountId)
   return { userId: user.userId, ...(await endAll(db, end, user)) }
 }

@@ -18,7 +18,7 @@ export async function listAccountTransactions(
   asked: { userId: UserId; network?: string | undefined; limit: number; cursor?: string | undefined },
 ): Promise<{ transactions: AccountTransaction[]; nextCursor: string | null }> {
   const user = await findNamed(db, asked.userId)
-  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  if (user === null) throw new AppError('not_found', 'No account has this user id. Check the user id.')
   const { chainId, explorer } = await findNetwork(db, asked.network)
   const { entries, nextCursor } = await listOfAccount(
     { db },
@@ -45,6 +45,6 @@ async function findNetwork(db: Db, name: string | undefined) {
   const all = await db.selectFrom('networks').select(['name', 'chain_id', 'explorer']).orderBy('name').execute() // prettier-ignore
   const found = name === undefined && all.length === 1 ? all[0] : all.find((one) => one.name === name)
   if (found !== undefined) return { chainId: found.chain_id, explorer: found.explorer && explorerOf(found.explorer) }
-  const detail = `Name one of the networks: ${all.map((one) => one.name).join(', ')}.`
+  const detail = `This network does not exist. Use one of: ${all.map((one) => one.name).join(', ')}.`
   throw new AppError('invalid_request', detail, { errors: [{ parameter: 'network', code: 'invalid', detail }] })
 }

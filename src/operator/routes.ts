@@ -85,9 +85,16 @@ export async function operatorApi(
       reply.header('cache-control', 'no-store')
       if (app.config.RATE_LIMITS === 'on') spend(limit, addressOf(request.ip), reply)
       const operator = door.whose(bearerToken(request))
-      if (operator === null) throw new AppError('invalid_token', 'This is not a token of the operator.')
+      if (operator === null)
+        throw new AppError(
+          'invalid_token',
+          'This is not an operator token. Nothing was done. Create one with `chatelaine operator-token create`.',
+        )
       if (operator.role === 'viewer' && request.method !== 'GET' && request.method !== 'HEAD')
-        throw new AppError('insufficient_scope', 'This token’s role is viewer: it reads and changes nothing.')
+        throw new AppError(
+          'insufficient_scope',
+          'The role of this token is viewer, which can only read. Nothing was changed. Use a token of another role.',
+        )
       request.operator = operator
     })
 
@@ -279,7 +286,7 @@ export async function operatorApi(
           if (provider !== 'DEV' || !isSubject(subject))
             throw new AppError(
               'invalid_user_id',
-              'A token is made for people of the development sign-in only: DEV-<name>.',
+              'Only users of the development sign-in get a token here: `DEV-<name>`.',
             )
           await readApplication(db, clientId)
           return issue({ username: subject, clientId })
@@ -323,7 +330,7 @@ export async function operatorApi(
       async (request) => {
         const name = textOf(request.params.name)
         if (name === app.config.NETWORK_NAME)
-          throw new AppError('invalid_request', `${name} is the network of the settings: NETWORK_GAS and the other NETWORK_… of the server say what it is.`) // prettier-ignore
+          throw new AppError('invalid_request', `The settings of the server define the network ${name}. Nothing was changed. Change \`NETWORK_GAS\` and the other \`NETWORK_\` settings.`) // prettier-ignore
         await acts(request).updateNetwork(name, request.body)
         return (await networks()).find((one) => one.name === name)
       },

@@ -147,7 +147,7 @@ test('limits are full for a period where nonces were lost, that the chain counte
   // What is told is told: a node that is behind at a restore does not have it counted a second time by the next.
   const roomFrom = async (signer: typeof third) => {
     const error = await signer.sign(send(address, 17)).then(() => assert.fail('it was signed'), (error: Error) => error) // prettier-ignore
-    return /more room from (\S+)/.exec(error.message)![1]
+    return /more is available from (\S+)/.exec(error.message)![1]
   }
   const since = await roomFrom(third)
   await third.end('SIGTERM')

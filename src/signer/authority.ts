@@ -106,12 +106,21 @@ const WRITE_SCOPE = 'contracts:write'
  */
 export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
   if (!caller.scopes.includes(WRITE_SCOPE)) {
-    throw new Refusal('insufficient_scope', `The access token lacks the scope ${WRITE_SCOPE}.`)
+    throw new Refusal(
+      'insufficient_scope',
+      `The access token does not have the scope ${WRITE_SCOPE}. Nothing was signed. Request the permission at sign-in.`,
+    )
   }
   if (caller.chainId !== chainId) {
-    throw new Refusal('insufficient_scope', 'The access token is for an application on another chain.')
+    throw new Refusal(
+      'insufficient_scope',
+      'The access token is for an application on another network. Nothing was signed. Use an access token for this network.',
+    )
   }
   if (userId !== null && caller.userId !== userId) {
-    throw new Refusal('forbidden_user', 'The access token is for another user.')
+    throw new Refusal(
+      'forbidden_user',
+      'The access token is for another user. Nothing was signed. Use an access token of that user.',
+    )
   }
 }

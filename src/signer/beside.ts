@@ -19,7 +19,11 @@ export function openBeside(maxWaiting = MAX_WAITING, clock = systemClock): RunBe
   let last: Promise<unknown> = Promise.resolve()
 
   return async (piece) => {
-    if (waiting >= maxWaiting) throw new Refusal('overloaded', 'The signer has too many such requests under way.')
+    if (waiting >= maxWaiting)
+      throw new Refusal(
+        'overloaded',
+        'The signer has too many requests of this kind in progress. Nothing was done. Retry.',
+      )
     waiting += 1
     let tookMs = 0
     const done = last.then(async () => {

@@ -107,7 +107,7 @@ test('keystores come in by their password; what does not fit is named, and the r
       'X-none: it is no keystore of version 3',
       'X-taken: the signer has another account of this user',
       'X-two: the signer has this address under another user',
-      'line 7: it has no userId and address',
+      'line 7: the line has no userId and address',
     ].toSorted(),
   )
   assert.deepEqual(manifest, [JSON.stringify({ userId: 'X-amy', address: amy.address.toLowerCase() }), '{"end":{"keys":1}}']) // prettier-ignore
@@ -128,7 +128,7 @@ test('no operator gets all keys unless that is switched on, nor by the server’
   assert.deepEqual([exported, refused.map(({ userId }) => userId)], [1, ['X-cold']])
   await assert.rejects(exportAll('A'.repeat(87), { ask: open.ask, write: () => {} }), /not a public key/)
   for (const verb of ['exportKeys', 'importKeys', 'importRecipient'])
-    await assert.rejects(askAt(open.place.env.SIGNER_SOCKET!, { verb, request: {} }), /no such verb/)
+    await assert.rejects(askAt(open.place.env.SIGNER_SOCKET!, { verb, request: {} }), /does not have this verb/)
   assert.equal((await signer.health()).accounts, 0)
 })
 

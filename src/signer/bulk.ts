@@ -66,7 +66,7 @@ export function openBulk({
     },
     async give(request) {
       const { recipient: text, batch, after } = readExportAllRequest(request)
-      if (!isGiving) throw new Refusal('export_disabled', 'This signer gives its keys to no operator: SIGNER_EXPORT_ALL.') // prettier-ignore
+      if (!isGiving) throw new Refusal('export_disabled', 'This signer exports no keys to operators. Nothing was exported. Set SIGNER_EXPORT_ALL to enable bulk export.') // prettier-ignore
       const recipient = Buffer.from(text, 'base64url')
       if (!isPublicKey(recipient)) throw new Refusal('bad_request', 'The recipient is not a public key.')
       return group(FIRST, () => giveSome({ recipient, batch, after }))

@@ -54,7 +54,7 @@ function complete(
 ): WantedTransaction {
   const [first] = inside.ledger.attempts({ chainId, address: account.address, nonce })
   if (first === undefined || !isOuter(first) || first.intentId !== intentId)
-    throw new Refusal('nonce_conflict', 'No transaction of this intent carries operations at this nonce.')
+    throw new Refusal('nonce_conflict', 'No transaction of this intent includes operations at this nonce.')
   const carried = dispatchOf(first)
   const delegations = readDelegations(list, carried.operations)
   const authorizations = findDelegations(inside, { tx: { chainId }, delegations })
@@ -84,14 +84,18 @@ function assertOwn(
   { chainId, sequences, carried, token }: { chainId: number; sequences: bigint[]; carried: Dispatch; token: TokenCaller | null }, // prettier-ignore
 ): void {
   if (sequences.length > 0 && token === null)
-    throw new Refusal('invalid_token', 'To use an id up takes the access token of its person.')
+    throw new Refusal(
+      'invalid_token',
+      'The access token of the user is required to use up an operation id. Nothing was signed.',
+    )
   const inIt = new Map(carried.operations.map((one) => [one.sequence, one.packed]))
   for (const sequence of sequences) {
     const packed = inIt.get(sequence)
-    if (packed === undefined) throw new Refusal('bad_request', 'sequences names an operation that is not in it')
+    if (packed === undefined)
+      throw new Refusal('bad_request', 'sequences names an operation that the transaction does not include')
     const held = ledger.operations.ofId(chainId, Buffer.concat([carried.space, packed.subarray(20, 32)]))
     if (held?.userId !== token!.userId)
-      throw new Refusal('forbidden_user', 'The access token is for another user than the operation.')
+      throw new Refusal('forbidden_user', 'The access token is not for the user of the operation. Nothing was signed.')
   }
 }
 

@@ -78,7 +78,7 @@ test('filling a nonce without a token costs little; what its user signed for may
   await limited.sign(cancel(2, '7000', { kind: 'replace' }))
 
   for (const nonce of [3, 4]) await limited.sign(cancel(nonce, '50'))
-  await assert.rejects(limited.sign(cancel(5, '50')), /2 nonces in a row/)
+  await assert.rejects(limited.sign(cancel(5, '50')), /2 consecutive nonces/)
   await limited.sign(ask(address, { accessToken, nonce: 6 }))
   await limited.sign(cancel(5, '50'))
 })

@@ -116,7 +116,13 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     },
     close() {
       isClosed = true
-      if (connection !== null) lose(connection, unavailable('The connection to the signer was closed.'))
+      if (connection !== null)
+        lose(
+          connection,
+          unavailable(
+            'The connection to the signer was closed. A write may have been signed. Retry with the same idempotency key.',
+          ),
+        )
     },
   }
 
@@ -135,16 +141,26 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
 
   function call<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {
     return new Promise((resolve, reject) => {
-      if (isClosed) throw unavailable('The connection to the signer was closed.')
+      if (isClosed)
+        throw unavailable(
+          'The connection to the signer was closed. A write may have been signed. Retry with the same idempotency key.',
+        )
       const id = (lastId += 1)
       // After that nobody waits for the answer, and what nobody waits for is not to be signed.
       const expiresAt = systemClock.wall() + timeoutMs
       const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
-      if (socket.writableLength > MAX_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
+      if (socket.writableLength > MAX_UNSENT_BYTES)
+        throw unavailable(
+          'The signer does not read its requests. This request was not sent to the signer. Retry with the same idempotency key.',
+        )
       const timer = systemClock.after(timeoutMs, () => {
         waiting.delete(id)
-        reject(unavailable('The signer did not answer in time.'))
+        reject(
+          unavailable(
+            'The signer did not respond in time. A write may have been signed. Retry with the same idempotency key.',
+          ),
+        )
       })
       waiting.set(id, { resolve: resolve as PendingAnswer['resolve'], reject, timer })
       // What is asked in one turn of the event loop leaves in one system call.
@@ -163,11 +179,26 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
       try {
         read(chunk)
       } catch (cause) {
-        lose(opened, unavailable('The signer’s answer cannot be read.', cause))
+        lose(
+          opened,
+          unavailable(
+            'The response of the signer cannot be read. A write may have been signed. Retry with the same idempotency key.',
+            cause,
+          ),
+        )
       }
     })
-    opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
-    opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
+    opened.socket.on('error', (cause) =>
+      lose(opened, unavailable('The signer cannot be reached. Retry with the same idempotency key.', cause)),
+    )
+    opened.socket.on('close', () =>
+      lose(
+        opened,
+        unavailable(
+          'The connection to the signer was lost. A write may have been signed. Retry with the same idempotency key.',
+        ),
+      ),
+    )
     // First of all: what it is asked after that it refuses, where it speaks another wire, or its ledger does not continue this head.
     opened.socket.write(encode({ id: (lastId += 1), verb: 'greeting', request: { wire: WIRE_VERSION, head } }))
     // Nobody waits for these; the process that brought the list hears of its fate at the next one.
@@ -201,7 +232,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
 }
 
 const foreign = (): SignerRefused =>
-  new SignerRefused('ledger_damaged', 'The signer has another key than SIGNER_KEY: nothing that it says is believed.')
+  new SignerRefused('ledger_damaged', 'The key of the signer is not SIGNER_KEY, so its responses are rejected.')
 
 function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   const call = waiting.get(frame.id)

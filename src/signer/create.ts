@@ -34,7 +34,7 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
 
   function make(userId: string) {
     if (ledger.hasAccount(userId)) {
-      throw new Refusal('key_damaged', 'The key of this user’s account is missing. Restore it from a backup.')
+      throw new Refusal('key_damaged', 'The signer has lost the key of this account. Restore the key from a backup.')
     }
     const account = keys.create(userId)
     ledger.append({ at: now(), kind: 'account', userId, address: account.address, rule: 'one-account-per-user' })

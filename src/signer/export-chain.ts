@@ -52,7 +52,11 @@ export function openExportChain({
     },
     assertOpen(asked) {
       // It became ready after the token was read, or more than a thousand others were asked for meanwhile.
-      if (!looked.has(asked.seq)) throw new Refusal('export_not_ready', 'What followed the request was not looked at.')
+      if (!looked.has(asked.seq))
+        throw new Refusal(
+          'export_not_ready',
+          'The records after the export request are not checked yet. Nothing was exported. Retry.',
+        )
       while (!part(asked));
     },
   }

@@ -54,7 +54,10 @@ export function openExportTokens({
       const age = now() / 1_000 - caller.evidence.auth_time
       if (age < -CLOCK_TOLERANCE_SECONDS) throw invalid()
       if (age > MAX_SIGN_IN_SECONDS + CLOCK_TOLERANCE_SECONDS)
-        throw new Refusal('sign_in_too_old', 'The sign-in is more than 5 minutes old.')
+        throw new Refusal(
+          'sign_in_too_old',
+          'The sign-in is more than 5 minutes old. Nothing was exported. Ask the user to sign in again.',
+        )
       // Of one who was signed out, or frozen since, nothing is taken.
       await revocations.check({
         userId: caller.userId,
@@ -92,7 +95,11 @@ function readCaller(
   return { userId: sub, jti, request, recipient: point, evidence }
 }
 
-const invalid = (): Refusal => new Refusal('invalid_token', 'The signer does not accept the token of this export.')
+const invalid = (): Refusal =>
+  new Refusal(
+    'invalid_token',
+    'The signer does not accept the token of this export. Nothing was exported. Ask the user to sign in again.',
+  )
 
 function refuse(error: unknown): never {
   throw error instanceof errors.JOSEError || error instanceof TypeError ? invalid() : error

@@ -152,7 +152,10 @@ test('a token of an export is refused as an access token is: by its session, its
     revocations: {
       check: (caller) => {
         asked.push(caller.marks)
-        throw new Refusal('invalid_token', 'The access token was revoked.')
+        throw new Refusal(
+          'invalid_token',
+          'The access token was revoked. Nothing was done. Ask the user to sign in again.',
+        )
       },
     },
   })

@@ -141,7 +141,10 @@ export function openExports({
         const state = stateNow(account.userId)
         if (state.id !== id || records.isUsed(account.userId, caller.jti)) throw used()
         if (state.state !== 'ready')
-          throw new Refusal('export_not_ready', 'The delay of this export is not over by the clock of the signer.')
+          throw new Refusal(
+            'export_not_ready',
+            'The delay of this export is not over by the signer’s clock. Nothing was exported. Wait for the end of the delay.',
+          )
         // By one record alone it is open also to who removed the one that cancelled it.
         chain.assertOpen(records.newest(account.userId)!)
         const evidence = { ...caller.evidence, request: id, recipient: recipient.toString('base64url') }
@@ -207,10 +210,14 @@ export function openExports({
 
   /** The account whose key may leave. @throws export_disabled, account_frozen, policy_denied, unknown_account */
   function admitted(userId: string): KeptAccount {
-    if (delaySeconds === null) throw new Refusal('export_disabled', 'This signer gives no keys away: SIGNER_EXPORT.')
+    if (delaySeconds === null)
+      throw new Refusal(
+        'export_disabled',
+        'This signer exports no keys. Nothing was exported. Set SIGNER_EXPORT to enable key export.',
+      )
     freezes.assertKeyStays(userId)
     const account = keys.ofUser(userId)
-    if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
+    if (account === null) throw new Refusal('unknown_account', 'The signer does not have this account.')
     return account
   }
 
@@ -268,7 +275,10 @@ export function openExports({
     const before = inVain.get(userId)
     const count = before?.day === day ? before.count : 0
     if (count >= MAX_IN_VAIN)
-      throw new Refusal('rate_limited', 'No key is asked for, and that was ended several times today.')
+      throw new Refusal(
+        'rate_limited',
+        'Several export requests were cancelled today. Nothing was exported. Retry tomorrow.',
+      )
     inVain.set(userId, { day, count: count + 1 })
   }
 
@@ -292,7 +302,11 @@ export function openExports({
 /** Records that one question looks at: a few milliseconds that a signature may wait for. */
 const MAX_RECORDS = 4_000
 
-const used = (): Refusal => new Refusal('invalid_token', 'The token is for another export, or was used before.')
+const used = (): Refusal =>
+  new Refusal(
+    'invalid_token',
+    'The token is for another export, or was already used. Nothing was exported. Ask the user to sign in again.',
+  )
 
 /** What a sealed key is bound to: whose it is, of which address, and for which request. */
 export const exportInfo = ({ userId, address, id }: { userId: string; address: Uint8Array; id: string }): Buffer =>

@@ -48,14 +48,18 @@ const LISTED = 'lists'
  * @throws bad_request
  */
 export function assertFreezable(subject: string, hasUser: (userId: string) => boolean): void {
-  if (subject === LISTED) throw new Refusal('bad_request', 'lists: only what is frozen can be named so, to lift it.')
+  if (subject === LISTED)
+    throw new Refusal('bad_request', '`lists` can only name a freeze that exists, to lift that freeze.')
   if (subject.startsWith('user ') && !hasUser(subject.slice('user '.length)))
-    throw new Refusal('bad_request', `${subject}: the signer has no account of this user. \`chatelaine account freeze\` knows other names of theirs.`) // prettier-ignore
+    throw new Refusal('bad_request', `${subject}: the signer has no account for this user. \`chatelaine account freeze\` also accepts the linked user ids.`) // prettier-ignore
 }
 
 export function assertNotSuspended(freezes: Pick<Freezes, 'isApplicationFrozen'>, clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))
-    throw new Refusal('application_suspended', 'The operator suspended this application.')
+    throw new Refusal(
+      'application_suspended',
+      'The operator has suspended this application. Nothing was signed. Ask the operator to resume the application.',
+    )
 }
 
 /** Before all sign requests of a group, and before those that wait for one: what is frozen in it is frozen for them. */
@@ -95,13 +99,20 @@ export function openFreezes({
       if (frozen.size === 0) return
       if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
       if (frozen.has(networkOf(chainId)) || frozen.has(EVERYTHING))
-        throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.', { rule: 'frozen' })
+        throw new Refusal(
+          'policy_denied',
+          'The rule frozen rejects this transaction. Nothing was signed. Ask the operator to lift the freeze.',
+          { rule: 'frozen' },
+        )
     },
     assertKeyStays(userId) {
       if (frozen.size === 0) return
       if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
       if (frozen.has(EVERYTHING) || [...frozen.keys()].some((subject) => subject.startsWith('network ')))
-        throw new Refusal('policy_denied', 'No key leaves while a network or everything is frozen.')
+        throw new Refusal(
+          'policy_denied',
+          'The rule frozen rejects key exports if a network or everything is frozen. Nothing was exported. Ask the operator to lift the freeze.',
+        )
     },
     isApplicationFrozen: (clientId) => frozen.has(revoked.application(clientId)),
     async takeList(entries, issuedAt) {
@@ -126,7 +137,8 @@ export function openFreezes({
       await group(FREEZES_FIRST, () => {
         const subjects =
           subject === LISTED ? [...frozen].filter(([, { by }]) => by === 'list').map(([one]) => one) : [subject]
-        if (subjects.length === 0 || !frozen.has(subjects[0]!)) throw new Refusal('bad_request', 'That is not frozen.')
+        if (subjects.length === 0 || !frozen.has(subjects[0]!))
+          throw new Refusal('bad_request', 'This subject is not frozen. Nothing was changed.')
         for (const one of subjects) set(one, null)
       })
       return list()

@@ -112,7 +112,7 @@ test('a person is charged the gas they signed for and a sponsor all of it, to th
   const half = { nonce: 3, maxFeePerGas: '500', maxPriorityFeePerGas: '1' }
   await assert.rejects(
     signer.signOuter(outer([bobs], { ...half, gas: '300001' })),
-    denied('sponsored-per-sponsor', 'sponsored.periodAmount has too little room'),
+    denied('sponsored-per-sponsor', 'sponsored.periodAmount does not cover this transaction'),
   )
   await signer.signOuter(outer([bobs], half))
   // A cancel is one of the bounds without a token.
@@ -249,7 +249,7 @@ test('an hour after the last of several restores operations are signed again, ab
     signer.acceptRestore()
     const floor = BigInt(clock) << 12n
     clock += 3_600_000 - 1
-    await assert.rejects(signer.signOperation(request(floor), by), /under way/)
+    await assert.rejects(signer.signOperation(request(floor), by), /lost open operations/)
     clock += 1
     for (const lost of [first, floor - 1n])
       await assert.rejects(signer.signOperation(request(lost), by), /may have been used/)

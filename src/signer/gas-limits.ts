@@ -47,7 +47,7 @@ export function askGas(
 ): DatedCharge[] {
   const { gasPerUserWei, gasPerSponsorWei } = limits
   if (gasPerUserWei === 0n || gasPerSponsorWei === 0n)
-    throw rejected({ rule: 'sponsored-off', reason: 'this signer lets no sponsor pay for operations' })
+    throw rejected({ rule: 'sponsored-off', reason: 'sponsored operations are off in this signer' })
   const charges: MeterCharge[] = []
   const people = new Map<string, { first: number; gas: bigint }>()
   for (const [index, { userId, gasLimit }] of operations.entries()) {

@@ -121,7 +121,8 @@ test('who knows the head of another identity gets nothing, from the first reques
 
 test('a server that speaks another wire is refused in one sentence, whatever it asks on that connection', async (t) => {
   const { place, signer } = await world(t)
-  const said = /^The server speaks wire (\d+|unknown) and the signer wire 1: run both from one release\.$/
+  const said =
+    /^The server uses wire version (\d+|unknown) and the signer wire version 1\. Nothing was signed\. Run both programs from one release\.$/
   for (const wire of [WIRE_VERSION + 1, undefined, 'x'.repeat(9)]) {
     const socket = connect(place.env.SIGNER_SOCKET!)
     t.after(() => socket.destroy())

@@ -48,14 +48,14 @@ export async function importKeys(
   }
   await send()
   // Of keystores nobody said how many there are.
-  if (batchId !== '' && said !== keys) done.refused.push({ row: 'the file', reason: 'it does not end where it should: it is not whole' }) // prettier-ignore
+  if (batchId !== '' && said !== keys) done.refused.push({ row: 'the file', reason: 'the file is incomplete: its last line is missing' }) // prettier-ignore
   manifest(JSON.stringify({ end: { keys: done.imported + done.present } }))
   return done
 
   function addOne(line: Record<string, unknown> | null): void {
     const { userId, address: hex } = line ?? {}
     const isRow = typeof userId === 'string' && typeof hex === 'string' && /^0x[0-9a-fA-F]{40}$/.test(hex)
-    if (!isRow) return void done.refused.push({ row: `line ${at}`, reason: 'it has no userId and address' })
+    if (!isRow) return void done.refused.push({ row: `line ${at}`, reason: 'the line has no userId and address' })
     const address = Buffer.from(hex.slice(2), 'hex')
     try {
       const key = open({ ...line, batchId }, { userId, address })

@@ -65,10 +65,10 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   const { attempts } = facts
   const terms = termsOf(ask)
   if (ask.kind === 'cancel' && ask.isOfOuter !== true && !doesNothing(ask.tx)) {
-    throw new Refusal('bad_request', 'A cancel sends nothing: to the account itself, no value, no data.')
+    throw new Refusal('bad_request', 'A cancellation must go to the account itself, without value and data.')
   }
   if (facts.isElsewhere) {
-    throw new Refusal('intent_conflict', 'This intent was signed under another chain, account or nonce.')
+    throw new Refusal('intent_conflict', 'This intent was signed for another network, account or nonce.')
   }
   if (facts.isDelegation) throw new Refusal('nonce_conflict', 'This nonce belongs to an authorization of code.')
   if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }
@@ -83,7 +83,7 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   if (owner.intentId !== ask.intentId) throw new Refusal('nonce_conflict', 'This nonce belongs to another intent.')
   if (!isCancel) {
     if (isCancelled) throw new Refusal('nonce_conflict', 'This nonce was cancelled.')
-    if (ask.kind === 'send') throw new Refusal('nonce_conflict', 'This intent was already signed, with other terms.')
+    if (ask.kind === 'send') throw new Refusal('nonce_conflict', 'This intent was already signed with other terms.')
     if (!owner.effect.equals(terms.effect))
       throw new Refusal('nonce_conflict', 'This nonce was signed with another effect.')
   }
@@ -120,14 +120,17 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   assertReachable(nonce, facts)
   if (facts.isVouched) {
     if (kind !== 'replace') return kind
-    throw new Refusal('nonce_conflict', 'Nothing was signed for this nonce that could be replaced.')
+    throw new Refusal('nonce_conflict', 'No signed transaction of this nonce can be replaced.')
   }
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
   // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's funds on fees.
   if (neighbours(nonce, facts) >= facts.maxFills && !isVouchedAbove(nonce, facts)) {
-    throw new Refusal('invalid_token', `${facts.maxFills} nonces in a row were filled without the user’s access token.`)
+    throw new Refusal(
+      'invalid_token',
+      `${facts.maxFills} consecutive nonces were filled without the user’s access token.`,
+    )
   }
   return 'cancel'
 }

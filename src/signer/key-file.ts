@@ -63,7 +63,11 @@ export function openKeyFile(
     jws: string,
     { typ, issuer, audience, required }: Parameters<KeyFile['verify']>[1],
   ): Promise<JWTPayload> {
-    if (keys === null) throw new Refusal('signer_unavailable', 'The signer has no keys to verify tokens with.')
+    if (keys === null)
+      throw new Refusal(
+        'signer_unavailable',
+        'The signer has no keys that verify tokens. Nothing was signed. An operator must check SIGNER_TOKEN_KEYS_FILE.',
+      )
     const { payload } = await jwtVerify(jws, keys, {
       algorithms: ['ES256'],
       typ,

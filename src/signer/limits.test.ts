@@ -134,7 +134,7 @@ test('of a limit that others use too, a check and a refusal say the name and the
     { rule: 'person', limit: 'native.periodAmount', amount: '900', used: '0', left: '900', resetsAt: null },
   ])
   await assert.rejects(signer.sign(ask(bob, { accessToken, intentId: 'bob', value: '400' })), (error: Error) => {
-    assert.match(error.message, /The rule breaker .*: native\.periodAmount has too little room, more room from 20[\d-]+T[\d:.]+Z\.$/) // prettier-ignore
+    assert.match(error.message, /The rule breaker .*: native\.periodAmount does not cover this transaction, more is available from 20[\d-]+T[\d:.]+Z\. Nothing was signed\.$/) // prettier-ignore
     return !/700|1000|300/.test(error.message.replace(/from .*$/, ''))
   })
   await assert.rejects(signer.sign(request(1, { value: '250' })), /The rule person .* used 700, needed 250/)

@@ -117,7 +117,7 @@ const verdictOf = (
 
 /** What someone who asked is told of it. */
 export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
-  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`, {
+  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}. Nothing was signed.`, {
     rule,
     ...(resetsAt === undefined ? {} : { resetsAt: toTime(resetsAt) }),
   })

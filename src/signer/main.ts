@@ -204,10 +204,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       const { head } = readGreeting(request)
       if (head !== null && !heads.show(head)) {
         log.error('identity_not_known', { hint: 'chatelaine signing-log' })
-        throw new Refusal(
-          'ledger_damaged',
-          'The head that was shown is not one of this signer: it has another identity.',
-        )
+        throw new Refusal('ledger_damaged', 'The head from the server belongs to a signer with another key.')
       }
       const reason = heads.behind()
       if (reason !== null) {

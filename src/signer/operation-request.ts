@@ -111,7 +111,7 @@ function readCalls(calls: unknown): OperationCall[] {
 /** Absent it is our own: servers of before know no other. */
 function readPair(name: unknown): GasPair {
   if (name === undefined) return GAS_PAIRS.chatelaine
-  if (typeof name !== 'string' || !isDelegateName(name)) throw bad('delegate is none of those that are known')
+  if (typeof name !== 'string' || !isDelegateName(name)) throw bad('delegate is not a known delegate contract')
   return GAS_PAIRS[name]
 }
 
@@ -161,11 +161,11 @@ export function readOuterRequest(request: unknown): OuterOrder {
   if (kind !== 'send' && kind !== 'replace') throw bad('kind is not send or replace')
   const data = readData(fields.data)
   const dispatch = readDispatch(data)
-  if (dispatch === null) throw bad('data is not calldata of the dispatcher, or has something behind it')
+  if (dispatch === null) throw bad('data is not calldata of the dispatcher, or has trailing bytes')
   const { space, operations } = dispatch
   if (operations.length > MAX_OPERATIONS) throw bad(`data has more than ${MAX_OPERATIONS} operations`)
   if (new Set(operations.map(({ sequence }) => sequence)).size < operations.length)
-    throw bad('data has an operation twice')
+    throw bad('data includes an operation twice')
   const fees = readMarketFees(fields)
   return {
     intentId: readIntentId(fields.intentId),
@@ -220,7 +220,7 @@ export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
   if (!Array.isArray(sequences) || sequences.length > MAX_OPERATIONS)
     throw bad(`sequences is not a list of at most ${MAX_OPERATIONS}`)
   const numbers = sequences.map((each) => readAmount('sequences', each, UINT96))
-  if (new Set(numbers).size < numbers.length) throw bad('sequences has one twice')
+  if (new Set(numbers).size < numbers.length) throw bad('sequences names a sequence twice')
   return {
     intentId: readIntentId(fields.intentId),
     accessToken: accessToken === undefined ? null : readAccessToken(accessToken),
@@ -242,7 +242,7 @@ export function readDelegations(list: unknown, operations: readonly PackedOperat
     const { from, nonce } = readFields(each, new Set(['from', 'nonce']))
     const account = readAddress('from', from)
     if (!accounts.delete(account.toString('hex')))
-      throw bad('authorizations names an account twice, or one without an operation in data')
+      throw bad('authorizations names an account twice, or an account without an operation in data')
     return { account, nonce: readInteger('nonce', nonce, 0) }
   })
 }

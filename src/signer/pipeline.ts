@@ -119,6 +119,6 @@ export async function admit<A>(
   const account = keys.ofAddress(from)
   if (account !== null) freezes.assertMoves({ chainId, userId: account.userId })
   const authority = await readAuthority(account)
-  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
+  if (account === null) throw new Refusal('unknown_account', 'The signer does not have this account.')
   return { account, authority }
 }

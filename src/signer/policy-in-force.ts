@@ -165,17 +165,29 @@ export function withPolicyFreezes(
       freezes.assertMoves(who)
       const { users, chains, everything } = freeze() ?? {}
       if (users?.has(who.userId) === true)
-        throw new Refusal('account_frozen', 'The policy of the operator freezes this account.')
+        throw new Refusal(
+          'account_frozen',
+          'The operator has frozen this account by policy. Nothing was sent. Ask the operator to unfreeze the account.',
+        )
       if (chains?.has(who.chainId) === true || everything === true)
-        throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.')
+        throw new Refusal(
+          'policy_denied',
+          'The rule frozen rejects this transaction. Nothing was signed. Ask the operator to lift the freeze.',
+        )
     },
     assertKeyStays(userId) {
       freezes.assertKeyStays(userId)
       const { users, chains, everything } = freeze() ?? {}
       if (users?.has(userId) === true)
-        throw new Refusal('account_frozen', 'The policy of the operator freezes this account.')
+        throw new Refusal(
+          'account_frozen',
+          'The operator has frozen this account by policy. Nothing was sent. Ask the operator to unfreeze the account.',
+        )
       if ((chains?.size ?? 0) > 0 || everything === true)
-        throw new Refusal('policy_denied', 'No key leaves while a network or everything is frozen.')
+        throw new Refusal(
+          'policy_denied',
+          'The rule frozen rejects key exports if a network or everything is frozen. Nothing was exported. Ask the operator to lift the freeze.',
+        )
     },
     isApplicationFrozen: (clientId) =>
       freezes.isApplicationFrozen(clientId) || freeze()?.clients.has(clientId) === true,

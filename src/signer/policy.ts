@@ -33,7 +33,12 @@ export type Decision = { allowed: boolean; rule: string }
 
 /** @returns the rule that allows it */
 export function pass({ allowed, rule }: Decision): string {
-  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`, { rule })
+  if (!allowed)
+    throw new Refusal(
+      'policy_denied',
+      `The rule ${rule} rejects this transaction. Nothing was signed. Change the transaction, or ask the operator to change the rule.`,
+      { rule },
+    )
   return rule
 }
 

@@ -16,7 +16,7 @@ export function prove({ ledger, heads }: { ledger: Ledger; heads: Heads }, reque
   const newest = readSignedHead(head)!.size
   const size = ('seq' in asked ? asked.size : asked.to) ?? newest
   if (size > newest || ('seq' in asked ? asked.seq : asked.from) > size)
-    throw new Refusal('bad_request', 'The request cannot be read: the ledger has fewer records.')
+    throw new Refusal('bad_request', 'The request is not valid: the ledger has fewer records.')
   if ('from' in asked) return { size, proof: hexes(ledger.tree.consistency(asked.from, size)), head }
   const record = ledger.recordAt(asked.seq)!.toString('hex')
   return { size, record, proof: hexes(ledger.tree.inclusion(asked.seq - 1, size)), head }

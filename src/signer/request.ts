@@ -72,7 +72,7 @@ export function readAccessToken(accessToken: unknown): string {
 
 export function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
   if (text === undefined) return null
-  if (kind !== 'send') throw bad('requestHash goes with a send only')
+  if (kind !== 'send') throw bad('requestHash is allowed only if kind is send')
   if (typeof text !== 'string' || !/^0x[0-9a-f]{64}$/.test(text)) throw bad('requestHash is not 32 bytes of 0x-hex')
   return Buffer.from(text.slice(2), 'hex')
 }
@@ -123,7 +123,7 @@ export function readGreeting(request: unknown): { head: string | null } {
   if (wire !== WIRE_VERSION)
     throw new Refusal(
       'signer_unavailable',
-      `The server speaks wire ${typeof wire === 'number' ? wire : 'unknown'} and the signer wire ${WIRE_VERSION}: run both from one release.`,
+      `The server uses wire version ${typeof wire === 'number' ? wire : 'unknown'} and the signer wire version ${WIRE_VERSION}. Nothing was signed. Run both programs from one release.`,
     )
   const { head } = readFields(request, new Set(['wire', 'head']))
   if (head !== null && (typeof head !== 'string' || head.length > 1_024)) throw bad('head is not a signed head')
@@ -238,7 +238,7 @@ export function readFreezeRequest(request: unknown): { subject: string } {
 /** `sponsor`: the name, without `SPONSOR-`. @throws bad_request */
 export function readGrantRequest(request: unknown): { userId: string; chainId: number; to: Buffer; most: bigint } {
   const { sponsor, chainId, to, most } = readFields(request, new Set(['sponsor', 'chainId', 'to', 'most']))
-  if (typeof sponsor !== 'string' || !isSponsor(`SPONSOR-${sponsor}`)) throw bad('sponsor is not the name of one')
+  if (typeof sponsor !== 'string' || !isSponsor(`SPONSOR-${sponsor}`)) throw bad('sponsor is not the name of a sponsor')
   const address = readAddress('to', to)
   if (address.every((byte) => byte === 0)) throw bad('to is the zero address')
   const wei = readAmount('most', most, UINT256)
@@ -252,7 +252,7 @@ export function readRevokeGrantRequest(request: unknown): { grant: string } {
   return { grant: readIntentId(grant) }
 }
 
-export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
+export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request is not valid: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
 
@@ -298,7 +298,7 @@ function readFees(fields: Record<string, unknown>): FeeFields {
   const { maxFeePerGas, maxPriorityFeePerGas, gasPrice } = fields
   if (gasPrice === undefined) return readMarketFees(fields)
   if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined)
-    throw bad('it has both legacy and EIP-1559 fees')
+    throw bad('the fees are both legacy and EIP-1559')
   return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
 }
 

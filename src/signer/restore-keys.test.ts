@@ -143,7 +143,7 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
   const { kek, open } = await world(t)
   const { dataKeys, keys } = await make(await open('lost'), 12)
   const noRow = 'its row is not one of `account export-keys`'
-  const noLine = 'it is none of `account export-keys`'
+  const noLine = 'the line is not from `account export-keys`'
   const bent = keys.map((key) => ({ key }) as Record<string, unknown>)
   const poison: [change: unknown, row: string, reason: string][] = [
     [{ key: { ...keys[0], tag: '0x0102' } }, 'X-0', noRow],
@@ -174,7 +174,7 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
     ]),
   )
   assert.deepEqual(more.refused, [
-    { row: 'line 1', reason: 'it is no data key' },
+    { row: 'line 1', reason: 'the line is not a data key' },
     { row: 'line 3', reason: noLine },
     { row: 'X-0', reason: 'the master key (KEK) does not open its data key' },
   ])

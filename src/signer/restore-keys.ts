@@ -74,7 +74,7 @@ export async function restoreKeys(
   for await (const text of lines) {
     at += 1
     const line = parse(text)
-    if (line === null) refuse(`line ${at}`, 'it is none of `account export-keys`')
+    if (line === null) refuse(`line ${at}`, 'the line is not from `account export-keys`')
     unreadable += line === null ? 1 : 0
     if (line?.end !== undefined) said = line.end.keys
     if (line?.dataKey !== undefined) await open(line.dataKey)
@@ -98,7 +98,7 @@ export async function restoreKeys(
 
   async function open(dataKey: Unread<WrappedDataKey>): Promise<void> {
     const { id, epoch } = dataKey
-    if (!isHex(id, 16) || !isCount(epoch)) return refuse(`line ${at}`, 'it is no data key')
+    if (!isHex(id, 16) || !isCount(epoch)) return refuse(`line ${at}`, 'the line is not a data key')
     dataKeys.set(id, { epoch, dek: await openByEither(dataKey as WrappedDataKey) })
   }
 

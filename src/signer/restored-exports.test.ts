@@ -88,8 +88,8 @@ test('what the operator freezes again with the restore ends its request, too: li
 test('a name that freezes nobody is refused, by the restore as by the running signer, and nothing is accepted', async (t) => {
   const { operator, run, accept, store } = await rolledBack(t)
   for (const [subject, said] of [
-    ['user DISCORD-nobody', /user DISCORD-nobody: the signer has no account of this user/i],
-    ['lists', /lists: only what is frozen can be named so/],
+    ['user DISCORD-nobody', /user DISCORD-nobody: the signer has no account for this user/i],
+    ['lists', /`lists` can only name a freeze that exists/],
     ['user', /subject is not everything/],
   ] as const) {
     for (const words of [[], ['--accept', '0'.repeat(16)]]) {
@@ -101,7 +101,7 @@ test('a name that freezes nobody is refused, by the restore as by the running si
   assert.equal(db.prepare('SELECT count(*) AS rows FROM frozen').get()!.rows, 0)
   db.close()
   await accept()
-  await assert.rejects(operator('freeze', 'lists'), /lists: only what is frozen/)
+  await assert.rejects(operator('freeze', 'lists'), /`lists` can only name a freeze that exists/)
   await assert.rejects(operator('freeze', 'user DISCORD-nobody'), /DISCORD-nobody: the signer has no account/i)
 })
 

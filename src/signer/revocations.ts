@@ -95,7 +95,7 @@ export function openRevocations({
       log.warn('revocations_refused', { ageSeconds: Math.round(age) })
       throw bad(
         age < 0
-          ? 'it is from the future: the clocks of the signer and the database differ'
+          ? 'its time is in the future: the clocks of the signer and the database differ'
           : `it is ${Math.round(age)} seconds old`,
       )
     }
@@ -130,11 +130,15 @@ export function openRevocations({
 
   function refuseRevoked(caller: TokenCaller): TokenCaller {
     const { grant, application, user } = caller.marks
-    if (newest.entries.has(grant)) throw new Refusal('invalid_token', 'The access token was revoked.')
+    if (newest.entries.has(grant))
+      throw new Refusal(
+        'invalid_token',
+        'The access token was revoked. Nothing was signed. Ask the user to sign in again.',
+      )
     if (newest.entries.has(application)) {
       throw new Refusal(
         'application_suspended',
-        'The operator has suspended this application, or removed `contracts:write` from it.',
+        'The operator has suspended this application, or removed `contracts:write` from it. Nothing was signed. Ask the operator.',
       )
     }
     if (newest.entries.has(user)) throw new Refusal('account_frozen', ACCOUNT_FROZEN)
@@ -143,7 +147,10 @@ export function openRevocations({
 }
 
 const stale = (): Refusal =>
-  new Refusal('revocations_stale', 'The signer has no fresh list of revoked tokens, so it accepts none.')
+  new Refusal(
+    'revocations_stale',
+    'The signer’s list of revoked tokens is too old, so the signer accepts no access token. Nothing was signed. Retry.',
+  )
 
 const bad = (detail: string): Refusal =>
   new Refusal('bad_request', `The list of revoked tokens is rejected: ${detail}.`)

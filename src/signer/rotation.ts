@@ -72,7 +72,7 @@ export function openRotation({
       return state()
     },
     async rotateKek() {
-      if (nextKek === null) throw new Refusal('bad_request', 'There is no next master key: set SIGNER_KEK_NEXT or SIGNER_KEK_NEXT_FILE and start the signer again, so that whenever it is ended it finds the key that opens its store.') // prettier-ignore
+      if (nextKek === null) throw new Refusal('bad_request', 'The signer has no next master key. Nothing was rewrapped. Set SIGNER_KEK_NEXT or SIGNER_KEK_NEXT_FILE, then restart the signer. After any restart, the signer must find the key that opens its store.') // prettier-ignore
       const next = await usable(nextKek)
       if (await usable(() => deks.isBy(next))) return { ...state(), isUnchanged: true }
       for (let isDone = false; !isDone;) {

@@ -152,7 +152,7 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
   if (operations.ofId(ask.operation.chainId, idOf(ask)) !== null)
     throw new Refusal('sequence_conflict', 'This sequence belongs to another operation.')
   if (ask.operation.sequence < operations.sequenceFloor)
-    throw new Refusal('sequence_conflict', `This sequence may have been used before the ledger was restored: those from ${operations.sequenceFloor} on were not.`) // prettier-ignore
+    throw new Refusal('sequence_conflict', `This sequence may have been used before the ledger was restored. Sequences from ${operations.sequenceFloor} are unused.`) // prettier-ignore
 }
 
 /**
@@ -162,10 +162,10 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
 function assertInTime({ ledger, limits }: Inside, deadline: number, at: number): void {
   const { pausedUntil } = ledger.operations
   if (at < pausedUntil)
-    throw new Refusal('operations_paused', `Operations may be under way that the ledger lost in a restore: none is signed before ${new Date(pausedUntil).toISOString()}.`) // prettier-ignore
+    throw new Refusal('operations_paused', `A restore of the ledger may have lost open operations. No operation is signed before ${new Date(pausedUntil).toISOString()}.`) // prettier-ignore
   const seconds = at / 1_000
   if (deadline <= seconds || deadline > seconds + limits.maxDeadlineSeconds)
-    throw new Refusal('clocks_apart', `The signer’s clock reads ${timeOf(seconds)}, and the last second of the write is ${timeOf(deadline)}: it signs for no past one, and for at most an hour ahead.`) // prettier-ignore
+    throw new Refusal('clocks_apart', `The signer’s clock reads ${timeOf(seconds)}, and the write expires at ${timeOf(deadline)}. The signer accepts only a time within the next hour.`) // prettier-ignore
 }
 
 const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, MAX_TIME_MS)).toISOString()

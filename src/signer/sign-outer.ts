@@ -79,8 +79,8 @@ export function admitSponsor(
   { chainId, from }: { chainId: number; from: Buffer },
 ): KeptAccount {
   const account = keys.ofAddress(from)
-  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
-  if (!isSponsor(account.userId)) throw new Refusal('forbidden_user', 'Only a sponsor sends operations.')
+  if (account === null) throw new Refusal('unknown_account', 'The signer does not have this account.')
+  if (!isSponsor(account.userId)) throw new Refusal('forbidden_user', 'Only a sponsor can send operations.')
   freezes.assertMoves({ chainId, userId: account.userId })
   return account
 }
@@ -97,7 +97,7 @@ function findOperations(
     packed.copy(id, 20, 20, 32)
     const held = ledger.operations.ofId(chainId, id)
     if (held === null || !held.dispatcher.equals(to) || !held.packed.equals(packed))
-      throw new Refusal('operation_refused', 'The ledger holds no such operation.', {
+      throw new Refusal('operation_refused', 'The ledger does not have this operation.', {
         operation: index,
         because: 'operation_unknown',
       })
@@ -126,7 +126,7 @@ export function findDelegations(
   return delegations.map(({ account, nonce }) => {
     const held = ledger.operations.delegationAt({ chainId, address: account, nonce })
     if (held === null || !isDelegate(held.address))
-      throw new Refusal('bad_request', 'The ledger holds no such authorization.')
+      throw new Refusal('bad_request', 'The ledger does not have this authorization.')
     return held
   })
 }
@@ -135,7 +135,7 @@ export function findDelegations(
 function assertInTime({ operations }: OuterOrder, at: number): void {
   for (const [index, { deadline }] of operations.entries())
     if (deadline * 1_000 <= at)
-      throw new Refusal('operation_refused', 'The deadline of the operation is over.', {
+      throw new Refusal('operation_refused', 'The deadline of the operation has passed.', {
         operation: index,
         because: 'operation_expired',
       })

@@ -176,7 +176,10 @@ test('what nobody waits for any more is refused unread, and a request that does 
   const { calls, open, ask } = await world(t)
   const socket = open()
   const late = await ask(socket, { id: 1, verb: 'health', request: {}, expiresAt: Date.now() - 1 })
-  assert.deepEqual(late, { id: 1, error: { code: 'overloaded', detail: 'It reached the signer too late.' } })
+  assert.deepEqual(late, {
+    id: 1,
+    error: { code: 'overloaded', detail: 'The request reached the signer too late. Nothing was signed. Retry.' },
+  })
   assert.equal(calls.health, 0)
   assert.deepEqual(await ask(socket, { id: 2, verb: 'health', request: {}, expiresAt: Date.now() + 60_000 }), {
     id: 2,

@@ -213,7 +213,13 @@ function encodeAnswer(frame: AnswerFrame, log: Logger): Buffer {
     return encodeFrame(frame)
   } catch (error) {
     log.error('answer_failed', {}, error)
-    return encodeFrame({ id: frame.id, error: { code: 'internal_error', detail: 'The signer failed.' } })
+    return encodeFrame({
+      id: frame.id,
+      error: {
+        code: 'internal_error',
+        detail: 'The signer failed. A write may have been signed. Retry with the same idempotency key.',
+      },
+    })
   }
 }
 
@@ -243,10 +249,10 @@ async function answer(
   log: Logger,
 ): Promise<AnswerFrame> {
   try {
-    if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
+    if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer does not have this verb.')
     // It stood in the socket for too long: the server has answered its client, and may have begun otherwise.
     if (expiresAt !== null && systemClock.wall() > expiresAt)
-      throw new Refusal('overloaded', 'It reached the signer too late.')
+      throw new Refusal('overloaded', 'The request reached the signer too late. Nothing was signed. Retry.')
     return { id, answer: await handlers[verb]!(request) }
   } catch (error) {
     if (error instanceof Refusal) {
@@ -257,7 +263,13 @@ async function answer(
       return { id, error: { code, detail, ...facts } }
     }
     log.error('verb_failed', { verb }, error)
-    return { id, error: { code: 'internal_error', detail: 'The signer failed.' } }
+    return {
+      id,
+      error: {
+        code: 'internal_error',
+        detail: 'The signer failed. A write may have been signed. Retry with the same idempotency key.',
+      },
+    }
   }
 }
 

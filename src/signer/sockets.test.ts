@@ -16,7 +16,7 @@ test('beside a socket for the authorization server the other one makes no accoun
   })
 
   const named = (verb: string, socket: string) => (error: unknown) =>
-    refusal('bad_request')(error) && (error as Error).message === `${verb} is asked on ${socket} only.`
+    refusal('bad_request')(error) && (error as Error).message === `${verb} is available only on ${socket}.`
   await assert.rejects(api.createAccount({ userId: ALICE }), named('createAccount', 'SIGNER_AUTH_SOCKET'))
   const list = await place.revocations({ entries: [] })
   await assert.rejects(api.bringRevocations([list]), named('revocations', 'SIGNER_AUTH_SOCKET'))

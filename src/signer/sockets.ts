@@ -15,7 +15,7 @@ function only(handlers: Handlers, side: 'api' | 'auth', other: string): Handlers
     [side, 'both'].includes(VERBS[verb as Verb].of)
       ? handle
       : () => {
-          throw new Refusal('bad_request', `${verb} is asked on ${other} only.`)
+          throw new Refusal('bad_request', `${verb} is available only on ${other}.`)
         },
   ])
   return Object.fromEntries(served) as Handlers

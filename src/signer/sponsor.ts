@@ -7,5 +7,6 @@ export const isSponsor = (userId: string): boolean => /^SPONSOR-[A-Z0-9_]{1,32}$
 
 /** Of whom a token may be. @throws forbidden_user */
 export function assertPerson(userId: string): void {
-  if (userId.startsWith(PREFIX)) throw new Refusal('forbidden_user', 'No token is accepted for a sponsor.')
+  if (userId.startsWith(PREFIX))
+    throw new Refusal('forbidden_user', 'The signer accepts no access token for a sponsor. Nothing was signed.')
 }

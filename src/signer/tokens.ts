@@ -89,7 +89,11 @@ export function openTokens({
   }
 }
 
-const invalid = (): Refusal => new Refusal('invalid_token', 'The signer does not accept the access token.')
+const invalid = (): Refusal =>
+  new Refusal(
+    'invalid_token',
+    'The signer does not accept the access token. Nothing was signed. Get a new access token.',
+  )
 
 function refuse(error: unknown): never {
   // jose's message may repeat claims; which check failed is the server's to know, it has checked the token before.

@@ -280,7 +280,7 @@ test('value and fee count to the wei; a refusal says when there is room again, a
   await give(ALICE, 60n)
   await assert.rejects(
     give(ALICE, 41n),
-    /The rule top-up-per-user rejects this transaction: topUp\.periodAmount is 100 in 86400 seconds, used 60, needed 41, more room from 20\d\d-\d\d-\d\dT[\d:.]+Z\.$/,
+    /The rule top-up-per-user rejects this transaction: topUp\.periodAmount is 100 in 86400 seconds, used 60, needed 41, more is available from 20\d\d-\d\d-\d\dT[\d:.]+Z\. Nothing was signed\.$/,
   )
   await give(ALICE, 40n)
   await assert.rejects(give(ALICE, 21n), denied('top-up-per-user'))
@@ -294,7 +294,7 @@ test('a sponsor’s limit is shared by all people on a network; another sponsor 
   const { give, whole } = await clocked(t, { perUser: 100n, perSponsor: 150n })
   await give(ALICE, 100n)
   await assert.rejects(give(BOB, 51n), (error: Error) => {
-    assert.match(error.message, /^The rule top-up-per-sponsor rejects this transaction: topUp\.periodAmount has too little room, more room from 20[\d-]+T[\d:.]+Z\.$/) // prettier-ignore
+    assert.match(error.message, /^The rule top-up-per-sponsor rejects this transaction: topUp\.periodAmount does not cover this transaction, more is available from 20[\d-]+T[\d:.]+Z\. Nothing was signed\.$/) // prettier-ignore
     const resetsAt = /20[\d-]+T[\d:.]+Z/.exec(error.message)![0]
     assert.deepEqual((error as Refusal).facts, { rule: 'top-up-per-sponsor', resetsAt })
     return true

@@ -34,7 +34,7 @@ export function askTopUp(
 ): PolicyVerdict {
   const { topUpPerUserWei, topUpPerSponsorWei } = limits
   if (topUpPerUserWei === 0n || topUpPerSponsorWei === 0n)
-    throw rejected({ rule: OWN_RULES.topUpOff, reason: 'this signer signs no top-ups' })
+    throw rejected({ rule: OWN_RULES.topUpOff, reason: 'top-ups are off in this signer' })
   const charged = tx.value + tx.gas * feePair(tx.fees).max
   const perUser = limitOf({ rule: OWN_RULES.topUpPerUser, userId: person, chainId: tx.chainId }, topUpPerUserWei, true)
   const perSponsor = limitOf(

@@ -139,9 +139,9 @@ test('what was signed by a grant is not signed once more by another signer’s l
 test('only the signer’s own user grants: the sockets of the servers know no such verb, and what cannot be granted is refused', async (t) => {
   const { place, grant, house } = await funded(t, { SIGNER_CHAINS: `${CHAIN_ID}` })
   for (const verb of ['grantWithdrawal', 'withdrawals', 'revokeWithdrawal'])
-    await assert.rejects(askAt(place.env.SIGNER_SOCKET!, { verb, request: {} }), /no such verb/)
+    await assert.rejects(askAt(place.env.SIGNER_SOCKET!, { verb, request: {} }), /does not have this verb/)
   for (const [changes, why] of [
-    [{ sponsor: 'NOBODY' }, /no such sponsor/],
+    [{ sponsor: 'NOBODY' }, /does not have this sponsor/],
     [{ sponsor: 'house' }, /sponsor is not/],
     [{ sponsor: ALICE }, /sponsor is not/],
     [{ to: house }, /the sponsor itself/],

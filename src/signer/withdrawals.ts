@@ -81,12 +81,19 @@ export function openWithdrawals({
     grant(request) {
       const { userId, chainId, to, most } = readGrantRequest(request)
       const account = keys.ofUser(userId)
-      if (account === null) throw new Refusal('unknown_account', 'The signer has no such sponsor.')
-      if (account.address.equals(to)) throw new Refusal('bad_request', 'That is the address of the sponsor itself.')
+      if (account === null) throw new Refusal('unknown_account', 'The signer does not have this sponsor.')
+      if (account.address.equals(to))
+        throw new Refusal(
+          'bad_request',
+          'The recipient is the sponsor itself. Nothing was granted. Use another address.',
+        )
       if (chains?.has(chainId) === false)
-        throw new Refusal('bad_request', 'The signer signs nothing for this network: SIGNER_CHAINS.')
+        throw new Refusal('bad_request', 'SIGNER_CHAINS does not list this network. Nothing was granted.')
       if (live().length >= MAX_GRANTS)
-        throw new Refusal('bad_request', `There are ${MAX_GRANTS} grants: revoke one, or wait until one is over.`)
+        throw new Refusal(
+          'bad_request',
+          `The limit of ${MAX_GRANTS} grants is reached. Revoke a grant, or wait until a grant expires.`,
+        )
       const text = `${PREFIX}${randomBytes(32).toString('base64url')}`
       const made = { text, userId, chainId, to, most, expiresAt: now() + LASTS_MS, usedBy: null }
       grants.set(text, { ...made, caller: callerOf(made) })
@@ -97,7 +104,7 @@ export function openWithdrawals({
     revoke(request) {
       const { grant: text } = readRevokeGrantRequest(request)
       const revoked = grants.get(text)
-      if (revoked === undefined) throw new Refusal('bad_request', 'There is no such grant, or it is over.')
+      if (revoked === undefined) throw new Refusal('bad_request', 'The grant does not exist, or has expired.')
       grants.delete(text)
       // For who found it before, and waits for their turn.
       revoked.expiresAt = 0
@@ -110,7 +117,7 @@ export function openWithdrawals({
       if (grant === undefined)
         throw rejected({
           rule: WITHDRAWAL,
-          reason: 'there is no such grant, or it is over; the signer’s user makes another',
+          reason: 'the grant does not exist, or has expired. Create a new grant as the signer’s user',
         })
       return grant
     },
@@ -135,10 +142,10 @@ export function askWithdrawal(
   { tx, intentId, at }: { tx: UnsignedTransaction; intentId: string; at: number },
 ): PolicyVerdict {
   if (usedBy !== null && usedBy !== intentId)
-    throw rejected({ rule: 'sponsor-withdrawal-once', reason: 'this grant was used by another withdrawal' })
-  if (expiresAt <= at) throw rejected({ rule: WITHDRAWAL, reason: 'this grant is over' })
+    throw rejected({ rule: 'sponsor-withdrawal-once', reason: 'this grant was used for another withdrawal' })
+  if (expiresAt <= at) throw rejected({ rule: WITHDRAWAL, reason: 'this grant has expired' })
   if (tx.value + tx.gas * feePair(tx.fees).max > most)
-    throw rejected({ rule: 'sponsor-withdrawal-most', reason: 'value and highest fee are more than was granted' })
+    throw rejected({ rule: 'sponsor-withdrawal-most', reason: 'the value and the highest fee exceed the grant' })
   return NO_POLICY
 }
 

@@ -130,4 +130,4 @@ const additionalData = ({ userId, address, version, epoch }: WrappingTerms): Buf
   canonical('chatelaine user key 1', userId, address, version, epoch)
 
 const damaged = (): Refusal =>
-  new Refusal('key_damaged', 'The stored key of this account was altered. Restore it from a backup.')
+  new Refusal('key_damaged', 'The stored key of this account is damaged. Restore the key from a backup.')

@@ -40,7 +40,11 @@ export async function forgetHead(db: Db, origin: string): Promise<void> {
     .where('origin', '=', origin)
     .returning('origin')
     .executeTakeFirst()
-  if (gone === undefined) throw new AppError('not_found', 'No head of this identity is kept: see signing-log show.')
+  if (gone === undefined)
+    throw new AppError(
+      'not_found',
+      'The database has no signed head of this signer. Nothing was changed. List the heads with `signing-log show`.',
+    )
 }
 
 /** Writes down the newest head, once a second at most, and when it is stopped. */

@@ -42,7 +42,7 @@ const isKeyOf = (key: string | null, note: string | null): boolean =>
 function toPublished(key: string | null, note: string | null): PublishedHead {
   const head = note === null ? null : readSignedHead(note)
   if (key === null || note === null || head === null || !isKeyOf(key, note))
-    throw new AppError('signer_unavailable', 'The signer has not said yet where its log ends.')
+    throw new AppError('signer_unavailable', 'The signer has not yet reported the end of its log. Retry.')
   const { origin, size, root, at } = head
   return { origin, key, size, root: root.toString('base64'), at: new Date(at).toISOString(), note }
 }

@@ -16,7 +16,7 @@ export async function createSponsor(
   { name, chainId }: { name: string; chainId: number },
 ): Promise<Sponsor> {
   if (!isSponsorName(name))
-    throw refusal('/name', 'The name must be upper-case letters, digits and underscores, at most 32.')
+    throw refusal('/name', 'The name must be upper-case letters, digits and underscores, at most 32 characters.')
   const accountId = accountIdOf(SPONSOR_PROVIDER, name)
   await assertNoPerson(app.db, accountId)
   const { address } = await makeSponsorAccount(app, name)
@@ -36,13 +36,16 @@ async function assertNoPerson(db: Db, accountId: string): Promise<void> {
     .where('account_id', '=', accountId)
     .executeTakeFirst()
   if (identity !== undefined)
-    throw new AppError('already_exists', 'An account of a person has this name: choose another.')
+    throw new AppError(
+      'already_exists',
+      'The account of a user has this name. Nothing was created. Choose another name.',
+    )
 }
 
 /** The chain id of a network of this installation. @throws invalid_request */
 export async function findSponsoredChain(db: Db, network: string): Promise<number> {
   const row = await db.selectFrom('networks').select('chain_id').where('name', '=', network).executeTakeFirst()
-  if (row === undefined) throw refusal('/network', 'There is no network with this name.')
+  if (row === undefined) throw refusal('/network', 'No network has this name.')
   return row.chain_id
 }
 

@@ -45,10 +45,14 @@ export const isAway = (error: unknown): boolean => {
 
 /** The one refusal for a database that is away, whatever it said. */
 export const unavailable = (cause: unknown): AppError =>
-  new AppError('database_unavailable', 'The database is not responding. Retry the request in a moment.', {
-    cause,
-    retryAfter: REPEAT_AFTER_SECONDS,
-  })
+  new AppError(
+    'database_unavailable',
+    'The database did not respond. A write may have been sent. Retry with the same idempotency key.',
+    {
+      cause,
+      retryAfter: REPEAT_AFTER_SECONDS,
+    },
+  )
 
 /** What the database itself said, below our own word for it: for operators, who can mend it; null when it said nothing. */
 export function reasonOf(error: unknown): string | null {

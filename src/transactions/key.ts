@@ -25,9 +25,12 @@ export function readIdempotencyKey(headers: Record<string, string | string[] | u
   const [plain, prefixed] = [headers['idempotency-key'], headers['x-idempotency-key']]
   const key = plain ?? prefixed
   if (key === undefined) return undefined
-  if (prefixed !== undefined && prefixed !== key) throw invalidKey('Idempotency-Key and X-Idempotency-Key differ.')
+  if (prefixed !== undefined && prefixed !== key)
+    throw invalidKey('`Idempotency-Key` and `X-Idempotency-Key` differ. Nothing was sent. Send one key.')
   if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
-    throw invalidKey('An idempotency key has 1 to 255 printable ASCII characters.')
+    throw invalidKey(
+      'An idempotency key must be 1 to 255 printable ASCII characters. Nothing was sent. Correct the key.',
+    )
   return key
 }
 
@@ -195,9 +198,16 @@ const ageOf = (table: 't' | 'o', { wall }: Clock) => {
 }
 
 const keyReused = (): AppError =>
-  new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
+  new AppError(
+    'idempotency_key_reused',
+    'This idempotency key was used with a different request. This request had no effect. Use a new key for each new write.',
+  )
 
 export const inFlight = (): AppError =>
-  new AppError('idempotency_in_flight', 'Another request with this key is under way. Retry this one in a moment.', {
-    retryAfter: 1,
-  })
+  new AppError(
+    'idempotency_in_flight',
+    'Another request with this key is still in progress. This request had no effect. Retry in a moment to get the result.',
+    {
+      retryAfter: 1,
+    },
+  )

@@ -52,9 +52,13 @@ export async function sendOnce<Bound>(
     const outcome = await attempt(app, chain, key, lane)
     if (outcome.kind !== 'lost') return { answer: outcome.answer, isReplay: outcome.kind === 'told_before' }
   }
-  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
-    retryAfter: 5,
-  })
+  throw new AppError(
+    'database_unavailable',
+    'The database is behind the signer’s ledger for this account. Nothing was sent. Retry.',
+    {
+      retryAfter: 5,
+    },
+  )
 }
 
 async function attemptWrite<Bound>(

@@ -33,7 +33,7 @@ import { send, type TransactionRequest } from './write-wire.ts'
 const lost = (): AppError =>
   new AppError(
     'database_unavailable',
-    'The database has lost this transaction; it is being restored from the signer’s ledger.',
+    'The database has lost this transaction. The server is restoring it from the signer’s ledger. Retry.',
     {
       retryAfter: 2,
     },

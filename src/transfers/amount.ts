@@ -23,10 +23,12 @@ export async function readValueOf(chain: Chain, asset: Asset): Promise<bigint> {
   const value = scaleDecimal(asset.amount, decimals)
   if (value === null) {
     const detail =
-      decimals === 0 ? 'Only whole units can be sent.' : `The amount has more than ${decimals} decimal places.`
+      decimals === 0
+        ? 'Only whole units can be sent. Nothing was sent. Use an amount without decimal places.'
+        : `The amount has more than ${decimals} decimal places. Nothing was sent. Shorten the amount.`
     throw new AppError('amount_precision', detail, { errors: [{ pointer: '/amount', code: 'too_fine', detail }] })
   }
-  if (value > MAX) throw invalidAmount('out_of_range', 'The amount is not below 2^256 of the smallest unit.')
+  if (value > MAX) throw invalidAmount('out_of_range', 'The amount must be below 2^256 of the smallest unit.')
   return value
 }
 
@@ -43,7 +45,8 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
     const decimals = word === null ? null : readQuantity(word, 'decimals of a token')
     if (decimals !== null && decimals <= MAX_DECIMALS) return Number(decimals)
     if (!(await reads.hasCode(token))) throw notToken()
-    const detail = 'The token does not report its decimals.'
+    const detail =
+      'The token does not report its decimals. Nothing was sent. Use `/contracts/method/write` with an amount in the smallest unit.'
     throw new AppError('decimals_unknown', detail, {
       errors: [{ pointer: '/tokenAddress', code: 'decimals_unknown', detail }],
     })
@@ -51,7 +54,11 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
 }
 
 export const notToken = (cause?: unknown): AppError =>
-  new AppError('not_a_token', 'There is no token at this address on the network.', {
-    errors: [{ pointer: '/tokenAddress', code: 'no_code', detail: 'The address has no code.' }],
-    ...(cause === undefined ? {} : { cause }),
-  })
+  new AppError(
+    'not_a_token',
+    'This address has no code on the network. Nothing was sent. Check the address and the network.',
+    {
+      errors: [{ pointer: '/tokenAddress', code: 'no_code', detail: 'The address has no code.' }],
+      ...(cause === undefined ? {} : { cause }),
+    },
+  )

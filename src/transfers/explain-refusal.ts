@@ -38,7 +38,10 @@ export async function refuseFalse({ rpc }: Chain, { asset, from }: TokenMove, { 
   // Reverts are the simulation's: it also looks at what is pending.
   if ('reverted' in result || result.data === '0x') return
   if (result.data.length >= 66 && BigInt(result.data.slice(0, 66)) === 1n) return
-  throw new AppError('transfer_refused', 'The token returns that it does not move this.')
+  throw new AppError(
+    'transfer_refused',
+    'The token contract returned `false` from `transfer`. Nothing was sent. Check the rules of the token contract.',
+  )
 }
 
 const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
@@ -60,8 +63,8 @@ async function findShortage(
     if (owner === BigInt(from)) return null
     const detail =
       owner === null || owner === 0n
-        ? `There is no token ${asset.tokenId}.`
-        : `The token ${asset.tokenId} belongs to another account.`
+        ? `The token ${asset.tokenId} does not exist. Nothing was sent. Check the token id.`
+        : `The token ${asset.tokenId} belongs to another account. Nothing was sent. Check the token id.`
     return new AppError('not_token_owner', detail, {
       errors: [{ pointer: '/tokenId', code: 'not_yours', detail }],
       cause,
@@ -75,7 +78,7 @@ async function findShortage(
   const detail =
     tokenType === 'ERC20'
       ? await inWords(app, chain, { token, held, value })
-      : `The account holds ${held} of the token ${asset.tokenId}, and ${value} are needed.`
+      : `The account holds ${held} of the token ${asset.tokenId}, and the transfer needs ${value}. Nothing was sent. Reduce the amount.`
   return new AppError('insufficient_tokens', detail, {
     errors: [{ pointer: '/amount', code: 'too_much', detail }],
     funds: { address: checksumAddress(from), needed: String(value), available: String(held) },
@@ -90,5 +93,5 @@ async function inWords(
 ): Promise<string> {
   const { symbol, decimals } = await readTokenFacts(app, chain, token)
   const amount = (of: bigint): string => `${formatUnits(of, decimals)}${symbol === '' ? '' : ` ${symbol}`}`
-  return `The account holds ${amount(held)}, and ${amount(value)} are needed.`
+  return `The account holds ${amount(held)}, and the transfer needs ${amount(value)}. Nothing was sent. Reduce the amount.`
 }

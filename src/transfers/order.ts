@@ -59,11 +59,11 @@ function readAsset(tokenType: TransferBody['tokenType'], { tokenAddress, amount,
     return { tokenType, token, amount: readAmount(amount) }
   }
   const id = BigInt(need('/tokenId', tokenId))
-  if (id > MAX) throw refuse('/tokenId', 'out_of_range', 'A token id is below 2^256.')
+  if (id > MAX) throw refuse('/tokenId', 'out_of_range', 'A token id must be below 2^256.')
   if (tokenType === 'ERC1155') return { tokenType, token, tokenId: id, amount: readAmount(amount) }
   const { digits, places } = readAmount(amount ?? '1')
   if (digits !== 1n || places > 0)
-    throw invalidAmount('not_one', 'A token of this type is indivisible: leave the amount out.')
+    throw invalidAmount('not_one', 'A token of this type is indivisible: omit the amount.')
   return { tokenType, token, tokenId: id }
 }
 
@@ -90,7 +90,7 @@ function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername
     }
   const identity = parseUserId(toUserId)
   if (identity !== null) return { by: 'userId', ...identity }
-  const detail = 'A user id is <PROVIDER>-<provider_user_id>.'
+  const detail = 'A user id has the form `<PROVIDER>-<provider_user_id>`. Nothing was sent. Correct the user id.'
   throw new AppError('invalid_user_id', detail, { errors: [{ pointer: '/toUserId', code: 'invalid', detail }] })
 }
 
@@ -98,7 +98,9 @@ function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername
 function refuseLost(asset: Asset, address: Hex): void {
   const isToken = 'token' in asset && asset.token === address
   if (!isToken && !/^0x0{40}$/.test(address)) return
-  const detail = isToken ? 'The recipient is the token itself.' : 'The recipient is the zero address.'
+  const detail = isToken
+    ? 'The recipient is the token contract itself. Nothing was sent. Choose another recipient.'
+    : 'The recipient is the zero address. Nothing was sent. Choose another recipient.'
   throw new AppError('invalid_recipient', detail, {
     errors: [{ pointer: '/toAddress', code: isToken ? 'token' : 'zero', detail }],
   })

@@ -92,7 +92,7 @@ suite('a recipient by name', () => {
     await restoreAccount(app.db, { userId: 'DISCORD-waiting', address: addressOf('DISCORD-waiting') })
     for (const name of ['waiting', 'ANN', 'ann ', '\0', '\ud800', '%'])
       assert.equal(await refusal(byName('DISCORD', name)), none)
-    assert.match(await refusal(byName('CORP', 'ann')), /Nobody, or more than one person/)
+    assert.match(await refusal(byName('CORP', 'ann')), /No signed-in user, or more than one/)
   })
 
   test('is found by any of their identities, and counts once when two of them are called the same', async () => {
@@ -133,8 +133,8 @@ suite('a recipient by id', () => {
       '803511102246789123456',
       '８0351110224678912',
     ])
-      assert.match(await refusal(byId('DISCORD', subject)), /This is not an id of/)
-    assert.match(await refusal(byId('NOWHERE', '1')), /no provider NOWHERE/)
+      assert.match(await refusal(byId('DISCORD', subject)), /This is not a user id of/)
+    assert.match(await refusal(byId('NOWHERE', '1')), /no identity provider NOWHERE/)
     assert.match(await refusal(byId('CORP', '1')), /cannot be checked/)
     // Who has signed in there can be sent to all the same.
     const eve = await sign('CORP', '1', 'eve')

@@ -32,7 +32,7 @@ export async function findRecipient(
   const isOwn = isApplicationProvider(to.provider) && (await bringsPeople(app.db, caller.clientId, to.provider))
   // Those whom another application brings are its own: nobody else learns who they are, or that they are not.
   if (isApplicationProvider(to.provider) && !isOwn)
-    throw unknown(to, 'This application has no identity provider with that name.')
+    throw unknown(to, 'This application has no identity provider with this name. Nothing was sent. Check the provider.')
   if (to.by === 'name') return { address: await findByName(app, to) }
   const { provider, subject } = to
   const known = await findOwner(app, userIdOf(provider, subject))
@@ -43,10 +43,18 @@ export async function findRecipient(
 
 /** An account that nobody can ever sign in to would keep what is sent there. */
 function refuseUnreachable(to: Addressee & { by: 'userId' }, form: SubjectForm): void {
-  if (form === undefined) throw unknown(to, `This installation has no provider ${to.provider}.`)
+  if (form === undefined)
+    throw unknown(
+      to,
+      `This installation has no identity provider ${to.provider}. Nothing was sent. Check the provider.`,
+    )
   if (form === null)
-    throw unknown(to, `Nobody with this id has signed in, and ids of ${to.provider} cannot be checked.`)
-  if (!form.test(to.subject)) throw unknown(to, `This is not an id of ${to.provider}.`)
+    throw unknown(
+      to,
+      `No user with this id has signed in, and ids of ${to.provider} cannot be checked. Nothing was sent. Ask the recipient to sign in first.`,
+    )
+  if (!form.test(to.subject))
+    throw unknown(to, `This is not a user id of ${to.provider}. Nothing was sent. Check the user id.`)
 }
 
 /** None and two are answered alike: names change hands, so one that two people have is nobody's. */
@@ -56,7 +64,10 @@ async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): P
   const found = canBe ? await named(app.db, to).limit(2).execute() : []
   const [one] = found
   if (one === undefined || found.length > 1)
-    throw unknown(to, `Nobody, or more than one person, who signed in has this name at ${to.provider}.`)
+    throw unknown(
+      to,
+      `No signed-in user, or more than one, has this name at ${to.provider}. Nothing was sent. Use a user id or an address.`,
+    )
   assertIdentity(app, one)
   return provenAddress(app, storedAddressOf(one))
 }

@@ -42,7 +42,7 @@ async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: U
       if (made.length >= MAX_A_DAY)
         throw new AppError(
           'rate_limited',
-          `Accounts are created in advance for ${MAX_A_DAY} people a day; those who have signed in can be sent to at any time.`,
+          `The limit is ${MAX_A_DAY} new recipients a day. Nothing was sent. Retry later, or send to users who have signed in.`,
           { retryAfter: Math.max(1, made[0]!.seconds) },
         )
       await db.insertInto('strangers').values({ sender_id: senderId, user_id: userId }).execute()

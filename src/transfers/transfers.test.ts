@@ -333,7 +333,10 @@ suite('a transfer is refused in words, and nothing is stored or sent', () => {
     const poor = await here.person('poor')
     await mint20(poor, '1.5')
     const { body } = await poor.post(TRANSFER, erc20({ amount: '2', toUserId: 'DEV-bob' }))
-    assert.equal(body.detail, 'The account holds 1.5 SMPL, and 2 SMPL are needed.')
+    assert.equal(
+      body.detail,
+      'The account holds 1.5 SMPL, and the transfer needs 2 SMPL. Nothing was sent. Reduce the amount.',
+    )
     assert.deepEqual(body.funds, {
       address: poor.address,
       needed: '2000000000000000000',

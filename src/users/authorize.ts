@@ -30,7 +30,11 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
     .where('identity.subject', '=', identity.subject)
     .where('identity.account_id', '=', caller.accountId)
     .executeTakeFirst()
-  if (linked === undefined) throw new AppError('forbidden_user', 'This token is for another user.')
+  if (linked === undefined)
+    throw new AppError(
+      'forbidden_user',
+      'This access token does not give access to this user. Nothing was done. Use an access token of that user.',
+    )
   assertIdentity(app, linked)
   return own
 }
@@ -54,7 +58,10 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
     .where(isReadable(clientId))
     .executeTakeFirst()
   if (row === undefined)
-    throw new AppError('forbidden_user', 'No user with this id has allowed this application to read them.')
+    throw new AppError(
+      'forbidden_user',
+      'No user with this id has allowed this application to read data. Nothing was done. Ask the user to sign in and allow it.',
+    )
   assertIdentity(app, row)
   return { accountId: row.account_id, userId: row.user_id, address: await provenAddress(app, storedAddressOf(row)) }
 }
@@ -69,13 +76,17 @@ export const isReadable = (clientId: string) => sql<boolean>`(
 function identityOf(userId: string): { provider: string; subject: string } {
   const identity = parseUserId(userId)
   if (identity !== null) return identity
-  throw new AppError('invalid_user_id', 'A user id is <PROVIDER>-<provider_user_id>.', {
-    errors: [
-      {
-        parameter: 'userId',
-        code: 'invalid',
-        detail: 'Upper-case provider name, a hyphen, the id at that provider.',
-      },
-    ],
-  })
+  throw new AppError(
+    'invalid_user_id',
+    'A user id has the form `<PROVIDER>-<provider_user_id>`. Nothing was done. Correct the user id.',
+    {
+      errors: [
+        {
+          parameter: 'userId',
+          code: 'invalid',
+          detail: 'A user id is the provider’s upper-case name, a hyphen, and the id at that provider.',
+        },
+      ],
+    },
+  )
 }

@@ -23,7 +23,8 @@ export async function findByName(
   { clientId }: Pick<Caller, 'clientId'>,
   { username, provider }: { username: string; provider?: string | undefined },
 ): Promise<UserProfile[]> {
-  if (provider !== undefined && !isProviderName(provider)) throw refuse('provider', 'Upper-case name of a provider.')
+  if (provider !== undefined && !isProviderName(provider))
+    throw refuse('provider', 'The provider must be the upper-case name of a provider.')
   // PostgreSQL refuses NUL, and no name holds one.
   if (username.includes('\0') || !username.isWellFormed()) return []
   const rows = await found(app.db, clientId)
@@ -121,6 +122,10 @@ const isPlace = (since: string, accountId: string): boolean =>
   isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
 
 export const refuse = (parameter: string, detail: string): AppError =>
-  new AppError('invalid_request', `The parameter ${parameter} is missing or wrong.`, {
-    errors: [{ parameter, code: 'invalid', detail }],
-  })
+  new AppError(
+    'invalid_request',
+    `The parameter ${parameter} is missing or wrong. Nothing was done. Correct the parameter.`,
+    {
+      errors: [{ parameter, code: 'invalid', detail }],
+    },
+  )

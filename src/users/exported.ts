@@ -146,7 +146,8 @@ export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ ex
  */
 export async function cancelExport({ db, signer }: Pick<App, 'db' | 'signer'>, wanted: UserId): Promise<ExportState> {
   const user = await findNamed(db, wanted)
-  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  if (user === null)
+    throw new AppError('not_found', 'No account has this user id. Nothing was changed. Check the user id.')
   const { userId } = user
   return exportWire({ ...(await signer.cancelKey({ userId, by: 'operator' })), userId })
 }

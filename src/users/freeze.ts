@@ -22,7 +22,8 @@ export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState
 /** Whether an account is frozen. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
-  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  if (user === null)
+    throw new AppError('not_found', 'No account has this user id. Nothing was changed. Check the user id.')
   const row = await db
     .selectFrom('accounts')
     .select('frozen_at')
@@ -66,7 +67,8 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
 /** Each time after the one before (later-than.ts). */
 async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
-  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  if (user === null)
+    throw new AppError('not_found', 'No account has this user id. Nothing was changed. Check the user id.')
   const { accountId, userId } = user
   await db
     .updateTable('accounts')

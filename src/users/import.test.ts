@@ -46,7 +46,7 @@ test('a signer that lacks the keys is asked to make none: what is refused leaves
   }
   const { imported, refused } = await importAccounts(app, of([{ userId: 'X-5', address: addressOf('X-5') }, { userId: 'X-6', address: addressOf('X-7') }, { end: { keys: 2 } }])) // prettier-ignore
   assert.deepEqual([imported, refused], [0, [
-    { row: 'X-5', reason: 'the signer has no account of this user: import-keys first' },
+    { row: 'X-5', reason: 'the signer has no account for this user: run import-keys first' },
     { row: 'X-6', reason: 'the account of this user has another address' },
   ]]) // prettier-ignore
   assert.deepEqual(made, [])

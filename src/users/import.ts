@@ -34,18 +34,18 @@ export async function importAccounts(
     }
   }
   if (said !== read)
-    done.refused.push({ row: 'the manifest', reason: 'it does not end where it should: it is not whole' })
+    done.refused.push({ row: 'the manifest', reason: 'the file is incomplete: its last line is missing' })
   return done
 
   async function takeOne({ userId, address }: ManifestLine): Promise<void> {
     const identity = typeof userId === 'string' ? parseUserId(userId) : null
     if (identity === null || typeof address !== 'string')
-      return void done.refused.push({ row: `line ${at}`, reason: 'it has no userId and address' })
+      return void done.refused.push({ row: `line ${at}`, reason: 'the line has no userId and address' })
     const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
     try {
       // Asked for one whose key was not brought, the signer would make another account, and `import-keys` refuse the key for good.
       const [there] = (await app.signer.attest({ userIds: [userId!] })).attested
-      if (there === undefined) return refuse('the signer has no account of this user: import-keys first')
+      if (there === undefined) return refuse('the signer has no account for this user: run import-keys first')
       if (there.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
       const { provider, subject: providerUserId } = identity
       const made = await pregenerate(app, { provider, providerUserId })

@@ -46,7 +46,7 @@ export async function listPeople(
 export async function readPerson(app: AddressProver, userId: UserId): Promise<Person> {
   const named = await findNamed(app.db, userId)
   const row = named && (await accounts(app.db).where('account.account_id', '=', named.accountId).executeTakeFirst())
-  if (!row) throw new AppError('not_found', 'This user has no account.')
+  if (!row) throw new AppError('not_found', 'No account has this user id. Check the user id.')
   return (await toPeople(app, [row]))[0]!
 }
 

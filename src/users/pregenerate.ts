@@ -22,11 +22,14 @@ export async function pregenerate(
   const refuse = (pointer: string, detail: string): AppError =>
     new AppError('invalid_request', detail, { errors: [{ pointer, code: 'invalid', detail }] })
   if (!isProviderName(provider))
-    throw refuse('/provider', 'The provider must be its name: upper-case letters, digits and underscores, at most 32.')
+    throw refuse('/provider', 'The provider must be upper-case letters, digits and underscores, at most 32 characters.')
   if (provider === SPONSOR_PROVIDER)
-    throw refuse('/provider', 'SPONSOR is no identity provider: `chatelaine sponsor create` makes its accounts.')
+    throw refuse(
+      '/provider',
+      'SPONSOR is not an identity provider. Create sponsor accounts with `chatelaine sponsor create`.',
+    )
   if (!isSubject(subject))
-    throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
+    throw refuse('/providerUserId', 'The id must be 1 to 255 characters without control characters.')
   const { db, signer, auth } = app
   const userId = userIdOf(provider, subject)
   const known = await findOwner(app, userId)

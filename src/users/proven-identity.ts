@@ -28,7 +28,7 @@ export function assertIdentity({ sealKeys, telemetry }: Omit<IdentityReader, 'db
   telemetry.log.error('identity_not_proven', { identity, userId: row.user_id })
   throw new AppError(
     'identity_not_proven',
-    'What is stored of this identity is not proven to be theirs. Nobody was signed in, and nothing was shown or sent.',
+    'The database links an identity to an account without a valid signature. Nobody was signed in, and nothing was returned or sent. An operator must inspect the database.',
   )
 }
 

@@ -38,13 +38,13 @@ export function users(server: FastifyInstance, app: App): void {
     async ({ reader, query }, reply) => {
       const { username, provider, limit: asked, cursor } = query
       if (reader.kind !== 'machine') {
-        if (username === undefined) throw refuse('username', 'A user looks up others by exact name only.')
-        if (asked !== undefined || cursor !== undefined) throw refuse('limit', 'Names are not paged.')
+        if (username === undefined) throw refuse('username', 'A user can find others only by exact name.')
+        if (asked !== undefined || cursor !== undefined) throw refuse('limit', 'A search by name has no pages.')
         if (app.config.RATE_LIMITS === 'on') spend(limit, reader.accountId, reply)
         return findByName(app, reader, { username, provider })
       }
       if (username !== undefined || provider !== undefined)
-        throw refuse('username', 'An application lists its users and does not look them up by name.')
+        throw refuse('username', 'An application token lists all users and accepts no name.')
       const page = await listUsers(app, reader, { limit: Number(asked ?? '50'), cursor })
       linkNext(reply, app, { path: '/v1/users', query: { limit: asked ?? '50' }, cursor: page.nextCursor })
       return page.users

@@ -52,7 +52,11 @@ export async function ethCall(
       if (!isGivenUp(error)) throw error
       // A gateway's time-out is that of all calls with it, this is the call's own.
       if (/execution aborted/i.test(error.message)) rpc.expensive.note({ to, data })
-      throw new AppError('chain_timeout', 'The call took the node too long.', { cause: error, retryAfter: 1 })
+      throw new AppError(
+        'chain_timeout',
+        'The node ended the call, because it took too long. Nothing was sent. Retry, or read less at once.',
+        { cause: error, retryAfter: 1 },
+      )
     }
     if (/out ?of ?gas/i.test(error.message)) rpc.expensive.note({ to, data })
     const reason = typeof error.data === 'string' ? error.data : (revertDataOf(error) ?? '')

@@ -123,10 +123,20 @@ function outcomeOf(answer: unknown, failed: boolean): 'ok' | 'error' | 'unavaila
 export function mapChainError(error: unknown): unknown {
   if (error instanceof RpcUnavailable) {
     return error.timedOut
-      ? new AppError('chain_timeout', 'The chain node took too long to answer.', { cause: error, retryAfter: 1 })
-      : new AppError('chain_unavailable', 'The chain node cannot be reached.', { cause: error, retryAfter: 1 })
+      ? new AppError('chain_timeout', 'The node of the network did not respond in time. Nothing new was sent. Retry.', {
+          cause: error,
+          retryAfter: 1,
+        })
+      : new AppError('chain_unavailable', 'No node of the network can be reached. Nothing new was sent. Retry.', {
+          cause: error,
+          retryAfter: 1,
+        })
   }
   if (error instanceof RpcError)
-    return new AppError('chain_unavailable', 'The chain node refused the request.', { cause: error, retryAfter: 1 })
+    return new AppError(
+      'chain_unavailable',
+      'The node of the network rejected the request. Nothing new was sent. Retry.',
+      { cause: error, retryAfter: 1 },
+    )
   return error
 }

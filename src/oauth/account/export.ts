@@ -91,7 +91,10 @@ export function exportPages(
         const { id } = await app.signer.keyExport({ userId })
         const request = id ?? (form.request ?? '').slice(0, 64)
         if (!PUBLIC_KEY.test(recipient) || request === '')
-          throw new AppError('export_not_ready', 'There is no request for this key.')
+          throw new AppError(
+            'export_not_ready',
+            'No export of this key was requested. Nothing was exported. Request the export first.',
+          )
         await assertChangeable(app.db, accountId)
         const token = await exportToken(app, keys, visitor, { purpose: 'take', request, recipient })
         const sealed = await takeKey(app, { accountId, userId, token })
@@ -110,7 +113,8 @@ export function exportPages(
   const isOffered = ({ delaySeconds }: KeyExport): boolean => app.config.KEY_EXPORT === 'on' && delaySeconds !== null
 
   function assertOffered(): void {
-    if (app.config.KEY_EXPORT !== 'on') throw new AppError('export_disabled', 'Keys are not exported here.')
+    if (app.config.KEY_EXPORT !== 'on')
+      throw new AppError('export_disabled', 'The operator has not enabled key export. Nothing was exported.')
   }
 }
 

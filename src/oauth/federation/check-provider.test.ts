@@ -269,7 +269,7 @@ suite('a provider without discovery, by its addresses', () => {
   test('its settings are named where they cannot be used', async () => {
     const { subjectClaim: _, ...unknown } = plainEntry()
     await assert.rejects(read(unknown), /subjectClaim is missing/)
-    await assert.rejects(read({ ...plainEntry(), subjectClaim: 'login' }), /can change or be given to another/)
+    await assert.rejects(read({ ...plainEntry(), subjectClaim: 'login' }), /can change or pass to another/)
     await assert.rejects(read({ ...plainEntry(), issuer: base }), /unknown field issuer/)
     await assert.rejects(read({ ...plainEntry(), kind: 'saml' }), /kind must be oauth2/)
     await assert.rejects(read({ ...plainEntry(), preset: 'github' }), /exclude each other/)

@@ -33,7 +33,7 @@ export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' 
       telemetry.log.warn('issuer_unavailable', { provider: trusted.provider }, error)
       throw new AppError(
         'provider_unavailable',
-        'The keys of the issuer of the subject token cannot be fetched at the moment.',
+        'The keys of the subject token’s issuer could not be fetched. No token was issued. Retry.',
         {
           cause: error,
           retryAfter: 5,

@@ -69,9 +69,9 @@ const cases: Record<string, [redeems: typeof redeems, withoutChallenge: typeof w
   'knows no PKCE': [() => TOKENS, 'code', /^-verifier a code with another verifier is accepted/m],
   'looks at the verifier only where there was a challenge': [(code) => (code.challenge === null ? TOKENS : strict(code)), 'code', /^-challenge .* is accepted/m], // prettier-ignore
   'refuses every code': [() => REFUSED, 'code', /^-sign-in .*: invalid_grant$/],
-  'is out of order for another verifier': [(code) => (opens(code) ? TOKENS : { status: 503, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* says nothing\.$/m], // prettier-ignore
-  'has had enough of us': [(code) => (opens(code) ? TOKENS : { status: 429, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* says nothing\.$/m], // prettier-ignore
-  'is cancelled by its person': [strict, 'cancelled', /^-challenge .*access_denied\. That says nothing\.$/m],
+  'is out of order for another verifier': [(code) => (opens(code) ? TOKENS : { status: 503, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* proves nothing\.$/m], // prettier-ignore
+  'has had enough of us': [(code) => (opens(code) ? TOKENS : { status: 429, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* proves nothing\.$/m], // prettier-ignore
+  'is cancelled by its person': [strict, 'cancelled', /^-challenge .*access_denied\. That proves nothing\.$/m],
 }
 for (const [name, [how, answer, says]] of Object.entries(cases))
   test(`PKCE of a provider that ${name}: ${says.source.startsWith('^\\+') ? 'enforced' : 'not known to be enforced'}`, async () => {

@@ -46,9 +46,9 @@ export async function provePkce(
     ],
   ] as const) {
     const outcome = await visit(given)
-    if (outcome === 'tokens') return [...findings, bad(about, `${code} is accepted: people cannot link it`)]
+    if (outcome === 'tokens') return [...findings, bad(about, `${code} is accepted, so users cannot link this provider`)]
     if ('says' in outcome || REFUSED_PROOF.includes(outcome.word))
-      return [...findings, bad(about, `${code}: ${textOf(outcome)}. That says nothing.`)]
+      return [...findings, bad(about, `${code}: ${textOf(outcome)}. That proves nothing.`)]
     findings.push({ about, isGood: true, says: `${code} is refused` })
   }
   const field = `"pkceChecked": "${pkceMarkOf(provider)}"`

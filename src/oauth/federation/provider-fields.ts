@@ -74,7 +74,7 @@ export function openProviderFields(
     subject(otherwise?: string): string {
       const claim = text('subjectClaim', otherwise)
       if (isMutableClaim(claim))
-        refuse(`subjectClaim ${claim} can change or be given to another person; use an immutable id such as sub`)
+        refuse(`subjectClaim ${claim} can change or pass to another user; use an immutable id such as sub`)
       return claim
     },
 

@@ -168,7 +168,7 @@ test('a function of a named token that is not known passes its limit only where 
   const mint = token('mint', [BOB, 1n, true])
   const refused = decide([REST, limit()], mint)
   const { selector } = readSignature('mint(address,uint256,bool)')!
-  assert.deepEqual(refused, { allowed: false, rule: 'usdc', reason: `tokens 1:${TOKEN.toLowerCase()}.functions does not list 0x${selector}, and what it moves is not counted` }) // prettier-ignore
+  assert.deepEqual(refused, { allowed: false, rule: 'usdc', reason: `tokens 1:${TOKEN.toLowerCase()}.functions does not list 0x${selector}, so the amount that this function moves is unknown` }) // prettier-ignore
   for (const functions of [['mint(address,uint256,bool)'], [`0x${selector}`, 'f()']])
     assert.equal(ruleOf([REST, limit({ functions })], mint), 'rest')
   assert.equal(ruleOf([REST, limit({ functions: ['f()'] })], mint), 'refused by usdc')
@@ -209,7 +209,7 @@ test('meters: charged by scope, refused one unit over what is used, and named wi
   ])
   assert.deepEqual(answer.room[0], { rule: 'day', limit: 'native.periodAmount', amount: 100n, used: 60n, left: 40n, resetsAt: 5, isOwn: true }) // prettier-ignore
   const over = decide(rules, ask({ value: 41n }), () => ({ used: 60n, resetsAt: 0 }))
-  assert.deepEqual(over, { allowed: false, rule: 'day', resetsAt: 0, reason: 'native.periodAmount is 100 in 86400 seconds, used 60, needed 41, more room from 1970-01-01T00:00:00.000Z' }) // prettier-ignore
+  assert.deepEqual(over, { allowed: false, rule: 'day', resetsAt: 0, reason: 'native.periodAmount is 100 in 86400 seconds, used 60, needed 41, more is available from 1970-01-01T00:00:00.000Z' }) // prettier-ignore
   const tokens = decide(rules, token('transfer', [BOB, 9n], { chainId: 1 }))
   assert.ok(tokens.allowed)
   assert.equal(tokens.charges.at(-1)!.meter, `["app","tokens 1:${TOKEN.toLowerCase()}","client shop"]`)

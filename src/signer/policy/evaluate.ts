@@ -130,7 +130,9 @@ function holdLimits(
       })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       if (found === 'unknown')
-        return refuse(`.functions does not list 0x${data.toString('hex', 0, 4)}, and what it moves is not counted`)
+        return refuse(
+          `.functions does not list 0x${data.toString('hex', 0, 4)}, so the amount that this function moves is unknown`,
+        )
       const { call, charged } = found
       if (limit.perCall !== null && call > limit.perCall) return refuse(`.perCall is ${limit.perCall}, needed ${call}`)
       if (limit.period === null || charged === 0n) continue
@@ -157,7 +159,7 @@ export function holdPeriod(
   read: ReadMeter,
 ): { charge: MeterCharge; room: LimitRoom } | PolicyRefusal {
   const { used, resetsAt, isFull = false } = read(meter, period)
-  const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
+  const later = () => (resetsAt === null ? '' : `, more is available from ${new Date(resetsAt).toISOString()}`)
   const refuse = (reason: string, told = reason): PolicyRefusal => ({
     allowed: false,
     rule,
@@ -167,7 +169,10 @@ export function holdPeriod(
   })
   if (isFull) return refuse('counts as used after a restore that lost nonces of this account')
   if (used + charged > amount)
-    return refuse(`is ${amount} in ${period} seconds, used ${used}, needed ${charged}`, 'has too little room')
+    return refuse(
+      `is ${amount} in ${period} seconds, used ${used}, needed ${charged}`,
+      'does not cover this transaction',
+    )
   const room = { rule, limit: `${name}.periodAmount`, amount, used, left: amount - used, resetsAt, isOwn }
   return { charge: { meter, amount: charged, limit: amount, period }, room }
 }

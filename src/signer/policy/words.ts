@@ -110,7 +110,8 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
       (field) => field === null || (Array.isArray(field) && field.length === 0),
     )
     if (rule.effect === 'deny' && isUnbounded) doubt(rule, 'denies everything')
-    if (rule.effect === 'require') doubt(rule, 'the signer cannot ask for a passkey yet: what this is about is refused')
+    if (rule.effect === 'require')
+      doubt(rule, 'the signer cannot ask for a passkey yet: matching transactions are rejected')
     const unserved = served === null ? [] : [...(match.chains ?? [])].filter((chain) => !served.has(chain))
     if (unserved.length > 0) doubt(rule, `SIGNER_CHAINS does not list ${unserved.join(', ')}`)
     if (match.class !== null && match.functions !== null && isOnly(match.class, ['NATIVE']) && rule.effect === 'allow')

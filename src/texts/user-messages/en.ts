@@ -14,7 +14,7 @@ export type UserMessages = Readonly<Record<ErrorCode, string>>
 // One line for each, so that it reads as the table it is.
 // prettier-ignore
 export const userMessages: UserMessages = {
-  invalid_request: `The request is not valid. ${NOT_MOVED} Check what you entered, or contact the application’s support.`,
+  invalid_request: `The request is not valid. ${NOT_MOVED} Check the details, or contact the application’s support.`,
   invalid_json: BAD_REQUEST,
   unknown_parameter: BAD_REQUEST,
   invalid_address: `This address is not valid. ${NOT_SENT} Check the address, then try again.`,
@@ -33,7 +33,7 @@ export const userMessages: UserMessages = {
   policy_denied: `The rules of this service do not allow this. ${NOT_SENT} ${SUPPORT}`,
   export_disabled: `Keys cannot be exported here. Nothing was exported, and your account is unchanged. ${SUPPORT}`,
   sign_in_too_old: `This needs a recent sign-in. ${NOT_MOVED} Sign in again, then repeat this step.`,
-  not_found: `This was not found. ${NOT_MOVED} Check what you entered, then try again.`,
+  not_found: `This was not found. ${NOT_MOVED} Check the details, then try again.`,
   transaction_not_found: `This transaction was not found. Nothing was changed. Check the transaction id, then try again.`,
   method_not_allowed: BAD_REQUEST,
   request_timeout: `The request took too long to arrive. ${NOT_MOVED} Check your connection, then try again.`,
@@ -47,11 +47,11 @@ export const userMessages: UserMessages = {
   headers_too_large: BAD_REQUEST,
   misdirected_request: BAD_REQUEST,
   invalid_abi: BAD_REQUEST,
-  invalid_argument: `A detail of this request is not valid. ${NOT_SENT} Check what you entered, then try again.`,
+  invalid_argument: `A detail of this request is not valid. ${NOT_SENT} Check the details, then try again.`,
   invalid_value: `This amount is not valid. ${NOT_SENT} Check the amount, then try again.`,
   invalid_data: BAD_REQUEST,
   invalid_gas: BAD_REQUEST,
-  execution_reverted: `The contract rejected this. ${NOT_SENT} Check what you entered, or contact the application’s support.`,
+  execution_reverted: `The contract rejected this. ${NOT_SENT} Check the details, or contact the application’s support.`,
   atomic_unsupported: `These actions cannot be sent together. ${NOT_SENT} Send them one by one, or contact the application’s support.`,
   no_contract: `There is no contract at this address. ${NOT_SENT} Check the address and the network.`,
   invalid_return_data: `The contract returned data that cannot be read. ${NOT_MOVED} ${SUPPORT}`,

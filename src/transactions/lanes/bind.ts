@@ -61,7 +61,11 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
       await untilSigned(app, chain, binding.from)
     } else race++
   }
-  throw new AppError('conflict', 'Other writes of this account took the nonce each time. Retry.', { retryAfter: 1 })
+  throw new AppError(
+    'conflict',
+    'Other writes of this account took each nonce first. This request had no effect. Retry.',
+    { retryAfter: 1 },
+  )
 }
 
 /** The budget asked anew, and from the second time on with what is given to an account that is short; null when there is nothing more to ask. */
@@ -99,7 +103,7 @@ function refuseWhileFull(app: App, { isStopped, pending, turn }: LaneState): voi
   if (before >= mostPending(app)) {
     throw new AppError(
       'too_many_pending',
-      `The account has ${before} unconfirmed writes; at most ${mostPending(app)} are allowed.`,
+      `The account has ${before} unconfirmed writes, and the limit is ${mostPending(app)}. Nothing was sent. Retry when some of these writes are mined.`,
       { retryAfter: 2 },
     )
   }
@@ -118,13 +122,16 @@ const short = (chain: Chain, binding: Binding, { reserved }: LaneState): AppErro
 
 /** For a nonce that the signer would not sign, because one far below has no bytes. */
 export const notSigned = (cause?: unknown): AppError =>
-  new AppError('conflict', 'Earlier writes of this account are not signed yet.', {
+  new AppError('conflict', 'Earlier writes of this account are not signed yet. Nothing was signed. Retry.', {
     retryAfter: 5,
     ...(cause === undefined ? {} : { cause }),
   })
 
 const stopped = (): AppError =>
-  new AppError('account_stopped', 'The account is stopped: the operator has to review it.')
+  new AppError(
+    'account_stopped',
+    'The account is stopped. Nothing was sent. An operator must review and resume the account.',
+  )
 
 /** For an intent that was bound before its account was stopped. @throws account_stopped */
 export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {

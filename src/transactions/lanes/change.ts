@@ -40,7 +40,7 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
         throw error
       }
     })
-    if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
+    if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined. This request had no effect.')
   }
   return readTransaction(app, caller, row.id)
 }
@@ -59,7 +59,7 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
     .where('id', '=', row.id)
     .returning('id')
     .executeTakeFirst()
-  if (isMine === undefined) throw tooLate('The transaction is already mined.')
+  if (isMine === undefined) throw tooLate('The transaction is already mined. This request had no effect.')
   const others = await app.db
     .selectFrom('carried')
     .select('operation_id')
@@ -70,7 +70,7 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
   const outer = await app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirst()
   if (others !== undefined || outer === undefined || outer.state !== 'SUBMITTED' || outer.is_cancel) return
   const { sent } = await asked(() => sendCancel(app, chain, toBound(outer), { accessToken, usesUp: [row.sequence] }))
-  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
+  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined. This request had no effect.')
 }
 
 /**
@@ -80,7 +80,7 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
 export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   // Its fee is that of many: the keeper raises it when it is time.
   if ((await findOperation(app, caller, idOrHash)) !== null)
-    throw tooLate('A sponsor pays for this transaction, and raises its fee when it is time.')
+    throw tooLate('A sponsor pays for this transaction, and bumps the fee if necessary. This request had no effect.')
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   const chain = chainOf(app, caller)
@@ -94,12 +94,12 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
     await strategy.relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
   }
   const { sent } = await asked(() => raiseFee(app, chain, bound, { accessToken: caller.token, relieve }))
-  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
+  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined. This request had no effect.')
   return readTransaction(app, caller, row.id)
 }
 
 function refuseUnlessPending({ state }: Pick<TransactionRow, 'state'>): void {
-  if (state !== 'SUBMITTED') throw tooLate(`The transaction is already ${state}.`)
+  if (state !== 'SUBMITTED') throw tooLate(`The transaction is already ${state}. This request had no effect.`)
 }
 
 const tooLate = (detail: string): AppError => new AppError('not_cancellable', detail)
@@ -110,9 +110,13 @@ async function asked<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof SignerRefused)) throw error
-    throw new AppError('conflict', 'The transaction was changed at the same moment. Retry.', {
-      cause: error,
-      retryAfter: 1,
-    })
+    throw new AppError(
+      'conflict',
+      'Another request changed this transaction at the same time. This request had no effect. Retry.',
+      {
+        cause: error,
+        retryAfter: 1,
+      },
+    )
   }
 }

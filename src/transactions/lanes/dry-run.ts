@@ -99,9 +99,13 @@ export async function checkWrite(
       if (!isTaken(error)) throw explainRefusal(error)
     }
   }
-  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
-    retryAfter: 30,
-  })
+  throw new AppError(
+    'database_unavailable',
+    'The database is behind the signer’s ledger for this account. Nothing was sent. Retry.',
+    {
+      retryAfter: 30,
+    },
+  )
 }
 
 const explainRefusal = (error: unknown): unknown =>

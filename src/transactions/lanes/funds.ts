@@ -31,9 +31,13 @@ export function insufficientFunds(
   { cost, reserved, available }: { cost: bigint; reserved: bigint; available: bigint },
 ): AppError {
   const taken = reserved === 0n ? '' : `, of which ${reserved} are reserved by its pending writes`
-  return new AppError('insufficient_funds', `The account needs ${cost} wei and has ${available}${taken}.`, {
-    funds: fundsOf(from, { needed: reserved + cost, available }),
-  })
+  return new AppError(
+    'insufficient_funds',
+    `The account needs ${cost} wei and has ${available}${taken}. Nothing was sent. Fund the account, then retry.`,
+    {
+      funds: fundsOf(from, { needed: reserved + cost, available }),
+    },
+  )
 }
 
 export const fundsOf = (from: Hex, { needed, available }: { needed: bigint; available: bigint }) => ({

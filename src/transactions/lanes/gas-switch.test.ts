@@ -86,7 +86,7 @@ test('who owes a delegation is counted, and refused as what it is where sponsors
     for (let time = 0; time < 2; time++)
       await assert.rejects(add(writer, 2), (error: unknown) => {
         assert.ok(error instanceof AppError && error.code === 'sponsor_empty')
-        return /no space for sponsors any more.*--gas-space/.test(error.message)
+        return /no gas space for sponsors.*--gas-space/.test(error.message)
       })
     const own = await world.db
       .selectFrom('transactions')

@@ -109,10 +109,14 @@ export function together<Item, Result>(
 }
 
 const tooLate = (): AppError =>
-  new AppError('overloaded', 'This could not be started in time. Nothing was done. Retry.', { retryAfter: 1 })
+  new AppError('overloaded', 'The write could not start in time. Nothing was done. Retry.', { retryAfter: 1 })
 
 const tooMany = (): AppError =>
-  new AppError('overloaded', 'The queue for the database is full. Retry with the same key.', { retryAfter: 1 })
+  new AppError(
+    'overloaded',
+    'The queue for the database is full. Nothing was done. Retry with the same idempotency key.',
+    { retryAfter: 1 },
+  )
 
 /** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'

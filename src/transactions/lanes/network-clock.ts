@@ -25,6 +25,6 @@ export function namingClocks(
   const server = new Date(clock.wall()).toISOString()
   telemetry.log.error('clocks_apart', { chainId, network, server, signer: error.message })
   const ofNetwork = network === null ? '' : `The newest block of ${name} is of ${network}. `
-  const detail = `${error.message} ${ofNetwork}The server’s clock reads ${server}. Nothing was signed. The operator has to set the clocks right.`
+  const detail = `${error.message} ${ofNetwork}The server’s clock reads ${server}. Nothing was signed. An operator must correct the clocks.`
   return new AppError('clocks_apart', detail, { retryAfter: 60, cause: error })
 }

@@ -36,7 +36,7 @@ before(async () => {
     signOuter: (request) =>
       refuseRaises && request.kind === 'replace'
         ? Promise.reject(
-            new SignerRefused('operation_refused', 'The deadline of the operation is over.', {
+            new SignerRefused('operation_refused', 'The deadline of the operation has passed.', {
               operation: 0,
               because: 'operation_expired',
             }),
@@ -227,7 +227,7 @@ test('what is reserved of budgets is all that the transaction may cost which car
 
 test('budgets are reserved before anything is signed, and a write beyond them is refused', async () => {
   const writer = await world.poor('budget', 'small')
-  await assert.rejects(add(writer), refusedWith('gas_not_sponsored', 'whole day'))
+  await assert.rejects(add(writer), refusedWith('gas_not_sponsored', 'daily gas budget'))
   assert.deepEqual(await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).execute(), []) // prettier-ignore
   assert.equal(await spentOfBudget(world.db, 'small'), 0n)
   const none = await world.poor('no-budget', 'none')

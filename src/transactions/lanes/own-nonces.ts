@@ -78,7 +78,7 @@ const delegating = slot('networks in which an account signed an authorization', 
 
 /** What it sent itself would wait behind that nonce for good. */
 const spaceless = ({ name }: Chain): AppError =>
-  new AppError('sponsor_empty', `This account signed a delegation that is in no block: a sponsor has to carry its next write, and the network has no space for sponsors any more. The operator can set it again: chatelaine network set ${name} --gas-space.`, { retryAfter: 3_600 }) // prettier-ignore
+  new AppError('sponsor_empty', `This account signed a delegation that is not mined, so a sponsor must send its next write. The network has no gas space for sponsors. Nothing was sent. The operator can set the gas space: \`chatelaine network set ${name} --gas-space\`.`, { retryAfter: 3_600 }) // prettier-ignore
 
 /**
  * An account delegates by its next nonce: none that a write of its own has, which is not mined yet. Where the ledger has the authorization for that
@@ -104,7 +104,7 @@ export async function refuseBehindOwn(
   if (own === undefined) return
   const { authorization } = await signer.recall({ chainId, from: account, nonce: next })
   if (authorization === undefined)
-    throw new AppError('conflict', 'A write that the account sends itself is not mined yet; sponsors carry its next ones once it is. Retry.', { retryAfter: 5 }) // prettier-ignore
+    throw new AppError('conflict', 'A user-paid write of this account is not mined yet. Sponsors can send writes of the account after that. Nothing was sent. Retry.', { retryAfter: 5 }) // prettier-ignore
 }
 
 /**

@@ -83,7 +83,7 @@ function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void
   const index = intents.findIndex(({ to, data }) => (to === account && data !== '0x') || (isCalibur && to === NOBODY))
   if (index < 0) return
   const detail =
-    'Nothing is called in the account itself: the code that it delegates to would take it as its owner’s word.'
+    'A write cannot call the account itself, because the delegated code would treat the call as an order of its owner. Nothing was sent.'
   throw new AppError('policy_denied', detail, {
     errors: [{ pointer: intents.length === 1 ? '/address' : `/calls/${index}/address`, code: 'own_account', detail }],
   })
@@ -154,7 +154,10 @@ function gasOf(
   const gas = operationGas(own ?? estimated + ADDED_GAS, operation)
   const most = (mostPackedGas(chain) * SHARE_OF_PACKED.of) / SHARE_OF_PACKED.in
   if (gas > most)
-    throw invalidGas('out_of_range', `It needs ${gas} gas; a sponsor pays for at most ${most} in one write.`)
+    throw invalidGas(
+      'out_of_range',
+      `The write needs ${gas} gas, and a sponsor pays for at most ${most} gas in one write.`,
+    )
   return gas
 }
 
@@ -195,7 +198,7 @@ async function sentByItself(
   } catch {
     return null
   }
-  const detail = `Sent by the account itself it would not revert: a sponsor sends the writes of this network, and the contract looks at the origin of a transaction, or whether its caller has code. The operator can have accounts send writes to it themselves: chatelaine network set ${chain.name} --topup-contract ${checksumAddress(to)}`
+  const detail = `The same write would not revert if the account sent it directly. On this network a sponsor sends writes. The contract checks the origin of a transaction, or the code of its caller. The operator can allow direct writes to this contract: \`chatelaine network set ${chain.name} --topup-contract ${checksumAddress(to)}\``
   return new AppError('execution_reverted', `${error.message} ${detail}`, {
     ...(error.revert === undefined ? {} : { revert: error.revert }),
     cause: error,
@@ -212,9 +215,13 @@ async function findCodeless(chain: Chain, intents: readonly Intent[]): Promise<n
 }
 
 const noContract = (index: number, many: number): AppError =>
-  new AppError('no_contract', 'There is no contract at this address on the network.', {
-    errors: [{ pointer: many === 1 ? '/address' : `/calls/${index}/address`, code: 'no_code', detail: 'The address has no code.' }], // prettier-ignore
-  })
+  new AppError(
+    'no_contract',
+    'This address has no code on the network. Nothing was sent. Check the address and the network.',
+    {
+      errors: [{ pointer: many === 1 ? '/address' : `/calls/${index}/address`, code: 'no_code', detail: 'The address has no code.' }], // prettier-ignore
+    },
+  )
 
 /** What values take and the account has not is said as that. @throws insufficient_funds, chain_unavailable, chain_timeout */
 async function refuseShort(chain: Chain, account: Hex, intents: readonly Intent[]): Promise<void> {

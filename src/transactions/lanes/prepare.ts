@@ -199,9 +199,13 @@ const isShort = ({ gas, balance, fees }: ChainFacts, intent: Intent): boolean =>
 
 function conclude({ from, gas, balance, fees, hasCode }: ChainFacts, intent: Intent): Omit<PreparedWrite, 'fund'> {
   if (!hasCode) {
-    throw new AppError('no_contract', 'There is no contract at this address on the network.', {
-      errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],
-    })
+    throw new AppError(
+      'no_contract',
+      'This address has no code on the network. Nothing was sent. Check the address and the network.',
+      {
+        errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],
+      },
+    )
   }
   if (gas instanceof Error) throw explainFailure(gas, { from, balance, intent })
   const terms = { gas: limitOf(gas, intent), fees }
@@ -215,11 +219,15 @@ function explainFailure(
   { from, balance, intent }: { from: Hex; balance: bigint; intent: Intent },
 ): unknown {
   if (isInsufficientFunds(error)) {
-    return new AppError('insufficient_funds', `The account needs more than ${intent.value} wei and has ${balance}.`, {
-      cause: error,
-      // What the fee would be is not known: the node refused to estimate.
-      funds: fundsOf(from, { needed: intent.value + 1n, available: balance }),
-    })
+    return new AppError(
+      'insufficient_funds',
+      `The account needs more than ${intent.value} wei and has ${balance}. Nothing was sent. Fund the account, then retry.`,
+      {
+        cause: error,
+        // What the fee would be is not known: the node refused to estimate.
+        funds: fundsOf(from, { needed: intent.value + 1n, available: balance }),
+      },
+    )
   }
   return revertOf(error, intent) ?? mapChainError(error)
 }

@@ -150,7 +150,8 @@ test('when the queue is full the next write is refused, and says how many there 
     (error: unknown) =>
       refusedWith('too_many_pending')(error) &&
       (error as AppError).retryAfter === 2 &&
-      (error as AppError).message === 'The account has 80 unconfirmed writes; at most 80 are allowed.',
+      (error as AppError).message ===
+        'The account has 80 unconfirmed writes, and the limit is 80. Nothing was sent. Retry when some of these writes are mined.',
   )
   await keeperOf(world.first)
   await world.mine()

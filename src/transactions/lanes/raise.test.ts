@@ -274,7 +274,7 @@ test('what a pool refuses as too cheap is not told as sent; what it names is off
     told: {
       code: 'fee_too_low_for_market',
       detail:
-        'Nodes require a tip of at least 25 wei per gas, and it offers 100 wei per gas in all. Its fee is being raised.',
+        'Nodes require a tip of at least 25 wei per gas, and the transaction offers 100 wei per gas in total. A fee bump is in progress.',
     },
     sent: [false],
   })
@@ -321,7 +321,7 @@ test('what a pool wants above the cap is not offered, and the reason names both'
   assert.deepEqual(asked, [])
   assert.deepEqual(await reason(), {
     code: 'fee_cap_reached',
-    detail: 'Nodes require a tip of at least 5000 wei per gas; the operator allows 1000 in all.',
+    detail: 'Nodes require a tip of at least 5000 wei per gas, and the operator allows 1000 in total.',
   })
   assert.ok(highestPrice(await currentFees(world.chain)) < 1_000n, 'and stops nobody else')
 })
@@ -376,7 +376,8 @@ test('what a node refuses in words that nobody knows is sent at growing interval
   }
   assert.deepEqual(await reason(), {
     code: 'rejected_by_nodes',
-    detail: 'Nodes of the network reject this transaction: "no such thing here: … key …". Its gas is estimated again.',
+    detail:
+      'Nodes of the network reject this transaction: "no such thing here: … key …". The gas limit is being estimated again.',
   })
   await sql`update waits set since = now() - interval '61 seconds'`.execute(world.db)
   await round()

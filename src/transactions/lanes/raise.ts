@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import { readQuantity } from '../../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../../chain/fees.ts'
 import type { Chain } from '../../chain/network.ts'
-import { ACCOUNT_FROZEN, AppError } from '../../errors.ts'
+import { AppError } from '../../errors.ts'
 import { SignerRefused } from '../../signer/client.ts'
 import type { Hex } from '../../ids.ts'
 import { toHex } from '../../hex.ts'
@@ -299,7 +299,7 @@ const isCapReached = (error: unknown): boolean => error instanceof AppError && e
 
 const SHORT: Trouble = {
   code: 'insufficient_funds',
-  detail: 'A node reports that the account has insufficient funds for what it has sent.',
+  detail: 'A node reports that the account has insufficient funds for its pending transactions.',
 }
 const tooPoor = ({ held, needed }: { held: bigint; needed: bigint }): Trouble => ({
   code: 'insufficient_funds',
@@ -312,18 +312,18 @@ const AT_CAP: Trouble = {
 }
 const denied = (code: Denial, detail: string): Trouble => ({ code, detail })
 const DENIED: Readonly<Record<Denial, Trouble>> = {
-  policy_denied: denied('policy_denied', 'A higher fee is more than the signer allows.'),
-  account_frozen: denied('account_frozen', `${ACCOUNT_FROZEN} Fees of its transactions are not raised.`),
+  policy_denied: denied('policy_denied', 'The signer does not allow a higher fee.'),
+  account_frozen: denied('account_frozen', `The operator has frozen the account, so its transactions get no fee bump.`),
   application_suspended: denied(
     'application_suspended',
-    'The operator suspended the application: its fees are not raised.',
+    'The operator has suspended the application, so its transactions get no fee bump.',
   ),
 }
 const SIGNER_AWAY: Trouble = {
   code: 'signer_unavailable',
-  detail: 'The fee has to be raised, but the signer cannot be reached.',
+  detail: 'The transaction needs a fee bump, but the signer cannot be reached.',
 }
 const NODE_AWAY: Trouble = {
   code: 'node_unreachable',
-  detail: 'The fee has to be raised, but no node of the network responds.',
+  detail: 'The transaction needs a fee bump, but no node of the network responds.',
 }

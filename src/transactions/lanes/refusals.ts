@@ -99,11 +99,14 @@ function missingOf(named: NamedFees, offered: { price: bigint; tip: bigint; base
 
 function tooLow(missing: Missing | null, { price, cap }: { price: bigint; cap: bigint }): Trouble {
   if (missing !== null && missing.least > cap)
-    return { code: 'fee_cap_reached', detail: `Nodes require ${missing.what}; the operator allows ${cap} in all.` }
+    return {
+      code: 'fee_cap_reached',
+      detail: `Nodes require ${missing.what}, and the operator allows ${cap} in total.`,
+    }
   const wanted = missing === null ? 'more' : missing.what
   return {
     code: 'fee_too_low_for_market',
-    detail: `Nodes require ${wanted}, and it offers ${price} wei per gas in all. Its fee is being raised.`,
+    detail: `Nodes require ${wanted}, and the transaction offers ${price} wei per gas in total. A fee bump is in progress.`,
   }
 }
 

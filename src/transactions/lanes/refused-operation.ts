@@ -18,8 +18,8 @@ export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   if (because === 'policy_denied' || because === 'account_frozen' || because === 'application_suspended')
     return new AppError(because, message, { cause: error })
   if (because === 'operation_expired')
-    return new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
-  return new AppError('conflict', `The signer does not let a sponsor send this now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
+    return new AppError('overloaded', 'The write was not sent in time and has expired. Nothing was done. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+  return new AppError('conflict', `The signer does not allow a sponsor to send this write now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
 }
 
 /** What no caller can cause is told as what they can do about it. The log has what it was. */
@@ -30,12 +30,12 @@ export function explainRefusal(error: unknown): unknown {
     case 'nonce_conflict':
       return notSigned(error)
     case 'operations_paused':
-      return new AppError('overloaded', 'The signer was restored, and signs no operations for a while. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
+      return new AppError('overloaded', 'The signer was restored and does not sign operations yet. Nothing was sent. Retry.', { retryAfter: 60, cause: error }) // prettier-ignore
     case 'intent_conflict':
     case 'sequence_conflict':
     case 'replacement_underpriced':
-      return new AppError('conflict', 'The signer holds another signature in its place. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
+      return new AppError('conflict', 'The signer has another signature for this nonce or id. Nothing was signed. Retry.', { retryAfter: 5, cause: error }) // prettier-ignore
     default:
-      return new AppError('signer_unavailable', 'The signer cannot sign this at the moment.', { retryAfter: 60, cause: error }) // prettier-ignore
+      return new AppError('signer_unavailable', 'The signer cannot sign this write at the moment. Retry with the same idempotency key.', { retryAfter: 60, cause: error }) // prettier-ignore
   }
 }

@@ -50,7 +50,11 @@ export async function raiseFee(
   { relieve, ...options }: { accessToken?: string; relieve?: (more: Terms) => Promise<void> } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const [attempts, wasRejected] = await Promise.all([readSigned(app, bound), isRejected(app.db, bound)])
-  if (attempts.length === 0) throw new AppError('conflict', 'The signer has signed nothing that could be raised.')
+  if (attempts.length === 0)
+    throw new AppError(
+      'conflict',
+      'The signer has no signed transaction that can be replaced. This request had no effect. Retry.',
+    )
   const { offered, ...next } = await nextAttempt(chain, bound, attempts, { wasRejected })
   const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
   await relieve?.({ gas: next.gas, fees: { type: 'legacy', gasPrice: priceOf(fees) - priceOf(offered) } })

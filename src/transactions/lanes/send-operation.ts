@@ -89,9 +89,9 @@ function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBud
 function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
   const budget = allowedTo(app, clientId).sponsor
   if (budget === null)
-    return new AppError('gas_not_sponsored', 'The application has no gas budget, so sponsors pay for none of its writes. Nothing was sent. The operator can set one: chatelaine app update --sponsor-per-user --sponsor-per-application.') // prettier-ignore
+    return new AppError('gas_not_sponsored', 'The application has no gas budget, so sponsors do not pay for its writes. Nothing was sent. The operator can set a budget: `chatelaine app update --sponsor-per-user --sponsor-per-application`.') // prettier-ignore
   if (!targets.every((to) => paysFor(budget, to)))
-    return new AppError('gas_not_sponsored', 'The gas budget of the application is for other contracts. Nothing was sent. The operator can add this one: chatelaine app update --sponsor-contract.') // prettier-ignore
+    return new AppError('gas_not_sponsored', 'The gas budget of the application is for other contracts. Nothing was sent. The operator can add this contract: `chatelaine app update --sponsor-contract`.') // prettier-ignore
   return budget
 }
 
@@ -102,10 +102,14 @@ function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): Sp
 export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
   if (intents.length === 1) return
   if (chain.gas !== 'sponsor')
-    throw new AppError('atomic_unsupported', 'On this network accounts send their own transactions, of one call each.')
+    throw new AppError(
+      'atomic_unsupported',
+      'On this network, accounts send their own transactions of one call each. Nothing was sent. Send the calls one by one.',
+    )
   const index = intents.findIndex(({ to }) => gasChoiceOf(chain, to) !== 'sponsor')
   if (index < 0) return
-  const detail = 'Writes to this contract are sent by the account itself, one by one: the operator named it.'
+  const detail =
+    'The operator has set user-paid writes for this contract, one call each. Nothing was sent. Send the calls one by one.'
   throw new AppError('atomic_unsupported', `Call ${index}: ${detail}`, {
     errors: [{ pointer: `/calls/${index}/address`, code: 'sent_by_account', detail }],
   })
@@ -224,7 +228,9 @@ async function moved(app: App, chain: Chain, operation: Operation): Promise<Oper
 }
 
 const numbersTaken = (): AppError =>
-  new AppError('conflict', 'Other writes took the number each time. Retry.', { retryAfter: 1 })
+  new AppError('conflict', 'Other writes took each sequence number first. This request had no effect. Retry.', {
+    retryAfter: 1,
+  })
 
 /** Signs, and has it carried. Gives back what was reserved where it certainly is not. */
 async function finish(

@@ -259,7 +259,7 @@ test('without a queue the seventeenth unconfirmed write is refused before anythi
   assert.equal(refused.length, 4)
   for (const one of refused) {
     assert.ok(refusedWith('too_many_pending')(one.reason), String(one.reason))
-    assert.match(one.reason.message, /^The account has 1[6-9] unconfirmed writes; at most 16 are allowed\.$/)
+    assert.match(one.reason.message, /^The account has 1[6-9] unconfirmed writes, and the limit is 16\. /)
   }
   assert.deepEqual(
     (await rowsOf(writer.address)).map(({ nonce }) => nonce),
@@ -359,7 +359,10 @@ test('a signer whose answer is lost leaves the intent bound: its bytes are found
     ...real,
     sign: async (request) => {
       await real.sign(request)
-      throw new AppError('signer_unavailable', 'The connection to the signer was lost.')
+      throw new AppError(
+        'signer_unavailable',
+        'The connection to the signer was lost. A write may have been signed. Retry with the same idempotency key.',
+      )
     },
   }
   await assert.rejects(world.add(world.first, writer, 1, 'k'), refusedWith('signer_unavailable'))

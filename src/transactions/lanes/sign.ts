@@ -108,10 +108,14 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
     const found = await adopt(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
-      throw new AppError('conflict', 'The fee of this transaction was raised at the same moment. Retry.', {
-        cause: error,
-        retryAfter: 1,
-      })
+      throw new AppError(
+        'conflict',
+        'A fee bump of this transaction was signed at the same time. This request had no effect. Retry.',
+        {
+          cause: error,
+          retryAfter: 1,
+        },
+      )
     }
     return found.newest
   }

@@ -78,7 +78,7 @@ test('what the signer says of a transaction is told as what can be done about it
     [new SignerRefused('operation_refused', 'The operator froze this account: the rule sponsored-per-user, a deadline.', { operation: 0 }), 409, 'conflict'], // prettier-ignore
     [new SignerRefused('operation_refused', 'Which one?'), 503, 'signer_unavailable'],
     [new SignerRefused('nonce_gap', 'An earlier nonce is not signed.'), 409, 'conflict'],
-    [new SignerRefused('bad_request', 'The ledger holds no such authorization.'), 503, 'signer_unavailable'],
+    [new SignerRefused('bad_request', 'The ledger does not have this authorization.'), 503, 'signer_unavailable'],
     [new SignerRefused('key_damaged', 'The key of this account does not open.'), 503, 'signer_unavailable'],
     [new SignerRefused('of a newer signer', 'Something.'), 503, 'signer_unavailable'],
   ]

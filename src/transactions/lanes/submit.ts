@@ -82,7 +82,7 @@ function readTarget(to: string): Hex {
 function readData(text: string): Hex {
   const data = text.toLowerCase()
   if (!/^0x[\da-f]*$/.test(data) || data.length % 2 !== 0)
-    throw invalidData('not_hex', 'The data must be 0x and an even number of hexadecimal digits.')
+    throw invalidData('not_hex', 'The data must be `0x` and an even number of hexadecimal digits.')
   if (data.length > 2 + 2 * MAX_DATA_BYTES)
     throw invalidData('too_long', `The data must be at most ${MAX_DATA_BYTES} bytes.`)
   return data as Hex
@@ -96,7 +96,7 @@ function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors
   const { function: fn, errors } = parseAbi(abi)
   refuseView(fn)
   if (!data.startsWith(selectorOf(fn))) {
-    const detail = `The data does not call ${fn.name}: its selector is ${selectorOf(fn)}.`
+    const detail = `The data does not call ${fn.name}. The selector of that function is ${selectorOf(fn)}. Nothing was sent. Correct the data or the ABI.`
     throw new AppError('invalid_abi', detail, { errors: [{ pointer: '/abi', code: 'wrong_selector', detail }] })
   }
   return { abi, fn, errors }

@@ -10,7 +10,7 @@ export function readValue(text: string, { isPayable }: { isPayable: boolean }): 
   const value = BigInt(text)
   if (value > MAX) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
   if (value > 0n && !isPayable)
-    throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
+    throw invalidValue('not_payable', 'The function is marked nonpayable, so the value must be omitted.')
   return value
 }
 
@@ -18,7 +18,7 @@ export function readValue(text: string, { isPayable }: { isPayable: boolean }): 
 export function refuseLong(calls: readonly Pick<Intent, 'data'>[], pointer: string): void {
   const bytes = calls.reduce((sum, { data }) => sum + (data.length - 2) / 2, 0)
   if (bytes <= MAX_CALLDATA_BYTES) return
-  const detail = `Encoded, this is ${bytes} bytes of calldata: a write has at most ${MAX_CALLDATA_BYTES}.`
+  const detail = `The calldata has ${bytes} bytes, and a write may have at most ${MAX_CALLDATA_BYTES}. Nothing was sent. Shorten the arguments.`
   throw new AppError('invalid_data', detail, { errors: [{ pointer, code: 'too_long', detail }] })
 }
 
@@ -28,7 +28,11 @@ const invalidValue = (code: string, detail: string): AppError =>
 /** Only what changes something is sent. @throws abi_is_view */
 export function refuseView({ stateMutability }: NonNullable<Intent['fn']>): void {
   if (stateMutability !== 'view' && stateMutability !== 'pure') return
-  throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: use a read instead.`, {
-    errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
-  })
+  throw new AppError(
+    'abi_is_view',
+    `A ${stateMutability} function changes nothing. Nothing was sent. Use a read instead.`,
+    {
+      errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
+    },
+  )
 }

@@ -270,5 +270,8 @@ function placeOf(list: string, cursor: string | undefined): [since: string, id: 
   if (cursor === undefined) return null
   const [of, since, id] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
   if (of === list && isMoment(since) && /^[\w-]{1,64}$/.test(id)) return [since, id]
-  throw new AppError('invalid_cursor', 'The cursor was given for another list.')
+  throw new AppError(
+    'invalid_cursor',
+    'The cursor belongs to another list. Use the cursor of this list, or omit the cursor.',
+  )
 }

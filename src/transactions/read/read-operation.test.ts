@@ -19,7 +19,7 @@ test('what a person wrote by one application is shown to no other of the same ne
   await world.mine()
   for (const name of [answer.id, answer.hash]) {
     assert.equal((await readTransaction(app, writer, name)).id, answer.id)
-    await assert.rejects(readTransaction(app, other, name), /None of your transactions has this id or hash/)
+    await assert.rejects(readTransaction(app, other, name), /has sent no transaction with this id or hash/)
   }
   const listed = async (caller: typeof writer) => (await listTransactions(app, caller, { limit: 10 })).transactions.map(({ id }) => id) // prettier-ignore
   assert.deepEqual([await listed(writer), await listed(other)], [[answer.id], []])

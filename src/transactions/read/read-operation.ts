@@ -107,7 +107,7 @@ export async function showOperations(app: App, chain: Chain, rows: OperationRow[
 const REFUSED_ALONE: Reason = {
   code: 'rejected_by_nodes',
   detail:
-    'Nodes of the network reject every transaction with this write. It is not sent any more, and fails at its deadline.',
+    'Nodes of the network reject every transaction with this write. The write is not sent again, and fails at its deadline.',
 }
 
 /** Hash, nonce and prices are of the transaction that carries it; what is called, by whom and with what limit is the operation's own. */
@@ -177,13 +177,13 @@ function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert 
 }
 
 const SAID = {
-  NotDelegated: 'The account had no code of ours when it was sent. Nothing was done.',
-  Expired: 'It was mined too late. Nothing was done.',
+  NotDelegated: 'The account was not delegated when the operation was sent. Nothing was done.',
+  Expired: 'The operation was mined after its deadline. Nothing was done.',
   WrongSignature: 'The signature was not accepted. Nothing was done.',
   Malformed: 'The calls were not accepted. Nothing was done.',
-  UsedElsewhere: 'Its id was used up for another account. Nothing was done.',
-  OutOfGas: 'It ran out of gas. Nothing was done.',
-  Unknown: 'It failed for a reason that is not known. Nothing was done.',
+  UsedElsewhere: 'The id of the operation was used up for another account. Nothing was done.',
+  OutOfGas: 'The operation ran out of gas. Nothing was done.',
+  Unknown: 'The operation failed for an unknown reason. Nothing was done.',
 } as const
 
 function publicStateOf(state: TransactionState): Transaction['state'] {

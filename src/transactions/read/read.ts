@@ -51,7 +51,11 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
           .where('chain_id', '=', caller.chainId)
           .where('hash', 'is not', null)
           .executeTakeFirst()
-  if (row === undefined) throw new AppError('transaction_not_found', 'None of your transactions has this id or hash.')
+  if (row === undefined)
+    throw new AppError(
+      'transaction_not_found',
+      'This application has sent no transaction with this id or hash for this user. Check the id or hash.',
+    )
   return row
 }
 

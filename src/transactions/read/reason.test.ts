@@ -35,7 +35,7 @@ test('after a minute a write says why it waits; before, and once it is mined, th
   await world.db.updateTable('transactions').set(late).execute()
   assert.deepEqual(await reasonOf(account, young.id), {
     code: 'waiting_for_block',
-    detail: 'Nodes have it, and its fee is sufficient. It waits for a block that includes it.',
+    detail: 'Nodes have the transaction, and its fee is sufficient. The transaction waits for a block.',
   })
   for (const state of ['MINED', 'REVERTED', 'FAILED', 'CANCELLED', 'REPLACED', 'FINALIZED'] as const) {
     await world.db.updateTable('transactions').set({ state }).execute()
@@ -58,7 +58,7 @@ test('below the base fee a write waits for its fee to be raised, above the cap f
     assert.equal(await codeOf(account, id), code, String(baseFee))
   }
   world.mine(1_500, 101n)
-  assert.equal((await reasonOf(account, id))!.detail, 'The base fee is 101 wei per gas, and it offers 100. Its fee is being raised.') // prettier-ignore
+  assert.equal((await reasonOf(account, id))!.detail, 'The base fee is 101 wei per gas, and the transaction offers 100. A fee bump is in progress.') // prettier-ignore
 })
 
 test('that no node has confirmed it is a reason', async () => {
@@ -98,7 +98,7 @@ test('behind an earlier write it is named, with what that waits for; beyond the 
   const codes = []
   for (const { id } of others) codes.push(await codeOf(account, id))
   assert.deepEqual(codes, ['behind_earlier', 'behind_earlier', 'behind_earlier', 'queued'])
-  assert.equal((await reasonOf(account, others[3]!.id))!.detail, 'It is sent when fewer than 4 writes of the account are ahead of it.') // prettier-ignore
+  assert.equal((await reasonOf(account, others[3]!.id))!.detail, 'The write is sent when fewer than 4 earlier writes of the account are open.') // prettier-ignore
 })
 
 test('an application is not told the id of another application’s write, nor of one without bytes', async () => {
@@ -106,12 +106,15 @@ test('an application is not told the id of another application’s write, nor of
   const first = await world.row(account, { nonce: 0, client_id: 'other', ...late }, sent)
   const { id } = await world.row(account, { nonce: 1, ...late }, sent)
   const told = async () => (await reasonOf(account, id))!.detail
-  assert.equal(await told(), 'Writes of an account are mined in order. An earlier one, of another application, waits.')
+  assert.equal(
+    await told(),
+    'Writes of an account are mined in order. An earlier transaction of another application waits.',
+  )
   await world.db.updateTable('transactions').set({ client_id: '' }).where('id', '=', first.id).execute()
   assert.equal(await told(), `Writes of an account are mined in order. Transaction ${first.id} waits.`)
   for (const state of ['BOUND', 'VACANT'] as const) {
     await world.db.updateTable('transactions').set({ client_id: 'demo', hash: null, state }).where('id', '=', first.id).execute() // prettier-ignore
-    assert.equal(await told(), 'Writes of an account are mined in order. An earlier one was never signed; its nonce is filled automatically.') // prettier-ignore
+    assert.equal(await told(), 'Writes of an account are mined in order. An earlier write was never signed. A gap-filling transaction for its nonce follows automatically.') // prettier-ignore
   }
 })
 
@@ -134,10 +137,10 @@ test('of a network that is not followed every write says so, at which block and 
   const nobody = { lease_owner: null, lease_until: null, halted: null }
   await world.db.insertInto('cursors').values({ ...cursor, ...nobody }).execute() // prettier-ignore
   assert.deepEqual((await told()).map((one) => one?.code), ['waiting_for_block', 'behind_earlier']) // prettier-ignore
-  const before = 'The network is not followed beyond block 7, so nobody here knows what became of it.'
+  const before = 'The server has not read the network beyond block 7, so the result of the transaction is unknown.'
   for (const [stop, why] of [
-    [{ blocked_by: 'the node lacks receipts' }, 'Block 8 cannot be read: the node lacks receipts. It is tried again.'],
-    [{ halted: 'The node’s chain diverges.' }, 'The node’s chain diverges. The operator has to look.'],
+    [{ blocked_by: 'the node lacks receipts' }, 'Block 8 cannot be read: the node lacks receipts. The server retries.'],
+    [{ halted: 'The node’s chain diverges.' }, 'The node’s chain diverges. An operator must check the network.'],
   ] as const) {
     await world.db.updateTable('cursors').set(stop).execute()
     const reason = { code: 'network_stopped', detail: `${before} ${why}` }

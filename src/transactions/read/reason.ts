@@ -86,17 +86,18 @@ function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   // Of a network that is not followed nothing else is known to be so still.
   if (facts.halted !== null || facts.blocked_by !== null) return reasonOfStop(facts)
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
-  if (facts.is_stopped) return reason('account_stopped', 'The account is stopped: its operator has to review it.')
+  if (facts.is_stopped)
+    return reason('account_stopped', 'The account is stopped. An operator must review and resume the account.')
   if (facts.is_queued)
     return reason(
       'queued',
-      `It is sent when fewer than ${config.MAX_PENDING_WRITES} writes of the account are ahead of it.`,
+      `The write is sent when fewer than ${config.MAX_PENDING_WRITES} earlier writes of the account are open.`,
     )
   if (!isFirst) return reason('behind_earlier', `Writes of an account are mined in order. ${nameOfFirst(facts)}`)
   if (facts.is_unconfirmed !== false)
     return reason(
       'node_unreachable',
-      'No node has confirmed that it has the transaction. It is rebroadcast until one does.',
+      'No node has confirmed the transaction. The transaction is rebroadcast until a node confirms it.',
     )
   return reasonByFee(facts, chain)
 }
@@ -104,9 +105,9 @@ function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
 function reasonOfStop({ followed, halted, blocked_by }: WaitFacts): Reason {
   const why =
     halted === null
-      ? `Block ${followed! + 1} cannot be read: ${blocked_by}. It is tried again.`
-      : `${halted} The operator has to look.`
-  return reason('network_stopped', `The network is not followed beyond block ${followed}, so nobody here knows what became of it. ${why}`) // prettier-ignore
+      ? `Block ${followed! + 1} cannot be read: ${blocked_by}. The server retries.`
+      : `${halted} An operator must check the network.`
+  return reason('network_stopped', `The server has not read the network beyond block ${followed}, so the result of the transaction is unknown. ${why}`) // prettier-ignore
 }
 
 const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
@@ -114,9 +115,10 @@ const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 /** Of another application nothing is revealed but that it is there. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
-  if (!first_is_told) return 'An earlier one was never signed; its nonce is filled automatically.'
+  if (!first_is_told)
+    return 'An earlier write was never signed. A gap-filling transaction for its nonce follows automatically.'
   if (first_client !== client_id && first_client !== '')
-    return `An earlier one, of another application, waits${because}.`
+    return `An earlier transaction of another application waits${because}.`
   return `Transaction ${first_id} waits${because}.`
 }
 
@@ -126,12 +128,12 @@ function reasonByFee({ max_fee }: WaitFacts, { head, feeCapWei }: Chain): Reason
   if (baseFee === null || offered === null || offered >= baseFee)
     return reason(
       'waiting_for_block',
-      'Nodes have it, and its fee is sufficient. It waits for a block that includes it.',
+      'Nodes have the transaction, and its fee is sufficient. The transaction waits for a block.',
     )
   if (baseFee > feeCapWei)
-    return reason('fee_cap_reached', `The base fee is ${baseFee} wei per gas; the operator allows ${feeCapWei}.`)
+    return reason('fee_cap_reached', `The base fee is ${baseFee} wei per gas, and the operator allows ${feeCapWei}.`)
   return reason(
     'fee_too_low_for_market',
-    `The base fee is ${baseFee} wei per gas, and it offers ${offered}. Its fee is being raised.`,
+    `The base fee is ${baseFee} wei per gas, and the transaction offers ${offered}. A fee bump is in progress.`,
   )
 }

@@ -92,10 +92,14 @@ export async function untilReplayed(app: App): Promise<void> {
 }
 
 const notYet = (cause?: unknown): AppError =>
-  new AppError('database_unavailable', 'What was signed before the database outage is being restored. Retry.', {
-    retryAfter: 2,
-    ...(cause === undefined ? {} : { cause }),
-  })
+  new AppError(
+    'database_unavailable',
+    'Writes older than the database outage are being restored from the signer’s ledger. Nothing was sent. Retry.',
+    {
+      retryAfter: 2,
+      ...(cause === undefined ? {} : { cause }),
+    },
+  )
 
 /**
  * Page by page to the end of the ledger. What cannot be taken in, for a reason that is not that something is away, keeps

@@ -48,7 +48,8 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
  */
 export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
   const user = await findNamed(db, userId)
-  if (user === null) throw new AppError('not_found', 'There is no such user.')
+  if (user === null)
+    throw new AppError('not_found', 'No account has this user id. Nothing was changed. Check the user id.')
   await db
     .updateTable('stopped_lanes')
     .set({ resume_asked_at: sql`coalesce(resume_asked_at, now())` })

@@ -210,7 +210,7 @@ export async function noteRejected(
 
 const rejectedBy = (said: string): Trouble => ({
   code: 'rejected_by_nodes',
-  detail: `Nodes of the network reject this transaction: "${said}". Its gas is estimated again.`,
+  detail: `Nodes of the network reject this transaction: "${said}". The gas limit is being estimated again.`,
 })
 
 /** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
@@ -219,7 +219,7 @@ export const noteUsed = (app: App, { chainId, from, nonce }: NonceOfAccount): Pr
 
 export const USED: Trouble = {
   code: 'nonce_used_elsewhere',
-  detail: 'A node counts this nonce as used, and no final block shows by which transaction yet.',
+  detail: 'A node reports this nonce as used, and no final block has the transaction yet.',
 }
 
 /** Whether nodes rejected the newest bytes of a write. */

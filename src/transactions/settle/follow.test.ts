@@ -363,7 +363,12 @@ test('another user’s transaction is not found, in the words for one that does 
       )
     }
   }
-  assert.deepEqual([...new Set(said)], ['transaction_not_found: None of your transactions has this id or hash.'])
+  assert.deepEqual(
+    [...new Set(said)],
+    [
+      'transaction_not_found: This application has sent no transaction with this id or hash for this user. Check the id or hash.',
+    ],
+  )
 })
 
 test('two keepers at once send and raise like one', async () => {

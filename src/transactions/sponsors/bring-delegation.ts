@@ -43,7 +43,7 @@ export async function bringDelegation(app: App, chain: Chain, caller: Caller, to
 }
 
 const behindDelegation = (): AppError =>
-  new AppError('conflict', 'The account delegates in a write that is not mined yet; it sends this one itself once it is. Retry.', { retryAfter: 5 }) // prettier-ignore
+  new AppError('conflict', 'A write that delegates the account is not mined yet. The account can send this write after that. Nothing was sent. Retry.', { retryAfter: 5 }) // prettier-ignore
 
 /** Whether a write in which it delegates is carried, or is about to be: one that has waited for longer was left by a process that died. */
 async function isOnItsWay({ db }: App, { chainId }: Chain, account: Hex): Promise<boolean> {

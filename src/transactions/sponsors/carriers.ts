@@ -121,5 +121,9 @@ export function inTurn(carriers: Sponsor[], account: Hex): Sponsor[] {
 
 export function noCarrier({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.log.warn('sponsor_empty', { chainId })
-  return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
+  return new AppError(
+    'sponsor_empty',
+    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must fund a sponsor.',
+    { retryAfter: 60 },
+  )
 }

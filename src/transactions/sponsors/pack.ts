@@ -354,13 +354,13 @@ export function explain(error: unknown): unknown {
   if (code === 'account_frozen') return new CannotCarry(null)
   if (code === 'insufficient_funds') return new CannotCarry(null, { isTooDear: true })
   if (code === 'policy_denied') {
-    const detail = `The signer signs no more for this sponsor now: ${error.message}`
+    const detail = `The signer signs nothing for this sponsor at the moment: ${error.message}`
     return new CannotCarry(new AppError('sponsor_empty', detail, { retryAfter: 60, cause: error }), { isTooDear: true })
   }
   if (code === 'account_stopped') return new CannotCarry(sponsorStopped(error))
   if (code === 'too_many_pending')
     return new CannotCarry(
-      new AppError('overloaded', 'The sponsors have too many open transactions. Retry.', {
+      new AppError('overloaded', 'The sponsors have too many pending transactions. Nothing was sent. Retry.', {
         retryAfter: 5,
         cause: error,
       }),
@@ -369,7 +369,9 @@ export function explain(error: unknown): unknown {
 }
 
 const tooLate = (): AppError =>
-  new AppError('overloaded', 'This was not sent in time, and is not done any more. Retry.', { retryAfter: 5 })
+  new AppError('overloaded', 'The write was not sent in time and has expired. Nothing was done. Retry.', {
+    retryAfter: 5,
+  })
 
 function partition<T>(all: T[], isGood: (one: T) => boolean): [T[], T[]] {
   return [all.filter(isGood), all.filter((one) => !isGood(one))]

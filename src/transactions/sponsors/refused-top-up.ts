@@ -23,12 +23,19 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
   if (code === 'account_stopped') return new Unable(sponsorStopped(error))
   if (code === 'too_many_pending')
     return new Unable(
-      new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
+      new AppError('overloaded', 'The sponsor has too many pending transactions. Nothing was sent. Retry.', {
+        retryAfter: 5,
+        cause: error,
+      }),
     )
   if (code !== 'policy_denied') return error
   const { rule, resetsAt = null } = factsOf(error)
   if (rule === OWN_RULES.topUpOff)
-    return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
+    return new AppError(
+      'sponsor_empty',
+      'Top-ups are off in the signer of this installation. Nothing was sent. An operator must set its limits.',
+      { cause: error },
+    )
   if (rule !== OWN_RULES.topUpPerUser && rule !== OWN_RULES.topUpPerSponsor) return error
   const exhausted = new AppError('gas_budget_exhausted', message, {
     resetsAt,
@@ -42,7 +49,7 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
 const STOPPED_SECONDS = 300
 
 export const sponsorStopped = (cause: AppError): AppError =>
-  new AppError('sponsor_stopped', 'A nonce of the sponsor was used by a transaction that this service did not make. Nothing was sent. Retry when that is final, or the operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
+  new AppError('sponsor_stopped', 'A transaction that this service did not create used a nonce of the sponsor. Nothing was sent. Retry when that transaction is final, or when an operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
 
 /** Where nothing resets it an operator may change it: not to be asked about each second. */
 export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>

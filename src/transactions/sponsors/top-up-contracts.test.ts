@@ -451,7 +451,7 @@ test('where the signer signs no top-ups, a write to it is refused as that, and a
     const writer = await own.poor('no-top-ups')
     const body = { address: own.target, abi: ONLY_ORIGIN_ABI }
     const refused = (error: unknown) =>
-      error instanceof AppError && error.code === 'sponsor_empty' && /signs no top-ups/.test(error.message)
+      error instanceof AppError && error.code === 'sponsor_empty' && /Top-ups are off/.test(error.message)
     await assert.rejects(writeContract(own.first.app, writer, body, {}), refused)
     const { answer } = await own.add(own.first, writer)
     await own.mine()

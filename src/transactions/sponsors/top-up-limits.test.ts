@@ -26,7 +26,7 @@ const sentByHouse = () => world.db.selectFrom('transactions').select(['id', 'tar
 
 test('a budget that names contracts pays for their writes and for no other; those are refused saying why, unless the user has the funds', async () => {
   const ann = await world.poor('listed', 'one-contract')
-  const notNamed = refusedWith('insufficient_funds', 'no sponsor pays for this address')
+  const notNamed = refusedWith('insufficient_funds', 'No sponsor pays')
   await assert.rejects(world.pay(ann), notNamed)
   await assert.rejects(world.rehearse(ann), notNamed)
   await world.assertNothingSent(ann)

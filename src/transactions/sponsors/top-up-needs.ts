@@ -30,7 +30,7 @@ export async function ownFunds(tools: WriteToFund, shortage: Shortage, budget: S
   const { funds, needed } = await missing(tools, shortage, budget)
   const { available } = funds
   if (needed <= available) return funds
-  const detail = `The account needs ${needed} wei and has ${available}: no sponsor pays for this address, the budget of the application names others.`
+  const detail = `The account needs ${needed} wei and has ${available}. No sponsor pays, because the gas budget of the application is for other contracts. Nothing was sent. Fund the account, then retry.`
   throw new AppError('insufficient_funds', detail, { funds: fundsOf(tools.caller.address, { needed, available }) })
 }
 

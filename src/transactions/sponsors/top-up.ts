@@ -297,12 +297,16 @@ async function followedTo(chain: Chain, blockNumber: number): Promise<void> {
 }
 
 const pending = (): AppError =>
-  new AppError('top_up_pending', 'The funds for the gas of this write are on their way. Nothing of the write was done yet.', { retryAfter: 5 }) // prettier-ignore
+  new AppError('top_up_pending', 'A sponsor has sent the gas for this write, and that transfer is not mined yet. The write has not started. Retry with the same idempotency key.', { retryAfter: 5 }) // prettier-ignore
 
 function empty({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.log.warn('sponsor_empty', { chainId })
   telemetry.topUps.inc({ outcome: 'sponsor_empty' })
-  return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
+  return new AppError(
+    'sponsor_empty',
+    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must fund a sponsor.',
+    { retryAfter: 60 },
+  )
 }
 
 /** seconds after which a write that was refused for what open ones hold may be repeated: most of them end with one of the next blocks */
@@ -312,11 +316,11 @@ export function exhaustedError({ clock, telemetry }: App, { of, resetsAt, isHeld
   const code = resetsAt === null ? 'gas_not_sponsored' : 'gas_budget_exhausted'
   telemetry.topUps.inc({ outcome: code })
   if (resetsAt === null)
-    return new AppError(code, `The gas of this write may cost more than the gas budget of the ${of} for a whole day. Nothing was sent. The operator can raise the budget.`) // prettier-ignore
+    return new AppError(code, `The gas of this write may cost more than the daily gas budget of the ${of}. Nothing was sent. The operator can increase the budget.`) // prettier-ignore
   const until = resetsAt.toISOString()
   const seconds = secondsUntil(until, clock)
   if (isHeld !== true)
-    return new AppError(code, `The gas budget of the ${of} is used up until ${until}.`, { resetsAt: until, retryAfter: seconds }) // prettier-ignore
-  const detail = `Writes that are not mined yet hold the rest of the gas budget of the ${of}. Nothing was sent. They end by ${until}, most of them within seconds.`
+    return new AppError(code, `The gas budget of the ${of} is used up until ${until}. Nothing was sent. Retry after that time.`, { resetsAt: until, retryAfter: seconds }) // prettier-ignore
+  const detail = `Writes that are not mined yet hold the rest of the gas budget of the ${of}. Nothing was sent. These writes end by ${until}, most within seconds. Retry.`
   return new AppError(code, detail, { resetsAt: until, retryAfter: Math.min(seconds, HELD_SECONDS) })
 }

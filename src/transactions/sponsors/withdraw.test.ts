@@ -147,10 +147,10 @@ test('without a grant, by one for another sponsor, address or amount, or by a us
   const small = await grant(mine, COIN)
   const [elsewhere, others] = [await grant({ ...mine, to: other.to }), await grant(other)]
   for (const [text, why] of [
-    [nonsense, /no such grant/],
+    [nonsense, /the grant does not exist/i],
     [elsewhere, /sponsor-withdrawal-to/],
     [others, /another user/],
-    [small, /more than was granted/],
+    [small, /exceed the grant/],
   ] as const) {
     await ask(mine.name, { to: mine.to, amount: String(2n * COIN), grant: text })
     const { state, refusal } = await round(text)

@@ -31,7 +31,7 @@ const WITHDRAWAL = 'withdrawal'
 export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> {
   const { grant, amount = null } = asked
   if (!GRANT.test(grant))
-    throw refusal('/grant', 'The grant must be what `chatelaine signer grant-withdrawal` printed.')
+    throw refusal('/grant', 'The grant must be the text that `chatelaine signer grant-withdrawal` printed.')
   if (amount !== null && !(/^\d{1,78}$/.test(amount) && BigInt(amount) > 0n && BigInt(amount) < 2n ** 256n))
     throw refusal('/amount', 'The amount must be wei: decimal digits of a number above 0.')
   const target = fromHex(readTarget(asked.to))
@@ -42,7 +42,8 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     .where('sponsors.name', '=', sponsor)
     .where('networks.name', '=', asked.network)
     .executeTakeFirst()
-  if (found === undefined) throw new AppError('not_found', 'There is no such sponsor on this network.')
+  if (found === undefined)
+    throw new AppError('not_found', 'No sponsor has this name on this network. Nothing was sent. Check the name.')
   const row = {
     chain_id: found.chain_id,
     sponsor_id: found.account_id,
@@ -69,7 +70,8 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     known.sponsor_id === row.sponsor_id &&
     target.equals(known.target) &&
     known.amount === row.amount
-  if (!isSame) throw refusal('/grant', 'This grant was used for another withdrawal.')
+  if (!isSame)
+    throw refusal('/grant', 'This grant was used for another withdrawal. Nothing was sent. Create a new grant.')
   return (await read(db, grant))[0]!
 }
 
@@ -178,7 +180,8 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
   const ended = (columns: { transaction_id: string } | { refusal: string }) =>
     app.db.updateTable('withdrawals').set(columns).where('grant_id', '=', grant).execute()
   try {
-    if (order.isFrozen) throw new AppError('account_frozen', 'The sponsor is frozen: unfreeze it first.')
+    if (order.isFrozen)
+      throw new AppError('account_frozen', 'The sponsor is frozen. Nothing was sent. Unfreeze the sponsor first.')
     const id = await send(app, chain, order)
     await ended({ transaction_id: id })
     log.warn('withdrawal_sent', { chainId, id, sponsor, to, wei: await valueOf(app.db, id) })
