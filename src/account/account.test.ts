@@ -146,7 +146,7 @@ test('what cannot be sent is said on the form, in the language of the reader, an
     [{ asset: NATIVE, to: 'bob', amount: '1000000' }, de.codes.insufficient_funds[0]],
     [{ asset: erc20(), to: 'bob', amount: '99999999' }, de.codes.insufficient_tokens[0]],
     [{ asset: `31337:ERC721:${contracts.erc721.toLowerCase()}:404`, to: 'bob' }, de.codes.not_token_owner[0]],
-    [{ asset: `31337:ERC20:0x${'12'.repeat(20)}:`, to: 'bob', amount: '1' }, de.codes.other[0]],
+    [{ asset: `31337:ERC20:0x${'12'.repeat(20)}:`, to: 'bob', amount: '1' }, de.failed],
     [{ asset: '1:NATIVE::', to: 'bob', amount: '1' }, de.refused.notOurForm],
     [{ asset: 'x', to: 'bob', amount: '1' }, de.refused.notOurForm],
     [{ asset: NATIVE, to: '', amount: '1' }, de.codes.unknown_recipient[1]],

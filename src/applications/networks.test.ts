@@ -40,7 +40,7 @@ test('each fact of a network that cannot be is named, and those at the bounds ar
     [{ sponsorLow: '-1' }, /counts as low must be wei/],
     [{ backfillFrom: 0 }, null],
     [{ backfillFrom: -1 }, /whole number, 0 or greater/],
-    [{ explorer: { ...MINE.explorer, tx: 'https://x.example/tx' } }, /must have \{hash\}/],
+    [{ explorer: { ...MINE.explorer, tx: 'https://x.example/tx' } }, /must contain \{hash\}/],
   ]
   for (const [changes, problem] of cases) {
     const problems = explainNetwork({ ...MINE, ...changes } as NetworkFacts)

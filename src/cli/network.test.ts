@@ -97,7 +97,7 @@ test('a network says who pays for gas: itself until it is said, a sponsor refuse
     [['sponsor'], /needs a gas space/],
     [['sponsor', '--gas-space', space], /--accept-unaudited/],
     [['sponsor', '--gas-space', space, '--accept-unaudited'], /Sponsors cannot send for people on this network/],
-    [['free', '--gas-space', '0x1', '--delegate', 'other'], /must be `self`, `topup` or `sponsor`[^]*delegate must be `chatelaine` or `calibur`[^]*must be an address/], // prettier-ignore
+    [['free', '--gas-space', '0x1', '--delegate', 'other'], /must be `self`, `topup` or `sponsor`[^]*delegate must be `chatelaine` or `calibur`[^]*must be the address/], // prettier-ignore
   ] as const) {
     const { code, err } = await add('sepolia', '--gas', ...words)
     assert.equal(code, 1)

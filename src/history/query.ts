@@ -141,7 +141,9 @@ function parseTime(text: string): number | InvalidParameter {
   const match = TIME.exec(text)
   const at = match === null ? Number.NaN : Date.parse(text)
   if (match === null || Number.isNaN(at))
-    return new InvalidParameter('Use a time such as 2026-01-31T12:00:00Z (write + as %2B) or a date such as 2026-01-31.')
+    return new InvalidParameter(
+      'Use a time such as 2026-01-31T12:00:00Z (write + as %2B) or a date such as 2026-01-31.',
+    )
   const [, year, month, day] = match
   const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
   if (Number(day) > daysOfMonth) return new InvalidParameter('This day does not exist.')

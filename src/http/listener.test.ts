@@ -213,8 +213,8 @@ test('what is not HTTP, or has headers past the limit, is a problem document too
 test('every refusal has a text for the user in the language that is asked for, and names it for caches', async () => {
   const unread = { address: here.facts.contracts.erc20!, abi: 'name() public' }
   for (const words of languages) {
-    const asked = (path: string, init: RequestInit = {}) =>
-      here.request(path, { ...init, headers: { ...init.headers, 'accept-language': `${words.language}-XX, xx;q=0.5` } })
+    const asked = (path: string) =>
+      here.request(path, { headers: { 'accept-language': `${words.language}-XX, xx;q=0.5` } })
     for (const [path, code, vary] of [
       ['/v1/nothing', 'not_found', /(^|, )Accept-Language$/],
       ['/v1/me', 'invalid_token', /(^|, )Accept-Language$/],

@@ -155,7 +155,7 @@ test('only the signer’s own user grants: the sockets of the servers know no su
   ] as const)
     await assert.rejects(grant(changes), why)
   for (let many = 0; many < 16; many++) await grant()
-  await assert.rejects(grant(), /There are 16 grants/)
+  await assert.rejects(grant(), /The limit of 16 grants/)
 })
 
 test('a grant lasts an hour, by the signer’s clock, and is judged when it is signed', () => {

@@ -344,7 +344,7 @@ suite('a transfer is refused in words, and nothing is stored or sent', () => {
     })
     await bob.write({ address: contracts.erc721, abi: 'mint(address,uint256) public', args: [bob.address, '8001'] })
     const theirs = await poor.post(TRANSFER, { tokenType: 'ERC721', tokenAddress: contracts.erc721, tokenId: '8001', toUserId: 'DEV-alice' }) // prettier-ignore
-    assert.deepEqual([theirs.body.code, theirs.body.detail], ['not_token_owner', 'The token 8001 belongs to another account.']) // prettier-ignore
+    assert.deepEqual([theirs.body.code, theirs.body.detail], ['not_token_owner', 'The token 8001 belongs to another account. Nothing was sent. Check the token id.']) // prettier-ignore
   })
 
   test('a token that says false, and moves nothing, is not sent', async () => {
@@ -361,7 +361,10 @@ suite('a transfer is refused in words, and nothing is stored or sent', () => {
         const short = await alice.post(TRANSFER, erc20({ tokenAddress: token, amount: '4295', toUserId, dryRun }))
         assert.deepEqual(
           [short.body.code, short.body.detail],
-          ['insufficient_tokens', 'The account holds 4294.967295, and 4295 are needed.'],
+          [
+            'insufficient_tokens',
+            'The account holds 4294.967295, and the transfer needs 4295. Nothing was sent. Reduce the amount.',
+          ],
         )
       }
     assert.deepEqual(await sizes(), before)

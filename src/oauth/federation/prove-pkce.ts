@@ -46,7 +46,8 @@ export async function provePkce(
     ],
   ] as const) {
     const outcome = await visit(given)
-    if (outcome === 'tokens') return [...findings, bad(about, `${code} is accepted, so users cannot link this provider`)]
+    if (outcome === 'tokens')
+      return [...findings, bad(about, `${code} is accepted, so users cannot link this provider`)]
     if ('says' in outcome || REFUSED_PROOF.includes(outcome.word))
       return [...findings, bad(about, `${code}: ${textOf(outcome)}. That proves nothing.`)]
     findings.push({ about, isGood: true, says: `${code} is refused` })
