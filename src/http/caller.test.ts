@@ -112,7 +112,7 @@ test('a quota counts what a limit of a token let through, and the status of writ
   assert.equal((await write('two')).status, 200)
   const third = await write('three')
   assert.deepEqual([third.status, third.body.code], [429, 'quota_exhausted'])
-  assert.match(third.body.detail, /has used its 2 writes of this month/)
+  assert.match(third.body.detail, /has used its 2 writes for this month/)
   assert.deepEqual([(await write('one')).body.id], [first.body.id])
   assert.equal((await alice.get(`/v1/transactions/${first.body.id}`)).status, 200)
   assert.notEqual((await alice.post(`/v1/transactions/${first.body.id}/cancel`, {})).status, 429)
