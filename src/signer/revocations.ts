@@ -130,11 +130,7 @@ export function openRevocations({
 
   function refuseRevoked(caller: TokenCaller): TokenCaller {
     const { grant, application, user } = caller.marks
-    if (newest.entries.has(grant))
-      throw new Refusal(
-        'invalid_token',
-        'The access token was revoked. Nothing was signed. Ask the user to sign in again.',
-      )
+    if (newest.entries.has(grant)) throw revoked()
     if (newest.entries.has(application)) {
       throw new Refusal(
         'application_suspended',
@@ -145,6 +141,9 @@ export function openRevocations({
     return caller
   }
 }
+
+const revoked = (): Refusal =>
+  new Refusal('invalid_token', 'The access token was revoked. Nothing was signed. Ask the user to sign in again.')
 
 const stale = (): Refusal =>
   new Refusal(

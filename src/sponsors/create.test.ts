@@ -168,7 +168,7 @@ test('an operator freezes and resumes a sponsor as an account of a person', asyn
   await createSponsor(app, { name: 'HOUSE', chainId: 5 })
   assert.notEqual((await freezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
   assert.equal((await unfreezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
-  await assert.rejects(freezeAccount(db, 'SPONSOR-OTHER'), /no account/)
+  await assert.rejects(freezeAccount(db, 'SPONSOR-OTHER'), /No account has this user id/)
   await db
     .insertInto('stopped_lanes')
     .values({ chain_id: 5, sender: fromHex(HOUSE), nonce: 3, reason: 'foreign' })

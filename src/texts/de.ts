@@ -2,7 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
-import { userMessages } from './user-messages/de.ts'
+import { userMessages } from './user-messages-de.ts'
 
 /** German. */
 export const de: Texts = {

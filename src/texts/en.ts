@@ -3,7 +3,7 @@ import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
-import { userMessages } from './user-messages/en.ts'
+import { userMessages } from './user-messages-en.ts'
 
 /** English, and the shape of every other language: a text that one of them lacks does not compile. */
 export const en = {

@@ -2,7 +2,7 @@ import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
-import { userMessages } from './user-messages/fr.ts'
+import { userMessages } from './user-messages-fr.ts'
 
 /** French. Before : ; ? ! and within « » stands a narrow no-break space, `\u202f`. */
 export const fr: Texts = {

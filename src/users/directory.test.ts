@@ -113,7 +113,7 @@ test('ten names a minute, then 429', async (t) => {
   const answers = []
   for (let n = 0; n < 11; n++) answers.push(await look('username=ben', 'ben'))
   assert.deepEqual(answers.map(({ status }) => status), [...Array.from({ length: 10 }, () => 200), 429]) // prettier-ignore
-  assert.match(answers[10]!.body.detail, /at most 10 per minute/)
+  assert.match(answers[10]!.body.detail, /limit is 10 per minute/)
 })
 
 test('an application lists who allowed it to read them, each once, the newest first, page by page', async () => {

@@ -24,6 +24,7 @@ const problem = {
     status: 400,
     detail: 'd',
     help: 'What to do.',
+    userMessage: 'Try again.',
     instance: '/v1/me',
   },
   ...{ code: 'invalid_request', requestId: 'r', retryable: false, error: 'd' },

@@ -1,4 +1,4 @@
-import type { UserMessages } from './en.ts'
+import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = 'Es wurde nichts gesendet.'
 const NOT_MOVED = 'Es wurde kein Geld bewegt.'

@@ -1,4 +1,4 @@
-import type { UserMessages } from './en.ts'
+import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = '何も送られていません。'
 const NOT_MOVED = 'お金は動いていません。'

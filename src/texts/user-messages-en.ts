@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../errors.ts'
+import type { ErrorCode } from '../errors.ts'
 
 const NOT_SENT = 'Nothing was sent.'
 const NOT_MOVED = 'No money was moved.'

@@ -1,4 +1,4 @@
-import type { UserMessages } from './en.ts'
+import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = 'No se ha enviado nada.'
 const NOT_MOVED = 'No se ha movido dinero.'

@@ -1,4 +1,4 @@
-import type { UserMessages } from './en.ts'
+import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = 'Rien n’a été envoyé.'
 const NOT_MOVED = 'Aucun argent n’a été déplacé.'
