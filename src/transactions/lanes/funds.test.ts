@@ -42,7 +42,7 @@ test('two writes that cannot be paid together are not both accepted; the refusal
     const { message, funds } = error as AppError
     const cost = BigInt(funds!.needed) - reserved!
     assert.ok(cost > coins(6) && cost < coins(6.1))
-    assert.equal(message, `The account needs ${cost} wei and has ${coins(10)}, of which ${reserved} are reserved by its pending writes.`) // prettier-ignore
+    assert.equal(message, `The account needs ${cost} wei and has ${coins(10)}, of which ${reserved} are reserved by its pending writes. Nothing was sent. Fund the account, then retry.`) // prettier-ignore
     assert.equal(funds!.available, String(coins(10)))
     assert.equal(funds!.address.toLowerCase(), writer.address)
     return true
