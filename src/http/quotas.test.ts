@@ -66,7 +66,10 @@ test('who is refused is told how long the day has left, and the database is aske
   const { quotas, wait } = opened()
   const [count, refusal] = await letIn(quotas, 'busy', [writes(3)])
   assert.deepEqual([count, refusal.code], [3, 'quota_exhausted'])
-  assert.equal(refusal.message, 'The application has used its 3 writes for this day (UTC). Nothing was done. Retry when the next period begins.')
+  assert.equal(
+    refusal.message,
+    'The application has used its 3 writes for this day (UTC). Nothing was done. Retry when the next period begins.',
+  )
   const midnight = Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), new Date().getUTCDate() + 1)
   assert.ok(Math.abs(refusal.retryAfter! - (midnight - Date.now()) / 1_000) < 30, `${refusal.retryAfter} s`)
   // Somebody gives some of it back: only who asks can know.

@@ -189,7 +189,13 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
       }
     })
     opened.socket.on('error', (cause) =>
-      lose(opened, unavailable('The signer cannot be reached. Retry with the same idempotency key.', cause)),
+      lose(
+        opened,
+        unavailable(
+          'The signer cannot be reached. A write may have been signed. Retry with the same idempotency key.',
+          cause,
+        ),
+      ),
     )
     opened.socket.on('close', () =>
       lose(

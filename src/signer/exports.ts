@@ -213,7 +213,7 @@ export function openExports({
     if (delaySeconds === null)
       throw new Refusal(
         'export_disabled',
-        'This signer exports no keys. Nothing was exported. Set SIGNER_EXPORT to enable key export.',
+        'This signer exports no keys. Nothing was exported. An operator can enable key export: SIGNER_EXPORT.',
       )
     freezes.assertKeyStays(userId)
     const account = keys.ofUser(userId)

@@ -66,7 +66,7 @@ export function openKeyFile(
     if (keys === null)
       throw new Refusal(
         'signer_unavailable',
-        'The signer has no keys that verify tokens. Nothing was signed. An operator must check SIGNER_TOKEN_KEYS_FILE.',
+        'The signer has no keys that verify tokens. Nothing was signed. An operator must check SIGNER_JWKS_FILE.',
       )
     const { payload } = await jwtVerify(jws, keys, {
       algorithms: ['ES256'],

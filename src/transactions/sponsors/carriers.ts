@@ -123,7 +123,7 @@ export function noCarrier({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.log.warn('sponsor_empty', { chainId })
   return new AppError(
     'sponsor_empty',
-    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must fund a sponsor.',
+    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must check the sponsors.',
     { retryAfter: 60 },
   )
 }

@@ -304,7 +304,7 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.topUps.inc({ outcome: 'sponsor_empty' })
   return new AppError(
     'sponsor_empty',
-    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must fund a sponsor.',
+    'No sponsor of this network can pay for gas at the moment. Nothing was sent. An operator must check the sponsors.',
     { retryAfter: 60 },
   )
 }
