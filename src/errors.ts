@@ -4,7 +4,8 @@ export const ACCOUNT_FROZEN =
 
 /**
  * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
- * `docs/reference/errors.md` is generated from it, and a test fails if the two differ.
+ * Title: the condition in 2 to 6 words. Help: what happened, whether anything was done, what to do next. The texts for users are in
+ * `texts/user-messages-en.ts`. `docs/reference/errors.md` is generated, and a test fails if the two differ.
  */
 // One line for each, so that it reads as the table it is.
 // prettier-ignore

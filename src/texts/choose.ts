@@ -1,7 +1,9 @@
 /**
  * texts: what the pages for people say, in five languages.
- * Owns: one table per language (`en.ts` is the shape of all), choosing one for a request, names of networks, times.
- * Does not own: the pages' HTML (`http/page.ts`, `oauth/`), problem documents (`errors.ts`), which are English.
+ * Owns: one table per language (`en.ts` is the shape of all), with the texts for users in problem documents
+ *   (`user-messages-en.ts`), choosing one for a request, names of networks, times.
+ * Does not own: the pages' HTML (`http/page.ts`, `oauth/`), the texts for developers in problem documents (`errors.ts`), which are
+ *   English.
  */
 
 import { de } from './de.ts'
