@@ -407,7 +407,6 @@ const apart = [
   'abi/item.ts',
   'http/dpop.ts',
   'http/ending.ts',
-  'http/refused-connections.ts',
   'http/turns.ts',
   'oauth/unit-of-work.ts',
   'store/pool.ts',
@@ -431,7 +430,6 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
 const clocks: Record<string, string> = {
   'clock.ts': 'it is the clock',
   'devnet/anvil.ts': 'start and end of a process of another program',
-  'http/loop-delay.ts': 'how late the event loop runs is measured by its own timer',
   'log.ts': 'the time of a line, and the patience of a write that blocks the process',
   'signer/main.ts': 'the end of a process that does not end',
 }
@@ -463,7 +461,6 @@ const sleepers: Record<string, string> = {
   'follower/follow.test.ts': 'left: reads while another process follows',
   'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',
   'http/quotas.test.ts': 'hours end by the clock of the database: none may end within a test',
-  'http/refused-connections.test.ts': 'left: timers of the gate are moved for all',
   'lines.test.ts': 'left: bytes that come in pieces',
   'oauth/gone-meanwhile.test.ts': 'a revocation at a random moment of a refresh',
   'signer/api-user.test.ts': 'within a process of another user, which asks nobody',
