@@ -4,6 +4,7 @@ import { brandProblems } from './brand-settings.ts'
 import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 import { readNativeDecimals } from './native-decimals.ts'
+import { amountIn, wholeIn } from './digits.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
 type SettingKind =
@@ -261,14 +262,14 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
     case 'integer':
     case 'decimal': {
       const value = Number(text)
-      if (key.kind === 'integer' && !/^\d{1,15}$/.test(text)) return new Error('must be a whole number')
+      if (key.kind === 'integer' && wholeIn(text) === null) return new Error('must be a whole number')
       if (!/^\d{1,15}(\.\d{1,3})?$/.test(text)) return new Error('must be a decimal number')
       if (value < (key.min ?? 0)) return new Error(`must be at least ${key.min ?? 0}`)
       if (value > (key.max ?? Number.MAX_SAFE_INTEGER)) return new Error(`must be at most ${key.max}`)
       return value
     }
     case 'wei':
-      return /^\d{1,78}$/.test(text) ? BigInt(text) : new Error('must be decimal digits (wei)')
+      return amountIn(text) ?? new Error('must be decimal digits (wei) of a number below 2^256')
     case 'url':
       return /^https?:\/\//.test(text) && URL.canParse(text)
         ? text.replace(/\/+$/, '')
