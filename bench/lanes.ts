@@ -91,8 +91,7 @@ const app: App = {
   ...{
     telemetry: openTelemetry('bench', 'silent'),
     tokenKeys: { keys: [] },
-    identityKeys: { signing: null, known: new Map() },
-    rowKeys: null,
+    sealKeys: { signing: null, known: new Map(), macs: null },
     state: openState(),
     clock: systemClock,
   },

@@ -53,16 +53,16 @@ const places = [
   { name: 'first sign-ins of a browser', keeps: false },
   { name: 'sign-ins with a session', keeps: true },
 ]
-const { rowKeys } = house.app
+const { sealKeys } = house.app
 const results = new Map<string, { ours: Measured[]; bare: Measured[]; unguarded: Measured[] }>()
 for (let round = 0; round < Number(flags.rounds); round++) {
   for (const { name, keeps } of places) {
     const found = results.get(name) ?? { ours: [], bare: [], unguarded: [] }
     results.set(name, found)
     found.ours.push(await measure(house.origin, ours, keeps))
-    Object.assign(house.app, { rowKeys: null })
+    Object.assign(house.app, { sealKeys: { ...sealKeys, macs: null } })
     found.unguarded.push(await measure(house.origin, ours, keeps))
-    Object.assign(house.app, { rowKeys })
+    Object.assign(house.app, { sealKeys })
     found.bare.push(await measure(bare.origin, straight, keeps))
   }
 }

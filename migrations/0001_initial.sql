@@ -34,13 +34,11 @@ create index accounts_frozen on accounts (frozen_at) where frozen_at is not null
 create index accounts_elsewhere on accounts (account_id) where elsewhere is not null;
 create index accounts_not_attested on accounts (account_id) where attestation is null;
 
--- How far the signer's present identity has attested the accounts. Until all are, the signer is asked for each that lacks its word; afterwards
--- a bounded number of times. After `signing-log forget` another identity begins at the first.
+-- The identity of the signer that has attested all accounts. Until it is the present one, the signer is asked for each that lacks its word; afterwards
+-- a bounded number of times.
 create table accounts_attested (
   only_row int primary key check (only_row = 1),
-  origin text not null,
-  through uuid not null,
-  is_done boolean not null
+  origin text not null
 );
 
 -- One row for each provider and subject, which the provider never changes. Names, pictures and e-mail addresses are what the provider said
@@ -56,9 +54,8 @@ create table identities (
   created_at timestamptz not null default now(),
   -- null: the account was made before its user signed in
   signed_in_at timestamptz,
-  -- The authorization server's signature of a linked identity, which only it can make: key id, a space, base64url. null: the account was made
-  -- for this identity, whose id is the account's.
-  proof text,
+  -- as applications.seal, a signature: the identity was linked. null: the account was made for it, whose id is the account's
+  seal text,
   primary key (provider, subject)
 );
 create index identities_account on identities (account_id);
@@ -66,7 +63,6 @@ create index identities_username on identities (username);
 -- operators find users by how a name or an e-mail address begins
 create index identities_username_begins on identities (lower(username) text_pattern_ops);
 create index identities_email_begins on identities (lower(email) text_pattern_ops);
-create index identities_with_proof on identities (provider, subject) where proof is not null;
 
 -- The keys of accounts as the signer wraps them, a second time, stored before an address is told. A key opens with its data key, and that with
 -- the signer's master key (KEK), which the server never has.
@@ -163,8 +159,8 @@ create table applications (
   suspended_at timestamptz,
   -- as accounts.unfrozen_at
   resumed_at timestamptz,
-  -- MAC of the authorization server over every field that leads to a token: key id, a space, base64url
-  mac text,
+  -- What only the authorization server can make, over every field that leads to a token (src/store/seal.ts): key id, a space, base64url of a MAC.
+  seal text,
   constraint applications_sponsor check ((sponsor_per_user is null) = (sponsor_per_application is null))
 );
 
@@ -203,8 +199,8 @@ create table application_usage (
 ) with (fillfactor = 50);
 
 ------------------------------------------------------------------------------------------------------------------------------------------
--- oauth: what the authorization server remembers. Secrets (codes, refresh tokens, sessions) are stored as SHA-256. mac: its MAC over the row,
--- as applications.mac; null where the row only prevents a second use.
+-- oauth: what the authorization server remembers. Secrets (codes, refresh tokens, sessions) are stored as SHA-256. seal: as
+-- applications.seal; null where the row only prevents a second use.
 
 create table oauth_records (
   kind text not null,
@@ -219,7 +215,7 @@ create table oauth_records (
   consumed_at timestamptz,
   -- Until when an access token of the grant may live: a revocation is remembered until then, whatever the settings have become.
   access_until timestamptz,
-  mac text,
+  seal text,
   primary key (kind, id_hash)
 );
 create index oauth_records_grant on oauth_records (grant_id);
@@ -246,7 +242,7 @@ create table consents (
   ways jsonb not null default '[]',
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
-  mac text,
+  seal text,
   primary key (account_id, client_id)
 );
 
@@ -270,7 +266,7 @@ create table sign_ins (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   consumed_at timestamptz,
-  mac text
+  seal text
 );
 create index sign_ins_expiry on sign_ins (expires_at);
 
@@ -709,10 +705,8 @@ create table backfill_work (
   target_block bigint,
   next_block bigint,
   blocked_by text,
-  -- For operators: accounts that wait, those of them whose history was read, and those that are covered, as the last look counted them and
-  -- each finished group changed them. null before the first look.
+  -- For operators: accounts that wait and those that are covered, as they were counted for the present group. null before the first.
   waiting bigint,
-  asked bigint,
   covered bigint,
   counted_at timestamptz,
   -- the present rate, and when the last account would be covered at that rate
@@ -720,15 +714,6 @@ create table backfill_work (
   done_at timestamptz,
   updated_at timestamptz not null default now()
 );
-
--- Accounts whose history was read while a part of it was missing: the account that asked last is filled next. Rows go when it is.
-create table backfill_wishes (
-  chain_id bigint not null,
-  account_id uuid not null,
-  asked_at timestamptz not null default now(),
-  primary key (chain_id, account_id)
-);
-create index backfill_wishes_latest on backfill_wishes (chain_id, asked_at);
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- tokens: what a contract says of itself, and which forms of logs were seen of it. A log has the form of one token standard, and says nothing

@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto'
 import type { JSONWebKeySet } from 'jose'
 import type { Chain } from './chain/network.ts'
 import type { Clock } from './clock.ts'
@@ -7,7 +6,7 @@ import type { Hex, UserId } from './ids.ts'
 import type { Signer } from './signer/client.ts'
 import type { State } from './state.ts'
 import type { RootDb } from './store/db.ts'
-import type { RowKeys } from './store/row-mac.ts'
+import type { SealKeys } from './store/seal.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Everything the program has open, passed by hand. `main.ts` makes it, tests make their own. */
@@ -29,9 +28,8 @@ export type App = {
   state: State
   /** public keys that access tokens are verified with; see `issuerOf` and `audienceOf` */
   tokenKeys: JSONWebKeySet
-  identityKeys: IdentityKeys
-  /** by which the authorization server knows the rows it wrote; null in a program that signs nobody in */
-  rowKeys: RowKeys | null
+  /** by which the authorization server knows the rows it wrote */
+  sealKeys: SealKeys
   /** tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`; absent: none */
   knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
   clock: Clock
@@ -39,14 +37,6 @@ export type App = {
   writesRefused?: () => string | null
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
   poolWaitMs?: () => number
-}
-
-/** Ed25519 keys by which the authorization server proves linked identities. */
-export type IdentityKeys = {
-  /** null in a program that only checks */
-  signing: { kid: string; key: KeyObject } | null
-  /** public keys by their ids */
-  known: ReadonlyMap<string, KeyObject>
 }
 
 /** What the program of the API asks that of the authorization server. Each throws auth_unavailable. */

@@ -9,10 +9,9 @@ import { openOperatorsListener } from './http/health.ts'
 import { listenAt } from './http/listener.ts'
 import { listenAtSocket } from './http/unix-socket.ts'
 import { developmentProvider, readProviders, type ProviderSettings } from './oauth/federation/providers.ts'
-import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
 import { startRevocations, type Publisher } from './oauth/revocations.ts'
-import { rowKeysOf } from './oauth/row-keys.ts'
+import { sealKeysOf } from './oauth/seal-keys.ts'
 import { openDatabase } from './open-database.ts'
 import { openOperatorDoor, type OperatorDoor } from './operator/auth.ts'
 import { buildServer, startAuthWorkers } from './server.ts'
@@ -49,8 +48,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       tokenKeys: publicKeys(keys),
       clock: systemClock,
       authOrigin: config.AUTH_ORIGIN!,
-      identityKeys: identityKeysOf(keys.identities),
-      rowKeys: rowKeysOf(keys.rows),
+      sealKeys: sealKeysOf(keys.seals),
       chains: new Map(),
       networks: await openNames({ clock: systemClock, db }, opened),
       state: opened('state', openState(), (state) => state.clear()),

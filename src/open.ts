@@ -21,9 +21,8 @@ import { lockFolder } from './folder-lock.ts'
 import { openOperatorsListener } from './http/health.ts'
 import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
-import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, readPublicKeys } from './oauth/keys.ts'
-import { rowKeysOf } from './oauth/row-keys.ts'
+import { sealKeysOf } from './oauth/seal-keys.ts'
 import type { Publisher } from './oauth/revocations.ts'
 import { keyFilesOf, openAuthParts, openRevocations } from './open-auth.ts'
 import { openDatabase } from './open-database.ts'
@@ -83,8 +82,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const { AUTH_SOCKET: authSocket } = config
     // Where the authorization server is another program this one has its public keys.
     const keys = authSocket === undefined ? await loadKeys({ keysFile, jwksFile, create: isDevelopment }) : null
-    const published =
-      keys === null ? await readPublicKeys(jwksFile) : { ...publicKeys(keys), identities: keys.identities }
+    const published = keys === null ? await readPublicKeys(jwksFile) : { ...publicKeys(keys), seals: keys.seals }
     const link =
       authSocket === undefined
         ? null
@@ -147,8 +145,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       telemetry,
       state: opened('state', openState(), (state) => state.clear()),
       tokenKeys: { keys: published.keys },
-      identityKeys: identityKeysOf(published.identities),
-      rowKeys: keys === null ? null : rowKeysOf(keys.rows),
+      sealKeys: sealKeysOf(published.seals),
       knownTokens: await listKnownTokens(config, main, embedded),
       clock,
       writesRefused: writes.recent,

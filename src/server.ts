@@ -26,7 +26,7 @@ import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
 import { openapi } from './http/openapi.ts'
 import { pageAssets } from './http/page.ts'
-import { startRenewingMacs } from './oauth/authenticate-rows.ts'
+import { startRenewingSeals } from './oauth/authenticate-rows.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
@@ -50,7 +50,6 @@ import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
 import { sponsorFaults, startWatchingSponsors } from './sponsors/watch.ts'
 import { startAttesting } from './users/attest.ts'
-import { startRenewingProofs } from './users/prove-identities.ts'
 import { startCountingPeople } from './users/people.ts'
 import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
@@ -176,14 +175,13 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, counts people, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities and MACs of rows. */
+/** What the authorization server does beside its requests: it deletes what has expired, counts people, copies keys that the signer wrapped, marks those that left it, and renews seals. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   const running = [
     startCopyingKeys(app),
     startAttesting(app),
     startMarkingExports(app),
-    startRenewingProofs(app),
-    startRenewingMacs(app),
+    startRenewingSeals(app),
     startCountingPeople(app),
   ]
   const sweeping = every(app.clock, SWEEP_EVERY_MS, () =>

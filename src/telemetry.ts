@@ -187,7 +187,7 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     identitiesNotProven: new Counter({
       name: 'identities_not_proven_total',
-      help: 'Times that the database led an identity to an account without the signature of the authorization server',
+      help: 'Times that the database led an identity to an account without the seal of the authorization server',
       registers,
     }),
     signIns: new Counter({

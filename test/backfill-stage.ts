@@ -17,7 +17,7 @@ export const CHAIN = 31337
 export function backfillStage() {
   const { app, followed, logged } = followerStage([
     ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
-    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes', 'networks'] as const),
+    ...(['history_marks', 'coverage', 'backfill_work', 'networks'] as const),
   ])
   Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })
   const add = (...addresses: Hex[]) =>
@@ -26,7 +26,7 @@ export function backfillStage() {
       .values(
         addresses.map((address, index) => ({
           ...{ account_id: idOf(address), user_id: `DEV-${address}`, address: fromHex(address) },
-          created_at: new Date(Date.now() - 60_000 * (index + 1)),
+          created_at: new Date(Date.now() - 60_000 * (addresses.length - index)),
         })),
       ) // prettier-ignore
       .execute()

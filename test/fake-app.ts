@@ -14,7 +14,7 @@ import { attestingSigner } from './attesting.ts'
 import { testDatabase } from './kit/database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
 import { openState } from '../src/state.ts'
-import { noIdentityKeys } from './identity-keys.ts'
+import { noSealKeys } from './seal-keys.ts'
 import { systemClock } from '../src/clock.ts'
 
 type Line = { level: keyof Logger; event: string; fields: Record<string, unknown> }
@@ -57,8 +57,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
       log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     },
     tokenKeys: { keys: [] },
-    identityKeys: noIdentityKeys,
-    rowKeys: null,
+    sealKeys: noSealKeys,
     state: openState(),
     clock: systemClock,
   }

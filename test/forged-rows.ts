@@ -6,7 +6,7 @@ import { forgetApplication, saveApplication } from '../src/applications/registry
 import { newSecret } from '../src/ids.ts'
 import { authorizationUrl, demoApplication, obtainTokens, post, REDIRECT, type Rehearsal } from './rehearsal.ts'
 import { openBrowser } from './kit/browser.ts'
-import { rewriteMacs } from './rewrite-macs.ts'
+import { reseal } from './reseal.ts'
 
 type Browser = ReturnType<typeof openBrowser>
 
@@ -24,10 +24,10 @@ export const cameAs = (userId: string) => `(payload || '${JSON.stringify({ amr: 
 export const amrOf = (userId: string) => [userId, String(Math.floor(Date.now() / 1_000))]
 
 /** Copies a row, with what is said of it changed. */
-export const copy = (where: string, changed: { idHash?: string; payload?: string; mac?: string }) => `
-  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, mac)
+export const copy = (where: string, changed: { idHash?: string; payload?: string; seal?: string }) => `
+  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, seal)
   select kind, ${changed.idHash === undefined ? 'id_hash' : `decode('${changed.idHash}', 'hex')`}, grant_id, uid, user_id, client_id,
-    ${changed.payload ?? 'payload'}, expires_at, ${changed.mac ?? 'mac'} from oauth_records where ${where} limit 1`
+    ${changed.payload ?? 'payload'}, expires_at, ${changed.seal ?? 'seal'} from oauth_records where ${where} limit 1`
 
 export const signedInAs = (userId: string) =>
   `user_id = '${userId}', payload = jsonb_set(${cameAs(userId)}, '{accountId}', '"${userId}"'::jsonb)`
@@ -115,7 +115,7 @@ export function stage(world: Rehearsal, name: string) {
     /** What the authorization server itself would have written: what an attack begins with. */
     async begins(statement: string): Promise<void> {
       await run(statement)
-      await rewriteMacs(world.app)
+      await reseal(world.app)
     },
     /** A visit to the provider, stopped where it sends the browser back; the cookies are of the browser that left. */
     async answerOf(username: string) {

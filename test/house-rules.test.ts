@@ -228,7 +228,7 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (/^signer\/(client|frames|pinned|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
+  if (/^signer\/(client|frames|verifier|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 
@@ -377,15 +377,15 @@ test('the generated reference pages are in step with the code', async () => {
 })
 
 /** Which units write each table, by builder or by statement. */
-async function writersOfTables(): Promise<Map<string, Set<string>>> {
+async function writersOfTables(of = unitOf): Promise<Map<string, Set<string>>> {
   const tables = new Set(Object.keys(await readRows()))
   const writers = new Map<string, Set<string>>()
   for (const file of await sources()) {
     const text = await readFile(join(root, 'src', file), 'utf8')
-    const built = text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g)
+    const built = text.matchAll(/(?:\.(?:insertInto|updateTable|deleteFrom)| rowsOf)\(\s*'(\w+)'/g)
     const raw = text.matchAll(/\b(?:insert into|update|delete from)\s+(\w+)\b/g)
     for (const [, name] of [...built, ...raw])
-      if (tables.has(name!)) writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
+      if (tables.has(name!)) writers.set(name!, (writers.get(name!) ?? new Set()).add(of(file)))
   }
   return writers
 }
@@ -395,6 +395,12 @@ test('every table is written by one slice only', async () => {
     .filter(([, units]) => units.size > 1)
     .map(([name, units]) => `${name}: ${[...units].join(', ')}`)
   assert.deepEqual(shared, [])
+})
+
+test('rows of writes are written by the table of their changes only', async () => {
+  const writers = await writersOfTables((file) => file)
+  for (const name of ['transactions', 'operations'])
+    assert.deepEqual([...writers.get(name)!], ['transactions/rows.ts'], name)
 })
 
 test('src/store/rows.ts has the tables and columns that the migrations make', async (t) => {

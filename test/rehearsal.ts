@@ -19,10 +19,9 @@ import type { Signer } from '../src/signer/client.ts'
 import type { RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { callbackOf } from '../src/oauth/federation/federation.ts'
-import { identityKeysOf } from '../src/oauth/identity-keys.ts'
 import { cookieKeysOf, newKeys, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
 import { oauth } from '../src/oauth/oauth.ts'
-import { rowKeysOf } from '../src/oauth/row-keys.ts'
+import { sealKeysOf } from '../src/oauth/seal-keys.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
 import { openState } from '../src/state.ts'
 import { systemClock } from '../src/clock.ts'
@@ -101,8 +100,7 @@ export async function rehearse({
     } as Partial<Signer> as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
-    identityKeys: identityKeysOf(keys.identities),
-    rowKeys: asksForMacs ? rowKeysOf(keys.rows) : null,
+    sealKeys: { ...sealKeysOf(keys.seals), ...(asksForMacs ? {} : { macs: null }) },
     state: openState(),
     clock: systemClock,
   }

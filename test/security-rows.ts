@@ -102,7 +102,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
         'a row that nobody asked for, under the id of a key that can be guessed, pays nobody',
       'src/applications/open-networks.test.ts': 'whatever somebody writes of a network, 0.01',
       'src/oauth/forged-rows.test.ts': 'an application brings the people of another',
-      'src/oauth/row-macs.test.ts': 'a MAC is of one row',
+      'src/oauth/row-macs.test.ts': 'a seal is of one row',
       'src/users/false-address.test.ts': 'a false deposit address in the database is shown nowhere',
       'src/users/attest.test.ts': 'an identity that someone wrote into the database attests nothing',
       'src/users/proven-identity.test.ts': 'leads nobody to another’s account',
@@ -111,9 +111,9 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       'src/signer/elsewhere.test.ts': 'a server that lies gains nothing',
     },
     mechanisms: [
-      ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && verify(', 'attestation !== null || verify(', 'users/false-address', 'a false deposit address'], // prettier-ignore
-      ['a linked identity counts without a proof', 'users/proven-identity.ts', 'return key !== undefined && verify(', 'return key === undefined || verify(', 'users/proven-identity', 'a first identity proves itself'], // prettier-ignore
-      ['a row counts without its MAC', 'http/authentic-row.ts', 'rowKeys === null || isMacRight(rowKeys, content, mac)', 'mac !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
+      ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && by.isSigned(', 'attestation !== null || by.isSigned(', 'users/false-address', 'a false deposit address'], // prettier-ignore
+      ['a linked identity counts without a seal', 'store/seal.ts', 'return verify(null, text, key, given)', 'return true', 'users/proven-identity', 'a first identity proves itself'], // prettier-ignore
+      ['a row counts without its seal', 'http/authentic-row.ts', 'isSealed(sealKeys, table, row)', 'row.seal !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
     ],
   },
   "the signer's folder, to write, without the master key": {

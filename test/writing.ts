@@ -15,7 +15,7 @@ import { authenticated } from '../src/http/caller.ts'
 import { openGate } from '../src/http/gate.ts'
 import { openListener } from '../src/http/listener.ts'
 import type { Hex } from '../src/ids.ts'
-import { noIdentityKeys } from './identity-keys.ts'
+import { noSealKeys } from './seal-keys.ts'
 import { makePlace, startSigner, type Place, type Running } from './kit/signer.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/settle/follow.ts'
@@ -163,8 +163,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       signer,
       telemetry,
       tokenKeys: jwks,
-      identityKeys: noIdentityKeys,
-      rowKeys: null,
+      sealKeys: noSealKeys,
       state: openState(),
       clock,
     }
@@ -197,7 +196,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
   }
 
   await saveApplication(
-    { db, rowKeys: null },
+    { db, sealKeys: noSealKeys },
     {
       ...{ clientId: 'demo', name: 'Demo', chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
       ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },

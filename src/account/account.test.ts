@@ -8,7 +8,7 @@ import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { en } from '../texts/en.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
-import { rewriteMacs } from '../../test/rewrite-macs.ts'
+import { reseal } from '../../test/reseal.ts'
 
 let here: World
 let contracts: Record<'erc20' | 'erc721' | 'erc1155', Hex>
@@ -176,7 +176,7 @@ test('a foreign form, one without its key, a stranger and an old sign-in send no
   assert.equal((await other.submit(confirm, '/send/confirm')).status, 400)
   assert.match((await openBrowser(here.facts.origin).submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(here.app.db) // prettier-ignore
-  await rewriteMacs(here.app)
+  await reseal(here.app)
   const chooser = await browser.submit(confirm, '/send/confirm')
   assert.match(chooser.url.pathname, /^\/login\//)
   assert.ok(textOf(chooser.text).includes(en.chooser.why.send))

@@ -59,14 +59,14 @@ export async function readNativeTransfers(
   }
 }
 
-/** Every entry of native currency in the history, with what looks like spam and fees, newest first. @throws invalid_cursor */
+/** Every entry of native currency in the history, with fees, newest first. @throws invalid_cursor */
 export async function readNativeEntries(
   app: App,
   caller: Caller,
   { decimals, symbol }: Chain,
   { limit, cursor }: Omit<NativeAsked, 'direction'>,
 ): Promise<Awaited<ReturnType<AccountSlices['readNativeEntries']>>> {
-  const asked = { type: 'NATIVE', includeSpam: 'true', limit: String(limit), ...cursorOf(cursor ?? START) }
+  const asked = { type: 'NATIVE', limit: String(limit), ...cursorOf(cursor ?? START) }
   const { entries, nextCursor, native } = await readHistory(app, caller, caller.userId, asked)
   return {
     nextCursor,
@@ -81,7 +81,6 @@ export async function readNativeEntries(
       blockNumber: one.blockNumber,
       hash: one.hash,
       explorerUrl: one.explorerUrl,
-      isSpam: one.spam !== undefined,
       omitted: one.omitted ?? 0,
     })),
   }

@@ -11,7 +11,7 @@ import type { AccountOwner } from '../oauth/account/slices.ts'
 import { fromHex } from '../hex.ts'
 import { toWord } from '../store/bytes.ts'
 import { followerStage } from '../../test/follower-stage.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { addressOf, scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 import { accountReads } from './reads.ts'
@@ -19,7 +19,6 @@ import { accountReads } from './reads.ts'
 const ALICE = addressOf(0xa1)
 const ACCOUNT_ID = '00000000-0000-8000-8000-0000000000a1'
 const FRIEND: Hex = `0xabcde${'1'.repeat(31)}9876`
-const IMITATOR: Hex = `0xabcde${'2'.repeat(31)}9876`
 const ETHER = 10n ** 18n
 
 suite('entries of native currency for a person', () => {
@@ -34,7 +33,7 @@ suite('entries of native currency for a person', () => {
   ])
   const script = scriptedChain({ isDevelopment: true, finality: 2 })
   const { chain } = script
-  const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), identityKeys: noIdentityKeys }) as App
+  const app = () => ({ ...stage.app, chains: new Map([[31_337, chain]]), sealKeys: noSealKeys }) as App
   const caller = {
     ...{ userId: 'DEV-alice', accountId: ACCOUNT_ID, address: ALICE, clientId: 'demo', chainId: 31_337 },
     ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
@@ -64,21 +63,21 @@ suite('entries of native currency for a person', () => {
     ...{ block_hash: Buffer.alloc(32, 1), hash: fromHex(wordOf(BigInt(nonce))), created_at: new Date(nonce * 1_000) },
   }) // prettier-ignore
 
-  test('say what looks like spam, and what of a block has none of its own', async () => {
+  test('say what of a block has no entry of its own', async () => {
     await stored(
       row(1, { from: ALICE, to: FRIEND, value: ETHER }),
-      row(2, { from: IMITATOR, to: ALICE, value: 1n }),
+      row(2, { from: FRIEND, to: ALICE, value: 1n }),
       row(3, { from: FRIEND, to: ALICE, value: ETHER, omitted: 7 }),
       row(4, { from: addressOf(0), to: ALICE, value: 5n, logIndex: FIRST_WITHDRAWAL, batchIndex: 0 }),
     )
     const { entries } = await readNativeEntries(app(), caller, chain, { limit: 10 })
     assert.deepEqual(
-      entries.map(({ kind, blockNumber, isSpam, omitted }) => [blockNumber, kind, isSpam, omitted]),
+      entries.map(({ kind, blockNumber, omitted }) => [blockNumber, kind, omitted]),
       [
-        [4, 'WITHDRAWAL', false, 0],
-        [3, 'VALUE', false, 7],
-        [2, 'VALUE', true, 0],
-        [1, 'VALUE', false, 0],
+        [4, 'WITHDRAWAL', 0],
+        [3, 'VALUE', 7],
+        [2, 'VALUE', 0],
+        [1, 'VALUE', 0],
       ],
     )
   })

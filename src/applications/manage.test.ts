@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
-import { guarded } from '../../test/row-keys.ts'
+import { guarded } from '../../test/seal-keys.ts'
 import { AppError } from '../errors.ts'
 import {
   createApplication,

@@ -6,7 +6,7 @@ import { laterThan } from '../store/later-than.ts'
 import { textsIn } from '../store/column-values.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
+import { changeApplication, sealApplication, type ApplicationWriter } from './authentic.ts'
 import { redirectOrigin } from './redirects.ts'
 import { columnsOf, issuersIn, settingsIn, unsaid, writtenBudget } from './stored.ts'
 import { explainRegistration } from './validate.ts'
@@ -54,7 +54,7 @@ export async function readApplication(db: Db, clientId: string): Promise<Registe
  * @throws invalid_request naming everything that is wrong, already_exists
  */
 export async function createApplication(
-  { db: root, rowKeys }: ApplicationWriter,
+  { db: root, sealKeys }: ApplicationWriter,
   draft: Draft,
 ): Promise<{ application: RegisteredApplication; secret: string | null }> {
   const { kind = 'public', clientId = clientIdFor(draft.name) } = draft
@@ -81,7 +81,7 @@ export async function createApplication(
         .returning('client_id')
         .executeTakeFirst()
       if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
-      await writeMac({ db, rowKeys }, clientId)
+      await sealApplication({ db, sealKeys }, clientId)
       return readApplication(db, clientId)
     }),
   )

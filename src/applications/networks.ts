@@ -84,7 +84,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
     ])
     .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
     .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
-    .select(['waiting', 'asked', 'covered', 'counted_at', 'blocks_per_second', 'done_at', LEFT_ALONE])
+    .select(['waiting', 'covered', 'counted_at', 'blocks_per_second', 'done_at', LEFT_ALONE])
     .orderBy('name')
     .execute()
   const bound = await db
@@ -172,7 +172,6 @@ function backfillOf(row: {
 /** What the work's own process counted: an account is never counted for a request. */
 function progressOf(row: {
   waiting: number | null
-  asked: number | null
   covered: number | null
   counted_at: Date | null
   blocks_per_second: number | null
@@ -180,14 +179,13 @@ function progressOf(row: {
   blocked_by: string | null
   is_left_alone: boolean
 }): ListedNetwork['backfillProgress'] {
-  const { waiting, asked, covered, counted_at: countedAt } = row
-  if (waiting === null || asked === null || covered === null || countedAt === null) return null
+  const { waiting, covered, counted_at: countedAt } = row
+  if (waiting === null || covered === null || countedAt === null) return null
   const isAnyLeft = waiting > 0
   const leftAlone = row.is_left_alone ? 'no process is at it: BACKFILL is off, or no server of this network runs' : null
   const waitsFor = isAnyLeft ? (row.blocked_by ?? leftAlone) : null
   return {
     waiting,
-    asked,
     covered,
     countedAt: countedAt.toISOString(),
     blocksPerSecond: row.blocks_per_second,

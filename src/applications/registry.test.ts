@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testDatabase } from '../../test/kit/database.ts'
-import { guarded } from '../../test/row-keys.ts'
+import { guarded } from '../../test/seal-keys.ts'
 import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'
 import { findApplication, isOriginAllowed, isPostLogoutAllowed, noteUser, saveApplication } from './registry.ts'

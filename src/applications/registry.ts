@@ -14,7 +14,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Application } from './application.ts'
-import { isApplicationAuthentic, writeMac } from './authentic.ts'
+import { isApplicationAuthentic, sealApplication } from './authentic.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
@@ -24,7 +24,7 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
 /** What is read here, this process remembers for a moment. */
-type RegistryContext = Pick<App, 'clock' | 'db' | 'state' | 'rowKeys' | 'telemetry'>
+type RegistryContext = Pick<App, 'clock' | 'db' | 'state' | 'sealKeys' | 'telemetry'>
 type Cached = { application: Application | null; readAt: number }
 const caches = slot('applications', (_app: Pick<App, 'state'>) => new Map<string, Cached>())
 
@@ -46,7 +46,7 @@ export async function findApplication(app: RegistryContext, clientId: string): P
  * @throws Error naming everything that cannot be registered
  */
 export async function saveApplication(
-  { db: root, rowKeys }: Pick<App, 'db' | 'rowKeys'>,
+  { db: root, sealKeys }: Pick<App, 'db' | 'sealKeys'>,
   application: Omit<Application, 'sponsor'> & Partial<Pick<Application, 'sponsor'>>,
 ): Promise<void> {
   const problems = explainApplication({ ...application, sponsor: null })
@@ -69,7 +69,7 @@ export async function saveApplication(
         .values({ client_id: application.clientId, ...values } as never)
         .onConflict((on) => on.column('client_id').doUpdateSet(values as never))
         .execute()
-      await writeMac({ db, rowKeys }, application.clientId)
+      await sealApplication({ db, sealKeys }, application.clientId)
     }),
   )
 }

@@ -354,7 +354,6 @@ export const ListedNetwork = Type.Object(
       Type.Object(
         {
           waiting: Type.Integer({ description: 'Accounts without their past, those of the present group among them' }),
-          asked: Type.Integer({ description: 'Those of them whose history was read: they are next' }),
           covered: Type.Integer({ description: 'Accounts that have it, or need none' }),
           countedAt: Type.String({ format: 'date-time', description: 'When all were counted last' }),
           blocksPerSecond: Nullable(Type.Number({ description: 'Of the present group, or of the one before it' })),
@@ -410,7 +409,6 @@ export const ListedNetwork = Type.Object(
         },
         backfillProgress: {
           waiting: 41_200,
-          asked: 12,
           covered: 8_800,
           countedAt: '2026-01-31T11:50:00.000Z',
           blocksPerSecond: 9_800.5,

@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import fastify from 'fastify'
 import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/kit/database.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import type { App } from '../app.ts'
 import { describeError, type AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
@@ -30,7 +30,7 @@ test('an account that the ledger knows and the database lost comes back by the o
     db,
     signer,
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     telemetry: {},
   } as unknown as App
   const server = fastify()

@@ -20,7 +20,7 @@ import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { importAccounts } from '../users/import.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { exportWrappedKeys } from '../users/wrapped-keys.ts'
-import { publishedIdentityKeys } from './identities.ts'
+import { publishedSealKeys } from './seal-keys.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { actsOf, commandActor } from './registry.ts'
@@ -146,7 +146,7 @@ async function importManifest(shell: Shell, file: string): Promise<void> {
         {
           db,
           signer,
-          identityKeys: await publishedIdentityKeys(shell.env),
+          sealKeys: await publishedSealKeys(shell.env),
           telemetry: openTelemetry('cli', 'error', logTo(shell)),
           state: openState(),
           clock: systemClock,
@@ -254,7 +254,7 @@ const make = (shell: Shell, identity: { provider: string; providerUserId: string
             clock: systemClock,
             db,
             signer,
-            identityKeys: await publishedIdentityKeys(shell.env),
+            sealKeys: await publishedSealKeys(shell.env),
             telemetry: openTelemetry('cli', 'error', logTo(shell)),
             state: openState(),
           },

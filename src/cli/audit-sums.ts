@@ -9,7 +9,6 @@ import {
   type SumCounts,
   type SumDifference,
 } from '../history/sum-audit.ts'
-import { CAUSES } from '../history/sum-causes.ts'
 import type { Hex } from '../ids.ts'
 import type { Installation } from './installation.ts'
 import { ExitCode, type Shell } from './shell.ts'
@@ -69,19 +68,19 @@ export async function compareSums(
   if (counts.unknown > 0) throw new ExitCode(2)
 }
 
-const textOf = ({ accounts, equal, different, named, unknown }: SumCounts): string =>
-  `${accounts} accounts: ${equal} sums equal, ${different} different, ${named} of rebasing and fee-on-transfer tokens, ${unknown} not known`
+const textOf = ({ accounts, equal, different, ofTokens, unknown }: SumCounts): string =>
+  `${accounts} accounts: ${equal} sums equal, ${different} different, ${ofTokens} of tokens that hold other than their events say, ${unknown} not known`
 
-function lineOf({ sum, difference, block, cause }: SumDifference): string {
+function lineOf({ sum, difference, block, isOfToken }: SumDifference): string {
   const { address, token, tokenId, opening, net, balance } = sum
   const what = token === null ? 'native currency' : `token ${token}${tokenId === null ? '' : ` id ${tokenId}`}`
   const since = block === null ? '' : `, since block ${block}`
-  const why = cause === null ? '' : `: ${CAUSES[cause]}`
+  const why = isOfToken ? ': the token holds other than its events say' : ''
   return `account ${address}, ${what}, block ${sum.block}: entries make ${opening! + net}, the balance is ${balance}, ${difference > 0n ? '+' : ''}${difference}${since}${why}`
 }
 
 /** One line of JSON; amounts as decimal strings. */
-function jsonOf({ sum, difference, block, cause }: SumDifference): string {
+function jsonOf({ sum, difference, block, isOfToken }: SumDifference): string {
   const { accountId, address, token, type, tokenId, from, opening, net, balance } = sum
   return JSON.stringify({
     accountId,
@@ -96,7 +95,7 @@ function jsonOf({ sum, difference, block, cause }: SumDifference): string {
     balance: String(balance),
     difference: String(difference),
     sinceBlock: block,
-    cause,
+    isOfToken,
   })
 }
 

@@ -4,16 +4,15 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { command } from '../../test/kit/command.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { idleInstallation, type IdleInstallation } from '../../test/installation.ts'
 import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
-import { renewMacs } from '../oauth/authenticate-rows.ts'
-import { identityKeysOf } from '../oauth/identity-keys.ts'
+import { renewSeals } from '../oauth/authenticate-rows.ts'
 import type { PrivateKeys } from '../oauth/keys.ts'
-import { rowKeysOf } from '../oauth/row-keys.ts'
+import { sealKeysOf } from '../oauth/seal-keys.ts'
 import type { RootDb } from '../store/db.ts'
 import { linkIdentity } from '../users/identities.ts'
-import { renewProofs } from '../users/prove-identities.ts'
 import { insertAccount } from '../users/sign-in.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 
@@ -36,27 +35,31 @@ const inDatabase = <T>(work: (db: RootDb) => Promise<T>): Promise<T> =>
   withDatabase(readInstallationSettings(settings), work)
 const read = async (file = 'keys.json') => JSON.parse(await readFile(join(folder, file), 'utf8')) as PrivateKeys
 const kids = async (file?: string) => {
-  const { keys, identities } = await read(file)
-  return { keys: keys.map(({ kid }) => kid), identities: identities.map(({ kid }) => kid) }
+  const { keys, seals } = await read(file)
+  return { keys: keys.map(({ kid }) => kid), seals: seals.map(({ kid }) => kid) }
+}
+const list = async () => {
+  const { said } = await run('authenticate-rows')
+  return { said, digest: /--accept ([0-9a-f]{32}) \[--with-sign-ins\]\n$/.exec(said)![1]! }
 }
 const link = async (subject: string) => {
-  const identityKeys = identityKeysOf((await read()).identities)
+  const sealKeys = sealKeysOf((await read()).seals)
   const profile = { provider: 'TWO', subject, username: null, imageSrc: null, email: null, emailVerified: null }
   const owner = { accountId: accountIdOf('ONE', '1'), userId: 'ONE-1' as const }
-  assert.equal(await inDatabase((db) => linkIdentity({ db, identityKeys }, owner, profile)), 'linked')
+  assert.equal(await inDatabase((db) => linkIdentity({ db, sealKeys }, owner, profile)), 'linked')
 }
 
 test('the commands of a change: prepare, switch, drop, each the way back of the one before', async () => {
   assert.equal((await run('prepare')).code, 1, 'without keys')
   await run('create')
   const [a, b] = (await kids()).keys
-  const [p] = (await kids()).identities
+  const [p] = (await kids()).seals
   for (const early of ['switch', 'drop']) assert.match((await run(early)).said, /prepare/)
   assert.match((await run('prepare')).said, /every server/)
   const [, , c, d] = (await kids()).keys
-  const [, q] = (await kids()).identities
-  const before = { keys: [a, b, c, d], identities: [p, q] }
-  const switched = { keys: [c, d, a, b], identities: [q, p] }
+  const [, q] = (await kids()).seals
+  const before = { keys: [a, b, c, d], seals: [p, q] }
+  const switched = { keys: [c, d, a, b], seals: [q, p] }
   assert.deepEqual(await kids(), before)
   assert.deepEqual(await kids('keys.public.json'), before)
   assert.match((await run('prepare')).said, /in progress/)
@@ -72,19 +75,19 @@ test('the commands of a change: prepare, switch, drop, each the way back of the 
   }
   const { code, said } = await run('drop')
   assert.equal(code, 1)
-  assert.match(said, /still proves 1 linked identities.*identities_proven/)
+  assert.match(said, /still seals 1 rows.*rows_renewed/)
   assert.deepEqual(await kids(), switched, 'nothing is dropped')
   // What a start of the authorization server does.
-  const identityKeys = identityKeysOf((await read()).identities)
-  assert.equal(await inDatabase((db) => renewProofs({ db, identityKeys })), 1)
+  const sealKeys = sealKeysOf((await read()).seals)
+  assert.equal(await inDatabase((db) => renewSeals({ db, sealKeys })), 1)
   const dropped = await run('drop')
   assert.equal(dropped.code, 0)
   assert.ok(dropped.said.startsWith(`${a} is removed, ${c} signs.`), dropped.said)
   assert.match((await run('drop')).said, /no second set/)
-  assert.deepEqual(await kids(), { keys: [c, d], identities: [q] })
+  assert.deepEqual(await kids(), { keys: [c, d], seals: [q] })
   assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
   assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
-  assert.match((await run('prove-identities')).said, /^0 linked identities/)
+  assert.match((await run('authenticate-rows')).said, /^0 applications and 0 linked identities/)
 })
 
 test('a rotation ends without its new keys only where the new keys do not sign, and the old ones are what is left', async () => {
@@ -96,8 +99,8 @@ test('a rotation ends without its new keys only where the new keys do not sign, 
   const refused = await run('drop', '--prepared')
   assert.deepEqual([refused.code, /The new keys sign/.test(refused.said)], [1, true])
   await run('switch')
-  const identityKeys = identityKeysOf((await read()).identities)
-  await inDatabase((db) => renewProofs({ db, identityKeys }))
+  const sealKeys = sealKeysOf((await read()).seals)
+  await inDatabase((db) => renewSeals({ db, sealKeys }))
   assert.ok((await run('drop', '--prepared')).said.startsWith(`${fresh} is removed, ${before.keys[0]} signs.`))
   assert.deepEqual(await kids(), before)
   // A clock that was set back makes no old keys of new ones.
@@ -107,21 +110,21 @@ test('a rotation ends without its new keys only where the new keys do not sign, 
   await run('prepare')
   assert.match((await run('drop')).said, /still sign/)
   await run('switch')
-  await inDatabase(async (db) => renewProofs({ db, identityKeys: identityKeysOf((await read()).identities) }))
+  await inDatabase(async (db) => renewSeals({ db, sealKeys: sealKeysOf((await read()).seals) }))
   assert.equal((await run('drop')).code, 0)
 })
 
 test('after a leak nothing counts that the old key proved, nor its renewal, until an operator has seen it: all of it, and that alone', async () => {
   await run('prepare')
   await run('switch')
-  const identityKeys = identityKeysOf((await read()).identities)
-  assert.equal(await inDatabase((db) => renewProofs({ db, identityKeys })), 1)
-  const { identities: known } = await kids()
+  const sealKeys = sealKeysOf((await read()).seals)
+  assert.equal(await inDatabase((db) => renewSeals({ db, sealKeys })), 1)
+  const { seals: known } = await kids()
   const dropped = await run('drop', '--leaked')
   assert.equal(dropped.code, 0)
-  assert.match(dropped.said, /prove-identities/)
-  const { keys, identities } = await kids()
-  assert.deepEqual([keys.length, identities.length, known.includes(identities[0]!)], [2, 1, false])
+  assert.match(dropped.said, /No application, consent, linked identity or sign-in is believed any more/)
+  const { keys, seals } = await kids()
+  assert.deepEqual([keys.length, seals.length, known.includes(seals[0]!)], [2, 1, false])
 
   const moving = '\u001b[2J\u009b1A\u202egnip\\'
   await inDatabase((db) =>
@@ -134,10 +137,6 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
       )
       .execute(),
   )
-  const list = async () => {
-    const { said } = await run('prove-identities')
-    return { said, digest: /--accept ([0-9a-f]{32})\n$/.exec(said)![1]! }
-  }
   const first = await list()
   assert.equal(first.said.match(/ signs in as ONE-1$/gm)?.length, 122)
   assert.match(first.said, /^TWO-7 signs/m)
@@ -146,18 +145,18 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   assert.doesNotMatch(first.said, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
 
   await inDatabase((db) => db.insertInto('identities').values({ provider: 'EVIL', subject: '1', account_id: accountIdOf('ONE', '1'), username: 'x' }).execute()) // prettier-ignore
-  const refused = await run('prove-identities', '--accept', first.digest)
+  const refused = await run('authenticate-rows', '--accept', first.digest)
   assert.equal(refused.code, 1)
   assert.match(refused.said, /others than were listed. Nothing was changed/)
   const second = await list()
-  assert.match(second.said, /^123 linked identities are not proven/m)
+  assert.match(second.said, /^0 applications and 123 linked identities are not authentic/m)
   assert.notEqual(second.digest, first.digest)
   await inDatabase((db) => db.deleteFrom('identities').where('provider', '=', 'EVIL').execute())
   assert.match(
-    (await run('prove-identities', '--accept', first.digest)).said,
-    /^122 identities are proven, 0 are led back/,
+    (await run('authenticate-rows', '--accept', first.digest)).said,
+    /122 linked identities, 0 rows of sign-ins. 0 identities are led back/,
   )
-  assert.match((await list()).said, /^0 linked identities/)
+  assert.match((await list()).said, /^0 applications and 0 linked identities/)
 
   // An identity that has an account of its own, and was moved to another.
   assert.doesNotMatch(second.said, /is led back to it/)
@@ -173,23 +172,19 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   assert.match(half.said, /^TWO-half signs in as ONE-1, although it has an account of its own$/m)
   assert.match(half.said, /It is led back to it, and the other account keeps its first identity/)
   assert.match(
-    (await run('prove-identities', '--accept', half.digest)).said,
-    /^0 identities are proven, 1 are led back/,
+    (await run('authenticate-rows', '--accept', half.digest)).said,
+    /0 linked identities, 0 rows of sign-ins. 1 identities are led back/,
   )
   await inDatabase(async (db) => {
     const rows = await db.selectFrom('identities').select(['subject', 'account_id']).where('subject', 'in', ['half', '1']).orderBy('subject').execute() // prettier-ignore
     assert.deepEqual(rows.map((row) => [row.subject, row.account_id]), [['1', accountIdOf('ONE', '1')], ['half', accountIdOf('TWO', 'half')]]) // prettier-ignore
     const said = { provider: 'TWO', subject: 'half', username: null, imageSrc: null, email: null, emailVerified: null }
     const owner = { accountId: accountIdOf('ONE', '1'), userId: 'ONE-1' as const }
-    const identityKeys = { signing: null, known: new Map() }
-    assert.equal(await linkIdentity({ db, identityKeys }, owner, said), 'has_own_account')
+    assert.equal(await linkIdentity({ db, sealKeys: noSealKeys }, owner, said), 'has_own_account')
   })
 })
 
-test('keys of rows change with the others; rows that are not believed are listed and accepted, all of them and those alone', async () => {
-  const made = (await read()).rows
-  assert.deepEqual([made.length, made[0]!.kty], [1, 'oct'])
-  assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"oct"|"rows"/)
+test('applications that are not believed are listed and accepted, all of them and those alone, and renewed with the keys', async () => {
   const application = { clientId: 'shop', name: 'Shop \u001b[2J', network: 'one', kind: 'confidential' as const }
   await inDatabase(async (db) => {
     await db
@@ -197,43 +192,35 @@ test('keys of rows change with the others; rows that are not believed are listed
       .values({ chain_id: 1, name: 'one', genesis_hash: Buffer.alloc(32) })
       .execute()
     const draft = { ...application, name: 'Shop', redirectUris: ['https://shop.example/cb'], permissions: ['wallet:read'], allowedOrigins: [], logoUri: null } // prettier-ignore
-    await createApplication({ db, rowKeys: null }, draft)
+    await createApplication({ db, sealKeys: noSealKeys }, draft)
     await db.updateTable('applications').set({ name: application.name }).execute()
   })
-  const list = async () => {
-    const { said } = await run('authenticate-rows')
-    return { said, digest: /--accept ([0-9a-f]{32}) \[--with-sign-ins\]\n$/.exec(said)![1]! }
-  }
   const first = await list()
   assert.match(first.said, /^application shop "Shop \\u\{1b\}\[2J" on chain 1: confidential; may wallet:read; sends to https:\/\/shop\.example\/cb;.* 1 secrets/m) // prettier-ignore
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'public' }).execute())
   const refused = await run('authenticate-rows', '--accept', first.digest)
   assert.deepEqual([refused.code, /others than were listed/.test(refused.said)], [1, true])
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'confidential' }).execute())
-  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Authenticated: 1 applications, 0 consents, 0 rows/) // prettier-ignore
-  assert.match((await list()).said, /^0 applications are not authentic/)
+  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Authenticated: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
+  assert.match((await list()).said, /^0 applications and 0 linked/)
 
-  const kidsOfRows = async () => (await read()).rows.map(({ kid }) => kid)
+  const [made] = (await kids()).seals
   await run('prepare')
-  const [, fresh] = await kidsOfRows()
+  const [, fresh] = (await kids()).seals
   await run('switch')
-  assert.deepEqual(await kidsOfRows(), [fresh, made[0]!.kid])
-  await inDatabase(async (db) => renewProofs({ db, identityKeys: identityKeysOf((await read()).identities) }))
+  assert.deepEqual((await kids()).seals, [fresh, made])
   const early = await run('drop')
-  assert.deepEqual([early.code, /still authenticates 1 rows.*rows_renewed/.test(early.said)], [1, true])
+  assert.deepEqual([early.code, /still seals 123 rows.*rows_renewed/.test(early.said)], [1, true], early.said)
   // What a start of the authorization server does.
   await inDatabase(async (db) => {
-    assert.equal(await renewMacs({ db, rowKeys: rowKeysOf((await read()).rows) }), 1)
+    assert.equal(await renewSeals({ db, sealKeys: sealKeysOf((await read()).seals) }), 123)
   })
   const dropped = await run('drop')
   assert.equal(dropped.code, 0, dropped.said)
-  assert.deepEqual(await kidsOfRows(), [fresh])
+  assert.deepEqual((await kids()).seals, [fresh])
 
   await run('prepare')
   await run('switch')
-  const known = await kidsOfRows()
-  const leaked = await run('drop', '--leaked')
-  assert.match(leaked.said, /No application, consent or sign-in is believed any more/)
-  assert.deepEqual([(await kidsOfRows()).length, known.includes((await kidsOfRows())[0]!)], [1, false])
-  assert.match((await list()).said, /^1 applications are not authentic/m)
+  await run('drop', '--leaked')
+  assert.match((await list()).said, /^1 applications and 122 linked identities are not authentic/m)
 })

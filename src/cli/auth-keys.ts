@@ -3,14 +3,12 @@ import { Command } from 'commander'
 import { readSome, type Environment } from '../config.ts'
 import {
   authenticateRows,
-  countOnOlderRowKeys,
+  countOnOlderKeys,
   listUnauthentic,
   type UnauthenticRows,
 } from '../oauth/authenticate-rows.ts'
-import { identityKeysOf, newIdentityKey } from '../oauth/identity-keys.ts'
 import { changeKeys, loadKeys, newKey, type PrivateKey, type PrivateKeys } from '../oauth/keys.ts'
-import { newRowKey, rowKeysOf } from '../oauth/row-keys.ts'
-import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-identities.ts'
+import { newSealKey, sealKeysOf } from '../oauth/seal-keys.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 import { keyFiles } from './key-files.ts'
 import { inShell, type Shell } from './shell.ts'
@@ -36,13 +34,10 @@ export function authKeys(shell: Shell): Command {
     .description('of the keys that tokens are signed with, the one in use first: for `chatelaine signer trust-key`')
     .action(inShell(shell, fingerprints))
   command
-    .command('prove-identities')
-    .description('list identities that were linked to an account and are not proven')
-    .option('--accept <digest>', 'prove those that were listed, and no others: what the list ends with')
-    .action(inShell(shell, prove))
-  command
     .command('authenticate-rows')
-    .description('list applications, consents and sign-ins that the authorization server does not believe')
+    .description(
+      'list applications, consents, linked identities and sign-ins that the authorization server does not believe',
+    )
     .option('--accept <digest>', 'have those believed that were listed, and no others: what the list ends with')
     .option(
       '--with-sign-ins',
@@ -54,7 +49,7 @@ export function authKeys(shell: Shell): Command {
     .description('last step: keep only the keys that sign')
     .option(
       '--leaked',
-      'the old keys are in foreign hands: no linked identity is proven any more, until it is listed and accepted anew',
+      'the old keys are in foreign hands: nothing that they sealed is believed any more, until it is listed and accepted anew',
     )
     .option('--prepared', 'end the rotation without its keys: remove the new ones, which must not sign')
     .action(inShell(shell, drop))
@@ -86,15 +81,14 @@ async function fingerprints({ env, console }: Shell): Promise<void> {
 }
 
 async function prepare({ env, console }: Shell): Promise<void> {
-  await changeKeys(files(env), ({ keys, identities, rows }) => {
+  await changeKeys(files(env), ({ keys, seals }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     // Later than all there are, also where a clock was set back: `drop` goes by it.
     const iat = Math.max(systemClock.wall() / 1_000, ...keys.map((key) => madeAt(key) + 1))
     return {
       keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }],
-      identities: [...identities, newIdentityKey()],
-      rows: [...rows, newRowKey()],
+      seals: [...seals, newSealKey()],
     }
   })
   console.log(
@@ -103,13 +97,12 @@ async function prepare({ env, console }: Shell): Promise<void> {
 }
 
 async function switchOver({ env, console }: Shell): Promise<void> {
-  await changeKeys(files(env), ({ keys, identities, rows }) => {
+  await changeKeys(files(env), ({ keys, seals }) => {
     assertUnderWay(keys)
     const signing = signingOf(keys)
     return {
       keys: [...keys.filter((key) => !signing.includes(key)), ...signing],
-      identities: identities.toReversed(),
-      rows: rows.toReversed(),
+      seals: seals.toReversed(),
     }
   })
   console.log(
@@ -117,7 +110,7 @@ async function switchOver({ env, console }: Shell): Promise<void> {
   )
 }
 
-/** For leaked keys nothing stays that the key of before, or a renewal of what it signed, has proven: a thief may have made it. */
+/** For leaked keys nothing stays that the key of before, or a renewal of what it sealed, makes believed: a thief may have made it. */
 async function drop(
   { env, console }: Shell,
   { leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean },
@@ -128,37 +121,26 @@ async function drop(
   assertDroppable(before.keys, prepared)
   if (!leaked) await assertRenewed(env, before)
   let [kept, removed] = ['', '']
-  await changeKeys(files(env), ({ keys, identities, rows }) => {
+  await changeKeys(files(env), ({ keys, seals }) => {
     assertDroppable(keys, prepared)
     const signing = signingOf(keys)
     ;[kept, removed] = [fingerprintOf(signing), fingerprintOf(othersOf(keys))]
-    return {
-      keys: signing,
-      identities: [leaked ? newIdentityKey() : identities[0]!],
-      rows: [leaked ? newRowKey() : rows[0]!],
-    }
+    return { keys: signing, seals: [leaked ? newSealKey() : seals[0]!] }
   })
   console.log(
     `${removed} is removed, ${kept} signs. Restart every server; what the removed keys signed is not accepted from then on, nor by the signer after signer trust-key --remove ${removed}.`,
   )
   if (!leaked) return
-  console.log('No application, consent or sign-in is believed any more: from that start on applications are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it before the start, without --with-sign-ins.') // prettier-ignore
-  console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
+  console.log('No application, consent, linked identity or sign-in is believed any more: from that start on they are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it right before the start, without --with-sign-ins.') // prettier-ignore
 }
 
-/** @throws Error where an identity would be refused, or a row not be believed, without the keys that go */
-async function assertRenewed(env: Environment, { identities, rows }: PrivateKeys): Promise<void> {
-  const count = await withDatabase(readInstallationSettings(env), async (db) => ({
-    identities: await countOnOlderKeys({ db, identityKeys: identityKeysOf(identities) }),
-    rows: await countOnOlderRowKeys({ db, rowKeys: rowKeysOf(rows) }),
-  }))
-  if (count.identities > 0)
+/** @throws Error where a row would not be believed without the keys that go */
+async function assertRenewed(env: Environment, { seals }: PrivateKeys): Promise<void> {
+  const sealKeys = sealKeysOf(seals)
+  const rows = await withDatabase(readInstallationSettings(env), (db) => countOnOlderKeys({ db, sealKeys }))
+  if (rows > 0)
     throw new Error(
-      `The old key still proves ${count.identities} linked identities, and without it they would be refused. Start the authorization server with the keys of switch: it renews the proofs, and says so (identities_proven). Then: drop. For leaked keys: drop --leaked.`,
-    )
-  if (count.rows > 0)
-    throw new Error(
-      `The old key still authenticates ${count.rows} rows, which would count as absent without it. Start the authorization server with the keys of switch: it renews them, and says so (rows_renewed). Then: drop. For leaked keys: drop --leaked.`,
+      `The old key still seals ${rows} rows, which would count as absent without it. Start the authorization server with the keys of switch: it renews them, and says so (rows_renewed). Then: drop. For leaked keys: drop --leaked.`,
     )
 }
 
@@ -173,57 +155,34 @@ async function authenticate(
   },
 ): Promise<void> {
   const { env, console } = shell
-  const rowKeys = rowKeysOf((await loadKeys({ ...files(env), create: false })).rows)
+  const sealKeys = sealKeysOf((await loadKeys({ ...files(env), create: false })).seals)
   await withDatabase(readInstallationSettings(env), async (db) => {
-    if (accept === undefined) return printUnauthentic(shell, await listUnauthentic({ db, rowKeys }))
-    const done = await authenticateRows({ db, rowKeys }, { listed: accept, withSignIns })
+    if (accept === undefined) return printUnauthentic(shell, await listUnauthentic({ db, sealKeys }))
+    const done = await authenticateRows({ db, sealKeys }, { listed: accept, withSignIns })
     if (done === null)
-      throw new Error('The applications or consents that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
-    const { applications, consents, signIns } = done
-    console.log(`Authenticated: ${applications} applications, ${consents} consents, ${signIns} rows of sign-ins.`)
+      throw new Error('The applications, consents or linked identities that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
+    const { applications, consents, identities, ledBack, signIns } = done
+    console.log(
+      `Authenticated: ${applications} applications, ${consents} consents, ${identities} linked identities, ${signIns} rows of sign-ins. ${ledBack} identities are led back to the account that is theirs.`,
+    )
   })
 }
 
-function printUnauthentic({ console }: Shell, { applications, consents, signIns, digest }: UnauthenticRows): void {
+function printUnauthentic({ console }: Shell, unauthentic: UnauthenticRows): void {
+  const { applications, consents, identities, signIns, digest } = unauthentic
   for (const one of applications)
     console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
   for (const { clientId, permissions, people } of consents)
     console.log(plain(`${people} people allowed ${clientId}: ${listed(permissions)}`))
+  for (const { identity, userId, isMoved } of identities)
+    console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although it has an account of its own' : ''}`) // prettier-ignore
   for (const [kind, count] of Object.entries(signIns)) console.log(`${count} of kind ${plain(kind)}`)
   console.log(
-    `${applications.length} applications are not authentic. Look at each: from where it says that it sends people, tokens leave. What is listed here is believed with:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
+    `${identities.some(({ isMoved }) => isMoved) ? LED_BACK : ''}${applications.length} applications and ${identities.length} linked identities are not authentic. Look at each: where an application sends people, tokens leave, and an identity signs in. What is listed here is believed with:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
   )
 }
 
 const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.join(' '))
-
-async function prove({ env, console }: Shell, { accept }: { accept?: string }): Promise<void> {
-  const { identities } = await loadKeys({ ...files(env), create: false })
-  await withDatabase(readInstallationSettings(env), async (db) => {
-    const prover = { db, identityKeys: identityKeysOf(identities) }
-    if (accept !== undefined) {
-      const done = await proveIdentities(prover, accept)
-      if (done === null)
-        throw new Error('The linked identities that are not proven are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
-      const { proven, ledBack } = done
-      console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
-      return
-    }
-    const rows = listUnproven(prover)
-    let [count, moved] = [0, 0]
-    for (;;) {
-      const { done, value } = await rows.next()
-      if (done === true) return console.log(endOfList({ count, moved, digest: value }))
-      count += 1
-      if (value.isMoved) moved += 1
-      const { identity, userId, isMoved } = value
-      console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although it has an account of its own' : ''}`) // prettier-ignore
-    }
-  })
-}
-
-const endOfList = ({ count, moved, digest }: { count: number; moved: number; digest: string }): string =>
-  `${moved > 0 ? LED_BACK : ''}${count} linked identities are not proven. Those are proven that have no account of their own, and the others led back to it, with:\n  chatelaine auth-keys prove-identities --accept ${digest}`
 
 const LED_BACK =
   'An identity with an account of its own was moved by someone else: what has an account of its own cannot be linked. It is led back to it, and the other account keeps its first identity.\n'

@@ -75,14 +75,13 @@ function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] 
 
 function progressOf({
   waiting,
-  asked,
   covered,
   countedAt,
   blocksPerSecond,
   doneAt,
   waitsFor,
 }: NonNullable<KnownNetwork['backfillProgress']>): string[] {
-  const counts = `${waiting} accounts wait (${asked} asked for), ${covered} have theirs; counted ${countedAt}`
+  const counts = `${waiting} accounts wait, ${covered} have theirs; counted ${countedAt}`
   if (waiting === 0) return [counts]
   const rate = blocksPerSecond === null ? 'rate unknown' : `${blocksPerSecond.toPrecision(3)} blocks a second`
   return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `waits: ${waitsFor}`]

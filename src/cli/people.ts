@@ -10,7 +10,7 @@ import type { Signer } from '../signer/client.ts'
 import { countPeople, listPeople, readPerson } from '../users/people.ts'
 import type { PeopleCounts, Person } from '../users/wire.ts'
 import { withDatabaseOrServer } from './database.ts'
-import { publishedIdentityKeys } from './identities.ts'
+import { publishedSealKeys } from './seal-keys.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
@@ -134,7 +134,7 @@ const proverOf = async (shell: Shell, signer: Signer, db: Db): Promise<AddressPr
   db,
   signer,
   state: openState(),
-  identityKeys: await publishedIdentityKeys(shell.env),
+  sealKeys: await publishedSealKeys(shell.env),
   telemetry: openTelemetry('cli', 'error', logTo(shell)),
 })
 

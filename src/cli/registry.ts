@@ -7,7 +7,7 @@ import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { Environment } from '../config.ts'
 import type { RootDb } from '../store/db.ts'
-import { readRowKeys } from './row-keys.ts'
+import { readSealKeys } from './seal-keys.ts'
 
 /** Whether a server serves it only a server knows. */
 export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<ListedNetwork, 'isServed'>>
@@ -40,7 +40,7 @@ export function commandActor({ SUDO_USER }: Environment): Actor {
 
 /** What the operator API does, done by a command. */
 export const actsOf = (env: Environment, db: RootDb) =>
-  operatorActs({ db, readRowKeys: () => readRowKeys(env) }, commandActor(env))
+  operatorActs({ db, readSealKeys: () => readSealKeys(env) }, commandActor(env))
 
 /** The registry in a database. */
 export const registryIn = (env: Environment, db: RootDb): Registry => ({

@@ -9,7 +9,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { listWithdrawals } from '../transactions/sponsors/withdraw.ts'
 import type { Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 import { withDatabaseOrServer } from './database.ts'
-import { publishedIdentityKeys } from './identities.ts'
+import { publishedSealKeys } from './seal-keys.ts'
 import { openReachable } from './installation.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { actsOf } from './registry.ts'
@@ -144,7 +144,7 @@ const prover = async (shell: Shell, signer: Signer, db: RootDb) => ({
   clock: systemClock,
   db,
   signer,
-  identityKeys: await publishedIdentityKeys(shell.env),
+  sealKeys: await publishedSealKeys(shell.env),
   telemetry: openTelemetry('cli', 'error', logTo(shell)),
   state: openState(),
 })

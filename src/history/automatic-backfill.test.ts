@@ -6,16 +6,14 @@ import { listNetworks } from '../applications/networks.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
-import { openState } from '../state.ts'
 import { ALICE, backfillStage, BOB, CAROL, CHAIN, idOf } from '../../test/backfill-stage.ts'
 import { addressOf, logOf, scriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts' // prettier-ignore
 import { until } from '../../test/kit/until.ts'
 import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
-import { releaseWork, takeWork } from './backfill-work.ts'
+import { releaseWork, selectWaiting, takeWork } from './backfill-work.ts'
 import { backfill } from './backfill.ts'
-import { selectByNeed } from './backfill-need.ts'
-import { lacksPast, storeWishes, wishForPast } from './backfill-wishes.ts'
+import { noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './wire.ts'
 
@@ -127,25 +125,16 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual([await fill(other), asked], ['nothing', []])
   })
 
-  test('accounts whose history was read come first, the latest of them before others, then the newest', async () => {
-    const script = await followedChain()
-    const others = [addressOf(0xd1), addressOf(0xd2)]
-    await add(ALICE, BOB, CAROL, ...others)
-    const order = async () => (await selectByNeed(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })).accountIds
-    assert.deepEqual(await order(), [ALICE, BOB, CAROL, ...others].map(idOf))
-    wishForPast(script.chain, idOf(others[1]!))
-    wishForPast(script.chain, idOf(CAROL))
-    wishForPast({ ...script.chain, chainId: 5, state: openState() }, idOf(BOB))
-    await storeWishes(app.db, script.chain)
-    await sql`update backfill_wishes set asked_at = now() - interval '1 hour' where account_id = ${idOf(CAROL)}`.execute(app.db) // prettier-ignore
-    assert.deepEqual(await order(), [others[1]!, CAROL, ALICE, BOB, others[0]!].map(idOf))
-    // Read again.
-    wishForPast(script.chain, idOf(CAROL))
-    await storeWishes(app.db, script.chain)
-    await storeWishes(app.db, script.chain)
-    assert.deepEqual(await order(), [CAROL, others[1]!, ALICE, BOB, others[0]!].map(idOf))
-    assert.deepEqual([await fill(script), await fill(script)], ['filled', 'nothing'])
-    assert.deepEqual([await order(), await app.db.selectFrom('backfill_wishes').selectAll().execute()], [[], []])
+  test('the oldest account comes first, sponsors never, and all are counted', async () => {
+    await followedChain()
+    await add(ALICE, BOB, CAROL)
+    await sql`update accounts set user_id = 'SPONSOR-house' where account_id = ${idOf(BOB)}`.execute(app.db)
+    const wanted = { chainId: CHAIN, fromBlock: 0 }
+    const waiting = { accountIds: [ALICE, CAROL].map(idOf), waiting: 2, covered: 0 }
+    assert.deepEqual(await selectWaiting(app.db, { ...wanted, atMost: 9 }), waiting)
+    await noteCoverage(app.db, { chainId: CHAIN }, { accountIds: [idOf(ALICE)], from: 0 })
+    const left = { accountIds: [idOf(CAROL)], waiting: 1, covered: 1 }
+    assert.deepEqual(await selectWaiting(app.db, { ...wanted, atMost: 1 }), left)
   })
 
   test('one process does it at a time, and the next continues where one was killed', async () => {
@@ -269,21 +258,6 @@ suite('a past that is filled by itself', () => {
     // Another network's is its own.
     await app.db.updateTable('networks').set({ chain_id: 5 }).execute()
     assert.deepEqual([await fill(script), await from(BOB)], ['filled', 0])
-  })
-
-  test('a history that lacks what its network looks up is asked for, and one that lacks only what comes before is not', async () => {
-    const script = await followedChain()
-    await bindStored(script)
-    const lacks = (coveredFrom: number | null) => lacksPast(script.chain, { coveredFrom, setting: 5 })
-    assert.deepEqual([null, 0, 5, 6].map(lacks), [true, false, false, true])
-    for (const [backfillFrom, answers] of [
-      [8, [true, false, false, false, false, true]],
-      [0, [true, false, true, true, true, true]],
-    ] as const) {
-      await updateNetwork(app.db, script.chain.name, { backfillFrom })
-      await fill(script)
-      assert.deepEqual([null, 0, 5, 6, 8, 9].map(lacks), answers)
-    }
   })
 
   test('a reorganisation while a range is read costs no transfer and adds none', async () => {

@@ -8,10 +8,10 @@ import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { openState } from '../state.ts'
 import { redact } from '../log.ts'
+import type { Db } from '../store/db.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
-import { readFirstBlock, storeWishes } from './backfill-wishes.ts'
 import { pacedRpc } from './paced-rpc.ts'
 import { every, type Clock } from '../clock.ts'
 
@@ -49,7 +49,6 @@ export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = L
       if (signal.aborted) return
       const since = app.clock.ticks()
       try {
-        await storeWishes(app.db, chain)
         const became = await fillNext(app, chain, { owner, stopping: signal })
         waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
         failures = 0
@@ -110,6 +109,15 @@ export async function fillNext(
     await renewing.stop()
     await releaseWork(db, chainId, held).catch(() => {})
   }
+}
+
+/**
+ * The first block whose transfers are looked up on a network: its own, or that of the settings. Read for each group, for operators change it
+ * beside what runs.
+ */
+async function readFirstBlock(db: Db, { chainId }: Chain, setting: number): Promise<number> {
+  const row = await db.selectFrom('networks').select('backfill_from').where('chain_id', '=', chainId).executeTakeFirst()
+  return row?.backfill_from ?? setting
 }
 
 /** Of the network, and the same in every process, from what the one that counted stored. */

@@ -7,7 +7,6 @@ import { fromHex } from '../hex.ts'
 import { ALICE, backfillStage, BOB, CAROL, idOf } from '../../test/backfill-stage.ts'
 import { addressOf } from '../../test/nodes/scripted-chain.ts'
 import { fillNext } from './automatic-backfill.ts'
-import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { noteCoverage } from './coverage.ts'
 import { stoppedClock } from '../../test/kit/clock.ts'
 
@@ -15,8 +14,8 @@ suite('what operators are told of the past that is filled', () => {
   const { app, add, followedChain, bindStored, fill } = backfillStage()
   const told = async () => (await listNetworks(app.db))[0]!.backfillProgress
   const counts = async () => {
-    const { waiting, asked, covered } = (await told())!
-    return { waiting, asked, covered }
+    const { waiting, covered } = (await told())!
+    return { waiting, covered }
   }
   const metrics = async () =>
     Object.fromEntries(
@@ -29,35 +28,32 @@ suite('what operators are told of the past that is filled', () => {
       app.db,
     )
 
-  test('nothing before the first look, then how many wait, asked and are covered, without any being counted for it', async () => {
+  test('nothing before the first look, then how many wait and are covered, without any being counted for it', async () => {
     const script = await followedChain()
     await bindStored(script)
     assert.equal(await told(), null)
     await add(ALICE, BOB, CAROL)
     await noteCoverage(app.db, script.chain, { accountIds: [idOf(CAROL)], from: 0 })
-    for (const address of [ALICE, CAROL]) wishForPast(script.chain, idOf(address))
-    await storeWishes(app.db, script.chain)
     let during = null
     script.onAsk = async (method) => {
       if (method === 'eth_getLogs') during = await counts()
     }
     const since = Date.now()
     assert.equal(await fill(script), 'filled')
-    assert.deepEqual(during, { waiting: 2, asked: 1, covered: 1 })
-    // By the group that is through, and in the metrics of this process.
-    const { countedAt, waitsFor, doneAt, ...rest } = (await told())!
-    assert.ok(Math.abs(Date.parse(countedAt) - since) < 60_000)
-    assert.deepEqual([rest.waiting, rest.covered, waitsFor, doneAt], [0, 3, null, null])
-    assert.deepEqual(await metrics(), { waiting: 0, covered: 3 })
-    // Accounts that come are known at the next look, and none is counted before.
+    assert.deepEqual(during, { waiting: 2, covered: 1 })
+    // Nothing is counted before the next group is chosen.
     await add(addressOf(0xd1))
-    assert.deepEqual(await counts(), { waiting: 0, asked: 1, covered: 3 })
+    assert.deepEqual(await counts(), { waiting: 2, covered: 1 })
     assert.equal(await fill(script), 'filled')
+    const { countedAt, ...rest } = (await told())!
+    assert.ok(Math.abs(Date.parse(countedAt) - since) < 60_000)
+    assert.deepEqual([rest.waiting, rest.covered], [1, 3])
+    assert.deepEqual(await metrics(), { waiting: 1, covered: 3 })
     assert.equal(await fill(script), 'nothing')
     assert.deepEqual(
       [await counts(), await metrics()],
       [
-        { waiting: 0, asked: 0, covered: 4 },
+        { waiting: 0, covered: 4 },
         { waiting: 0, covered: 4 },
       ],
     )

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { ALICE, backfillStage, BOB, CHAIN, idOf } from '../../test/backfill-stage.ts'
-import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'
 
 suite('the group whose past is looked up', () => {
@@ -35,31 +34,5 @@ suite('the group whose past is looked up', () => {
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, null])
     assert.deepEqual([await fill(script), await fill(script)], ['filled', 'nothing'])
     assert.deepEqual([await from(BOB), await blocksOf(BOB), asked.length], [0, all, 6])
-  })
-
-  test('leaves no wish behind: not of accounts that were filled meanwhile, nor of those that are gone', async () => {
-    const script = await followedChain()
-    await add(ALICE)
-    assert.equal(await fill(script), 'filled')
-    // Read by another process before that, which stores it now.
-    for (const address of [ALICE, BOB]) wishForPast(script.chain, idOf(address))
-    await storeWishes(app.db, script.chain)
-    await app.db
-      .insertInto('backfill_wishes')
-      .values({ chain_id: 5, account_id: idOf(ALICE) })
-      .execute()
-    assert.equal(await fill(script), 'nothing')
-    const wishes = () =>
-      app.db.selectFrom('backfill_wishes').select(['chain_id', 'account_id']).orderBy('chain_id').execute()
-    assert.deepEqual(await wishes(), [{ chain_id: 5, account_id: idOf(ALICE) }])
-    // Of one that still waits it stays.
-    await add(BOB)
-    wishForPast(script.chain, idOf(BOB))
-    await storeWishes(app.db, script.chain)
-    script.onAsk = () => {
-      throw new Error('away')
-    }
-    await assert.rejects(fill(script))
-    assert.equal((await wishes()).length, 2)
   })
 })

@@ -3,11 +3,10 @@ import type { Chain } from '../chain/network.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
 import type { Db, RootDb } from '../store/db.ts'
+import { SPONSOR_PROVIDER } from '../ids.ts'
 import type { Database } from '../store/rows.ts'
 import { GROUP } from './backfill.ts'
-import { nextByNeed } from './backfill-need.ts'
-import { sweepWishes } from './backfill-wishes.ts'
-import { noteCoverage } from './coverage.ts'
+import { isUncovered, noteCoverage } from './coverage.ts'
 
 /** Seconds after which another process continues what this one held. */
 const LEASE_SECONDS = 30
@@ -64,6 +63,33 @@ export async function releaseWork(db: Db, chainId: number, held: Lease): Promise
 }
 
 /**
+ * Accounts of which not everything from a block on is in the history, the oldest first; how many these are, and how many have it or need none,
+ * sponsors aside. Reads every account, once for a group of them.
+ * Indexes: accounts_created, coverage by its primary key.
+ */
+export async function selectWaiting(
+  db: Db,
+  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+): Promise<{ accountIds: string[]; waiting: number; covered: number }> {
+  const { rows } = await sql<{ account_id: string }>`
+    select account.account_id from accounts as account
+    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    where ${isUncovered(chainId, fromBlock)}
+    order by account.created_at, account.account_id
+    limit ${atMost}`.execute(db)
+  const counts = await sql<{ waiting: number | string; all: number | string }>`
+    select count(*) filter (where ${isUncovered(chainId, fromBlock)}) as waiting, count(*) as all from accounts as account
+    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    where account.user_id not like ${`${SPONSOR_PROVIDER}-%`}`.execute(db)
+  const { waiting, all } = counts.rows[0]!
+  return {
+    accountIds: rows.map((row) => row.account_id),
+    waiting: Number(waiting),
+    covered: Number(all) - Number(waiting),
+  }
+}
+
+/**
  * Chooses a group of accounts whose past is not here, and the block that the history is at; notes how many wait.
  * @returns null when there is none, or the network was never followed
  * @throws Fenced
@@ -75,18 +101,9 @@ export async function chooseWork(
   { fromBlock, atMost }: { fromBlock: number; atMost: number },
 ): Promise<BackfillWork | null> {
   const { chainId } = chain
-  await sweepWishes(root, { chainId, fromBlock })
   // In this order: of an account that is there by then, the history stores every block above the target.
-  const { accountIds, counted } = await nextByNeed(root, chain, { fromBlock, atMost })
-  const wishes = await root
-    .selectFrom('backfill_wishes')
-    .select(({ fn }) => fn.countAll<string | number>().as('asked'))
-    .where('chain_id', '=', chainId)
-    .executeTakeFirstOrThrow()
-  const counts = {
-    asked: Number(wishes.asked),
-    ...(counted === null ? {} : { ...counted, counted_at: sql<Date>`now()` }),
-  }
+  const { accountIds, ...counted } = await selectWaiting(root, { chainId, fromBlock, atMost })
+  const counts = { ...counted, counted_at: sql<Date>`now()` }
   return root.transaction().execute(async (db) => {
     const history = accountIds.length === 0 ? null : await lockHistory(db, chainId)
     if (history === null) {
@@ -143,9 +160,7 @@ export async function finishWork(
   { accountIds, fromBlock }: Pick<BackfillWork, 'accountIds' | 'fromBlock'>,
 ): Promise<void> {
   await root.transaction().execute(async (db) => {
-    const many = accountIds.length
-    const counts = { waiting: sql<number>`greatest(waiting - ${many}::bigint, 0)`, covered: sql<number>`covered + ${many}::bigint` } // prettier-ignore
-    await write(db, chainId, held, { ...NOTHING, ...counts })
+    await write(db, chainId, held, NOTHING)
     await noteCoverage(db, { chainId }, { accountIds, from: fromBlock })
   })
 }

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, suite, test } from 'node:test'
-import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import { fromHex } from '../hex.ts'
-import { ALICE, backfillStage, BOB, CHAIN, idOf } from '../../test/backfill-stage.ts'
+import { ALICE, backfillStage, CHAIN, idOf } from '../../test/backfill-stage.ts'
 import { addressOf, scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { until } from '../../test/kit/until.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
-import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { takeWork } from './backfill-work.ts'
 import { runningClock, stoppedClock, type TestClock } from '../../test/kit/clock.ts'
 
@@ -60,20 +58,6 @@ suite('the worker of a backfill', () => {
     await until('it stops', () => became, 5_000)
     await running
     assert.deepEqual([became, await blocksOf(ALICE), (await work())!.lease_owner], ['stopped', [], 'two'])
-  })
-
-  test('remembers a wish that could not be stored', async () => {
-    const script = scriptedChain()
-    wishForPast(script.chain, idOf(BOB))
-    await sql`alter table backfill_wishes rename to away`.execute(app.db)
-    try {
-      await assert.rejects(storeWishes(app.db, script.chain))
-    } finally {
-      await sql`alter table away rename to backfill_wishes`.execute(app.db)
-    }
-    await storeWishes(app.db, script.chain)
-    const wishes = await app.db.selectFrom('backfill_wishes').select('account_id').execute()
-    assert.deepEqual(wishes, [{ account_id: idOf(BOB) }])
   })
 
   test('asks a node for no more than 1,000 accounts at once', async () => {

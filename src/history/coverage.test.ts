@@ -7,7 +7,7 @@ import { followerStage } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { backfill } from './backfill.ts'
-import { selectByNeed } from './backfill-need.ts'
+import { selectWaiting } from './backfill-work.ts'
 import { coveredFrom, lowerCoverage, noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 
@@ -71,8 +71,8 @@ suite('from which block on a history is whole', () => {
     assert.equal(await from(ALICE), null)
     // Who wants it from the block before waits for that one.
     const waiting = async (fromBlock: number) =>
-      (await selectByNeed(app.db, { chainId: 31337, fromBlock, atMost: 9 })).accountIds
-    assert.deepEqual([await waiting(11), await waiting(10)], [[idOf(ALICE)], [ALICE, BOB].map(idOf)])
+      (await selectWaiting(app.db, { chainId: 31337, fromBlock, atMost: 9 })).accountIds
+    assert.deepEqual([await waiting(11), await waiting(10)], [[idOf(ALICE)], [BOB, ALICE].map(idOf)])
   })
 
   test('of one whose key was made for it: from the first block on where the network was followed by then, and it waits for no backfill', async () => {
@@ -85,7 +85,7 @@ suite('from which block on a history is whole', () => {
     await add(ALICE, 1)
     await add(BOB, 90)
     await sql`update accounts set is_key_new = true`.execute(app.db)
-    const waiting = async () => (await selectByNeed(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })).accountIds
+    const waiting = async () => (await selectWaiting(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })).accountIds
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
     assert.deepEqual(await waiting(), [])
     // The network was added between the two.
@@ -94,10 +94,10 @@ suite('from which block on a history is whole', () => {
     assert.deepEqual(await waiting(), [idOf(BOB)])
     // A key from before may have been paid before.
     await sql`update accounts set is_key_new = false`.execute(app.db)
-    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(ALICE), idOf(BOB)]])
+    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(BOB), idOf(ALICE)]])
     await sql`update accounts set is_key_new = true`.execute(app.db)
     await app.db.deleteFrom('history_marks').execute()
-    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(ALICE), idOf(BOB)]])
+    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(BOB), idOf(ALICE)]])
   })
 
   test('is noted once in minutes by one process, not with every block', async () => {

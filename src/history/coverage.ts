@@ -53,21 +53,6 @@ export async function noteCoverage(
     where coverage.covered_from > excluded.covered_from`.execute(db)
 }
 
-/** Of accounts those of which not everything from a block on is in the history, in the order that they come in. By primary keys. */
-export async function keepUncovered(
-  db: Db,
-  { chainId, fromBlock, accountIds }: { chainId: number; fromBlock: number; accountIds: readonly string[] },
-): Promise<string[]> {
-  const { rows } = await sql<{ account_id: string }>`
-    select account.account_id
-    from unnest(${`{${accountIds.join()}}`}::uuid[]) with ordinality as one (account_id, place)
-    join accounts as account on account.account_id = one.account_id
-    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
-    where ${isUncovered(chainId, fromBlock)}
-    order by one.place`.execute(db)
-  return rows.map((row) => row.account_id)
-}
-
 /** Of `accounts as account` with its `coverage` of the network: not everything from a block on is in the history. Nobody reads a sponsor's. */
 export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`(
     account.user_id not like ${sql.lit(`${SPONSOR_PROVIDER}-%`)} and coalesce(coverage.covered_from > ${fromBlock}::bigint, true)

@@ -1,6 +1,5 @@
 // tier: all, because it plays the history of a thousand labelled transfers
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { after, before, suite, test } from 'node:test'
 import { cleanText } from '../abi/text.ts'
 import type { App } from '../app.ts'
@@ -13,7 +12,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf } from '../../test/nodes/scripted-chain.ts'
-import { CASES_FILE, casesText, makeCases } from '../../test/spam/make-cases.ts'
+import { makeCases } from '../../test/spam/make-cases.ts'
 import { NETWORKS, type CaseTransfer, type SpamCase } from '../../test/spam/story.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
@@ -21,7 +20,7 @@ import { readParameters } from './query.ts'
 import { DIRECTION, type TransferRow } from './rows.ts'
 import type { Spam } from './spam.ts'
 
-const cases: SpamCase[] = JSON.parse(readFileSync(CASES_FILE, 'utf8'))
+const cases = makeCases()
 const SPONSOR_ID = '00000000-0000-8000-8000-0000000000ff'
 const ROUTER = addressOf(0x70075)
 const JUDGED_BLOCK = 1_000
@@ -30,8 +29,7 @@ const JUDGED_BLOCK = 1_000
 const PRECISION = 0.99
 const RECALL = 0.95
 
-test('the cases are what their script makes, at least 500 of them, each told once', () => {
-  assert.equal(readFileSync(CASES_FILE, 'utf8'), casesText(makeCases()), 'run `node test/spam/make-cases.ts`')
+test('there are at least 500 cases, each told once', () => {
   assert.ok(cases.length >= 500)
   assert.equal(new Set(cases.map(({ id }) => id)).size, cases.length)
   for (const half of ['tune', 'judge'] as const)

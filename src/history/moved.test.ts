@@ -19,7 +19,7 @@ import { countedOf } from '../tokens/moved.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { attestingSigner } from '../../test/attesting.ts'
 import { atHead } from '../../test/follower-stage.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf, scriptedChain, type ScriptedLog } from '../../test/nodes/scripted-chain.ts'
 import { chainLike } from '../../test/opened.ts'
@@ -126,7 +126,7 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
       ...({} as App),
       ...{ config, origin: 'http://localhost:4000', db: database.db, clock: systemClock },
       ...{ chains: new Map([[31337, chain]]), telemetry: openTelemetry('test', 'silent') },
-      ...{ state: openState(), identityKeys: noIdentityKeys, signer: signer as Partial<Signer> as Signer },
+      ...{ state: openState(), sealKeys: noSealKeys, signer: signer as Partial<Signer> as Signer },
     }
     // prettier-ignore
     await app.db.insertInto('accounts').values({ account_id: ALICE_ID, user_id: 'DEV-alice', address: fromHex(ALICE), attestation: fromHex(signer.attestation('DEV-alice', ALICE)) }).execute()

@@ -12,8 +12,8 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { lookedAt } from '../../test/looked-at.ts'
 import { addressOf } from '../../test/nodes/scripted-chain.ts'
-import { knownTokensOf } from '../tokens/known.ts'
 import { knownTokens } from '../tokens/suspicion.ts'
+import { selectUsed } from '../tokens/used.ts'
 import { insertTransfers } from './columns.ts'
 import { selectPage } from './page.ts'
 import { readParameters, type HistoryPosition } from './query.ts'
@@ -24,7 +24,6 @@ const CHAIN_ID = 31337
 const chain: Pick<Chain, 'chainId' | 'symbol' | 'coin' | 'state'> = { chainId: CHAIN_ID, symbol: 'ETH', coin: 'Ether', state: openState() } // prettier-ignore
 const ME = addressOf(0xa1)
 const FRIEND: Hex = '0xabc4567890123456789012345678901234567def'
-const IMITATOR: Hex = '0xabc4999999999999999999999999999999997def'
 const [USDC, CLAIMS, HONEST] = [addressOf(0x70), addressOf(0x71), addressOf(0x72)]
 const LAST_BLOCK = 100_000
 const ORDINARY = { tokenId: null, blockHash: `0x${'22'.repeat(32)}`, logIndex: 0, batchIndex: 0, omitted: 0 } as const
@@ -45,8 +44,8 @@ const rowOf = (accountId: string, given: Given): TransferRow => ({
 })
 const paid = (accountId: string, blockNumber: number, other = FRIEND) =>
   rowOf(accountId, { blockNumber, direction: 1, sender: ME, recipient: other })
-const dust = (accountId: string, blockNumber: number) =>
-  rowOf(accountId, { blockNumber, sender: IMITATOR, value: `0x${wordDigits(1n)}` })
+const claimed = (accountId: string, blockNumber: number) => ({ ...paid(accountId, blockNumber), token: HONEST })
+const cameIn = (accountId: string, blockNumber: number) => rowOf(accountId, { blockNumber, token: HONEST })
 
 suite('a page of a history without spam', () => {
   let database: TestDatabase
@@ -110,14 +109,20 @@ suite('a page of a history without spam', () => {
 
   test('a verdict follows the facts, whatever came first, and goes when they go: as if the chain was indexed from nothing', async () => {
     const [one, other] = [newAccount(), newAccount()]
-    await store([dust(one, 5)])
-    assert.deepEqual(await blocks(one), [5])
-    await store([paid(one, 3)])
-    await store([paid(other, 3)])
-    await store([dust(other, 5)])
-    assert.deepEqual([await blocks(one), await blocks(other)], [[3], [3]])
+    await store([claimed(one, 5)])
+    assert.deepEqual(await blocks(one), [])
+    await store([cameIn(one, 3)])
+    await store([cameIn(other, 3)])
+    await store([claimed(other, 5)])
+    assert.deepEqual(
+      [await blocks(one), await blocks(other)],
+      [
+        [5, 3],
+        [5, 3],
+      ],
+    )
     await app.db.deleteFrom('transfers').where('account_id', '=', one).where('block_number', '=', 3).execute()
-    assert.deepEqual(await blocks(one), [5])
+    assert.deepEqual(await blocks(one), [])
   })
 
   test('a verdict follows the words of a token: it comes when the token takes another name, and goes with that name', async () => {
@@ -139,45 +144,6 @@ suite('a page of a history without spam', () => {
     assert.deepEqual(await named('ABC', 'Abc'), [5])
   })
 
-  test('whom the person paid tells a write too, of native currency, and the imitator is none once it was paid', async () => {
-    const one = newAccount()
-    await store([dust(one, 5)])
-    await write(one, FRIEND, null)
-    assert.deepEqual(await blocks(one), [])
-    assert.deepEqual((await page(one, { includeSpam: 'true' })).shown.map(({ spam }) => spam?.reasons), [['look_alike_address']]) // prettier-ignore
-    await write(one, IMITATOR, null)
-    assert.deepEqual(await blocks(one), [5])
-  })
-
-  test('rows of the network’s own currency are judged as such: dust of an imitator is spam, a payment of its own is not', async () => {
-    const one = newAccount()
-    const native = (blockNumber: number, value: bigint, sender = IMITATOR) =>
-      rowOf(one, { blockNumber, tokenType: 1, token: addressOf(0), sender, value: `0x${wordDigits(value)}` })
-    await write(one, FRIEND, null)
-    const rows = [native(5, 10n ** 12n), native(6, 10n ** 18n), native(7, 10n ** 12n, addressOf(0x58))]
-    await store(rows)
-    const judged = await judgeTransfers(
-      app.db,
-      { accountId: one, chainId: CHAIN_ID, known: knownTokensOf(app, chain as Chain), isCovered: true },
-      rows.map(({ sender, value, hash, blockNumber, logIndex }): PlacedTransfer => ({
-        ...{ token: null, tokenType: 'NATIVE', symbol: 'ETH', name: 'Ether', decimals: 18, direction: 'IN' },
-        ...{ other: sender, value: BigInt(value), isZero: false, form: 1, hash, blockNumber, logIndex },
-      })),
-    )
-    assert.deepEqual(judged, [{ score: 70, reasons: ['look_alike_address'] }, null, null])
-  })
-
-  test('addresses beside the one that was paid hide it no less, however many rows each has', async () => {
-    const one = newAccount()
-    const beside = Array.from({ length: 40 }, (_, index): Hex => `0xabc0${String(index).padStart(36, '0')}`)
-    await store([
-      ...beside.flatMap((sender, index) => [1, 2, 3].map((times) => rowOf(one, { blockNumber: 100 + index * 3 + times, sender }))), // prettier-ignore
-      paid(one, 3),
-      dust(one, 900),
-    ])
-    assert.ok(!(await blocks(one, { limit: 200 })).includes(900))
-  })
-
   test('what left by a transaction of the person’s own, or by an approval, is shown, and what a token only claims is not', async () => {
     const one = newAccount()
     const left = (blockNumber: number, token: Hex) => ({ ...paid(one, blockNumber, addressOf(0x99)), token })
@@ -191,22 +157,47 @@ suite('a page of a history without spam', () => {
     assert.deepEqual(await blocks(one), [11, 10])
   })
 
-  test('what the person signed for a sponsor to send is a call of their own: of a token, and to whom they paid native currency', async () => {
+  test('what the person signed for a sponsor to send is a call of their own', async () => {
     const one = newAccount()
     await app.db
       .insertInto('accounts')
       .values({ account_id: one, user_id: `DEV-${one}`, address: fromHex(addressOf(0xe000 + accounts)) })
       .execute()
-    // What the operation sent, as traces tell it.
-    const native = { ...paid(one, 4), tokenType: 1, token: addressOf(0), batchIndex: 3 }
-    await store([native, rowOf(one, { blockNumber: 5, token: CLAIMS }), dust(one, 6)])
-    assert.deepEqual(await blocks(one), [6])
+    await store([rowOf(one, { blockNumber: 5, token: CLAIMS })])
+    assert.deepEqual(await blocks(one), [])
     await sign(one, [
       { to: fromHex(CLAIMS), value: 0n, data: Buffer.from('095ea7b3', 'hex') },
       { to: fromHex(FRIEND), value: 7n, data: Buffer.alloc(0) },
     ])
     assert.deepEqual(await blocks(one), [5])
   })
+
+  for (const table of ['transactions', 'operations'] as const)
+    test(`of ${table} only what was done, or is on its way, uses a token`, async () => {
+      const one = newAccount()
+      await app.db
+        .insertInto('accounts')
+        .values({ account_id: one, user_id: `DEV-${one}`, address: fromHex(addressOf(0xe000 + accounts)) })
+        .execute()
+      const used = async () => (await selectUsed(app.db, { accountId: one, chainId: CHAIN_ID }, [CLAIMS])).has(CLAIMS)
+      await (table === 'transactions'
+        ? write(one, CLAIMS, null)
+        : sign(one, [{ to: fromHex(CLAIMS), value: 0n, data: Buffer.alloc(0) }]))
+      for (const [state, isUsed] of [
+        ['SUBMITTED', true],
+        ['MINED', true],
+        ['FINALIZED', true],
+        ['REVERTED', false],
+        ['CANCELLED', false],
+        ['REPLACED', false],
+        ['FAILED', false],
+        ['VACANT', false],
+        ['BOUND', false],
+      ] as const) {
+        await app.db.updateTable(table).set({ state }).where('account_id', '=', one).execute()
+        assert.equal(await used(), isUsed, state)
+      }
+    })
 
   test('what came in before may leave, what came in afterwards proves nothing', async () => {
     const one = newAccount()
@@ -264,11 +255,11 @@ suite('a page of a history without spam', () => {
 
   test('a cursor stays good when the verdict about its row changes', async () => {
     const one = newAccount()
-    await store([paid(one, 1), ...[10, 11, 12, 13].map((block) => dust(one, block))])
+    await store([paid(one, 1), ...[10, 11, 12, 13].map((block) => rowOf(one, { blockNumber: block, token: CLAIMS }))])
     const all = await page(one, { includeSpam: 'true', limit: 2 })
     assert.deepEqual(all.shown.map(({ row }) => row.block_number), [13, 12]) // prettier-ignore
     assert.deepEqual(await blocks(one, { after: all.next }), [1])
-    await write(one, IMITATOR, null)
+    await write(one, CLAIMS, null)
     assert.deepEqual(await blocks(one, { after: all.next }), [11, 10, 1])
   })
 
@@ -292,10 +283,10 @@ suite('a page of a history without spam', () => {
   for (const hasStatistics of [true, false])
     test(`judging a page costs what stands on it, not what the account has, ${hasStatistics ? 'with' : 'without'} statistics`, async () => {
       const one = newAccount()
-      // Far more of one counterparty and one token than a page, and many that share the digits of the one that was paid.
+      // Far more of one counterparty and one token than a page.
       const rows = Array.from({ length: 6_000 }, (_, index) => {
         const token = index % 2 === 0 ? CLAIMS : HONEST
-        const sender: Hex = index % 3 === 0 ? IMITATOR : `0xabc5${String(index % 500).padStart(36, '0')}`
+        const sender = index % 3 === 0 ? FRIEND : addressOf(0xbad_0000 + (index % 500))
         return rowOf(one, {
           blockNumber: index + 10,
           token,
@@ -315,21 +306,18 @@ suite('a page of a history without spam', () => {
           tokenType: 'ERC20',
           symbol: '',
           name: '',
-          decimals: 0,
           value: 5n,
           isZero: false,
           form: 20,
         },
         ...{ hash: toHex(row.hash), blockNumber: row.block_number, logIndex: row.log_index },
         direction: row.direction === 0 ? 'IN' : 'OUT',
-        other: toHex(row.direction === 0 ? row.sender : row.recipient),
       }))
       const known = knownTokens(new Map(), { symbol: 'ETH', name: 'Ether' })
       const facts = await lookedAt(app.db, (db) =>
         judgeTransfers(db, { accountId: one, chainId: CHAIN_ID, known, isCovered: true }, transfers),
       )
-      // About 35 distinct addresses, each with 64 others beside it at the most, and four nodes of a plan for each of these.
       // The whole account would be 6,000 more.
-      assert.ok(facts > 0 && facts < 9_500, `${facts} looks for the facts`)
+      assert.ok(facts > 0 && facts < 500, `${facts} looks for the facts`)
     })
 })

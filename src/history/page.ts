@@ -41,12 +41,10 @@ export async function selectPage(
   const unlike = await selectUnlike(app.db, of)
   for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
     const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, unlike, limit: size }) // prettier-ignore
-    const verdicts = await judgeTransfers(
-      app.db,
-      of,
-      rows.map((row) => transferOf(row, chain)),
-    )
-    const all = rows.map((row, index) => ({ row, spam: verdicts[index]! }))
+    const judged = rows.flatMap((row) => transferOf(row) ?? [])
+    const verdicts = await judgeTransfers(app.db, of, judged)
+    const spamOf = new Map(judged.map(({ row }, index) => [row, verdicts[index]!]))
+    const all = rows.map((row) => ({ row, spam: spamOf.get(row) ?? null }))
     const left = filters.includesSpam ? all : all.filter(({ spam }) => spam === null)
     if (left.length <= limit && rows.length === size && size < MAX_LOOKED_AT) continue
     for (const { spam } of all) for (const reason of spam?.reasons ?? []) app.telemetry.spamTransfers.inc({ reason })
@@ -62,17 +60,17 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-function transferOf(row: StoredTransfer, { symbol, coin, decimals }: Chain): PlacedTransfer {
+/** @returns null for native currency, which only the chain itself tells of */
+function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfer }) | null {
   const { tokenType, value } = row.moved
-  const isNative = tokenType === 'NATIVE'
+  if (tokenType === 'NATIVE') return null
   return {
+    row,
     tokenType,
-    token: isNative ? null : toHex(row.token),
-    ...(isNative
-      ? { symbol, name: coin, decimals }
-      : { symbol: row.symbol ?? '', name: row.name ?? '', decimals: row.decimals ?? 0 }),
+    token: toHex(row.token),
+    symbol: row.symbol ?? '',
+    name: row.name ?? '',
     direction: nameOf(DIRECTION, row.direction),
-    other: toHex(row.direction === DIRECTION.IN ? row.sender : row.recipient),
     value,
     // Of what the log looks like and is not, the table does not say it.
     isZero: value === 0n && (row.is_spam || isReadApart(row)),

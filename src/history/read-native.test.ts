@@ -15,7 +15,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { atHead } from '../../test/follower-stage.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
@@ -52,7 +52,7 @@ suite('GET /v1/users/:userId/history with native currency', () => {
         clock: systemClock,
         chains: new Map([[31337, chainLike(script.chain, { chainId: 31337 })]]),
       },
-      ...{ telemetry: openTelemetry('test', 'silent'), state: openState(), identityKeys: noIdentityKeys },
+      ...{ telemetry: openTelemetry('test', 'silent'), state: openState(), sealKeys: noSealKeys },
       signer: signer as Partial<Signer> as Signer,
     }
     const account = { account_id: ALICE_ID, user_id: 'DEV-alice', address: fromHex(ALICE), created_at: new Date(0) }

@@ -16,11 +16,10 @@ import { openTelemetry } from '../telemetry.ts'
 import type { Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { atHead } from '../../test/follower-stage.ts'
-import { storeWishes } from './backfill-wishes.ts'
 import { noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
@@ -64,7 +63,7 @@ suite('GET /v1/users/:userId/history', () => {
       ...{
         chains: new Map([31337, 5].map((chainId) => [chainId, chainLike(script.chain, { chainId })])),
         telemetry: openTelemetry('test', 'silent'),
-        ...{ state: openState(), identityKeys: noIdentityKeys, signer: signer as Partial<Signer> as Signer },
+        ...{ state: openState(), sealKeys: noSealKeys, signer: signer as Partial<Signer> as Signer },
       },
     }
     for (const [account_id, subject, address] of [
@@ -188,20 +187,8 @@ suite('GET /v1/users/:userId/history', () => {
     assert.equal(headers['x-indexed-from-block'], undefined)
     await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 2 })
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '2')
-    const wished = async () => {
-      await storeWishes(app.db, app.chains.get(31337)!)
-      return (await app.db.selectFrom('backfill_wishes').select('account_id').execute()).map((row) => row.account_id)
-    }
-    assert.deepEqual(await wished(), [ALICE_ID], 'what is not here is filled for those first who looked for it')
-    await app.db.deleteFrom('backfill_wishes').execute()
-    const { BACKFILL } = app.config
-    Object.assign(app.config, { BACKFILL: 'off' })
-    await get(ALICE_PATH)
-    assert.deepEqual(await wished(), [], 'nobody fills it')
-    Object.assign(app.config, { BACKFILL })
     await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 0 })
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '0')
-    assert.deepEqual(await wished(), [])
     assert.equal(headers['x-finalized-to-block'], '2')
     assert.equal(headers.link, undefined)
     assert.equal(headers['x-next-cursor'], undefined)

@@ -10,7 +10,6 @@ import { parseUserId, type Hex } from '../ids.ts'
 import { toHex } from '../hex.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { ownAccount } from '../users/authorize.ts'
-import { lacksPast, wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
 import { kindOf } from './native.ts'
 import { nativeCoverage, type NativeCoverage } from './native-coverage.ts'
@@ -56,8 +55,6 @@ export async function readHistory(
   if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
   // Before the rows, too: what is covered by now is in them, for coverage only grows.
   const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
-  const { BACKFILL, BACKFILL_FROM_BLOCK: setting } = app.config
-  if (BACKFILL === 'on' && lacksPast(chain, { coveredFrom: indexedFrom, setting })) wishForPast(chain, accountId)
   const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
   const { shown, next, ...now } = await selectPage(app, chain, {
     accountId,

@@ -84,7 +84,7 @@ suite('sums that cannot be made are counted as unknown', () => {
       await close()
     }
   }
-  const none = { accounts: 1, different: 0, named: 0, differences: [] }
+  const none = { accounts: 1, different: 0, ofTokens: 0, differences: [] }
 
   test('nothing is, where all is there', async () => {
     assert.deepEqual(await summed({ native: 'traces' }), { ...none, equal: 2, unknown: 0 })

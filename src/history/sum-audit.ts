@@ -5,20 +5,20 @@ import { indexedTo } from '../follower/history-cursor.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
-import { explainDifference, type DifferenceCause } from './sum-causes.ts'
+import { findDifference } from './first-difference.ts'
 import { differenceOf, sumAccount, type Sum, type SummedAccount } from './sums.ts'
 
 /** accounts that are summed side by side, and of one page of them */
 const SIDE_BY_SIDE = 4
 const MAX_PAGE = 1_000
-/** Differences whose cause is looked for, at some fifty calls each; the others are told without. */
-const MAX_EXPLAINED = 200
+/** Differences whose first block is looked for, at some fifty calls each; the others are told without. */
+const MAX_FOUND = 200
 
 /** An account whose entries are to be summed up to a block. */
 export type SumTarget = { account: SummedAccount; block: number }
 
-/** `cause` null: not looked for, after so many. */
-export type SumDifference = { sum: Sum; difference: bigint; block: number | null; cause: DifferenceCause | null }
+/** `block` and `isOfToken` as `findDifference` has them; null and false where they were not looked for, after so many. */
+export type SumDifference = { sum: Sum; difference: bigint; block: number | null; isOfToken: boolean }
 
 type SumJob = {
   targets: AsyncIterable<SumTarget>
@@ -30,11 +30,11 @@ type SumJob = {
   onProgress: (progress: SumCounts) => void
 }
 
-/** Balances that were compared; `unknown` are those of which the node, or the history, did not know enough. */
-export type SumCounts = { accounts: number; equal: number; different: number; named: number; unknown: number }
-
-/** Causes that are the token's way and no fault of the history: told, and counted as `named`. */
-const OF_TOKENS: readonly (DifferenceCause | null)[] = ['rebasing', 'fee_on_transfer', 'event_without_balance']
+/**
+ * Balances that were compared; `ofTokens` are differences that are the token's way and no fault of the history; `unknown` are those of which
+ * the node, or the history, did not know enough.
+ */
+export type SumCounts = { accounts: number; equal: number; different: number; ofTokens: number; unknown: number }
 
 /**
  * Compares what entries sum up to with the balances that a node tells, for native currency and every token.
@@ -45,7 +45,7 @@ export async function auditSums(
   chain: Chain,
   { targets, rpc, since, onDifference, onProgress }: SumJob,
 ): Promise<SumCounts> {
-  const counts: SumCounts = { accounts: 0, equal: 0, different: 0, named: 0, unknown: 0 }
+  const counts: SumCounts = { accounts: 0, equal: 0, different: 0, ofTokens: 0, unknown: 0 }
   const take = async (sums: Sum[]) => {
     counts.accounts++
     for (const sum of sums) {
@@ -53,9 +53,9 @@ export async function auditSums(
       if (difference === null) counts.unknown++
       else if (difference === 0n) counts.equal++
       else {
-        const isExplained = counts.different + counts.named < MAX_EXPLAINED
-        const told = isExplained ? await explainDifference(app, chain, { sum, rpc }) : { block: null, cause: null }
-        if (OF_TOKENS.includes(told.cause)) counts.named++
+        const isFound = counts.different + counts.ofTokens < MAX_FOUND
+        const told = isFound ? await findDifference(app, chain, { sum, rpc }) : { block: null, isOfToken: false }
+        if (told.isOfToken) counts.ofTokens++
         else counts.different++
         onDifference({ sum, difference, ...told })
       }

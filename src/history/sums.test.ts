@@ -66,6 +66,13 @@ suite('the sums of an account with more than one statement or request tells', ()
     assert.deepEqual([others, sum!.net, sum!.balance], [[], 5_400n, 5_400n])
   })
 
+  test('that lacks entries of a token is not known', async () => {
+    await insertTransfers(database.db, chain, [row({ tokenType: 20, omitted: 1 })])
+    script.answer = (_method, [, at]) => wordOf(typeof at === 'string' ? 0 : 9)
+    const [sum] = await summed()
+    assert.deepEqual([sum!.balance, differenceOf(sum!)], [9n, null])
+  })
+
   test('of native currency begin where internal transfers do, where those begin later', async () => {
     const { db } = database
     const { chainId } = chain

@@ -38,9 +38,9 @@ export type Sum = Holding & {
   balance: bigint | null
 }
 
-/** Null: one of the numbers is not known. */
-export const differenceOf = ({ opening, net, balance }: Sum): bigint | null =>
-  opening === null || balance === null ? null : balance - (opening + net)
+/** Null: one of the numbers is not known, or not all of what they are made of. */
+export const differenceOf = ({ opening, net, omitted, balance }: Sum): bigint | null =>
+  opening === null || balance === null || omitted > 0 ? null : balance - (opening + net)
 
 export type SummedAccount = { accountId: string; address: Hex }
 
@@ -119,7 +119,7 @@ async function beginningsOf(
     .executeTakeFirstOrThrow()
   const begin = (from: number | null): Beginning | null =>
     from === null ? null : { from, isFresh: isKeyNew && from === 0 }
-  // Where internal transfers begin later, sums begin there; where nothing tells of them they differ, and are named.
+  // Where internal transfers begin later, sums begin there; where nothing tells of them they differ.
   return {
     native: begin(native.from === null ? null : Math.max(native.from, native.internalFrom ?? 0)),
     tokens: begin(tokens),

@@ -49,8 +49,6 @@ const RECEIVED = {
 const SPAM_REASONS = {
   zero_value: 'it moved nothing, and the user did not initiate it',
   claimed_transfer: 'the token says that the user sent it, who never used it',
-  look_alike_address:
-    'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
   ...TOKEN_REASONS,
 } as const
 export type SpamReason = keyof typeof SPAM_REASONS

@@ -1,22 +1,22 @@
 import type { App } from '../app.ts'
-import { isMacRight, type RowContent } from '../store/row-mac.ts'
+import { isSealed, type SealedRows, type SealedTable } from '../store/seal.ts'
 
 /** What it takes to believe a row. */
-export type RowReader = Pick<App, 'rowKeys' | 'telemetry'>
+export type RowReader = Pick<App, 'sealKeys' | 'telemetry'>
 
 /**
  * Whether the authorization server wrote what a row says. One that someone else changed, moved or inserted counts as absent, with
- * an error in the log. Everything counts in a program that has no keys.
- * @param row  how the log names it; nothing secret
+ * an error in the log.
+ * @param about  how the log names it; nothing secret
  */
-export function isAuthentic(
-  { rowKeys, telemetry }: RowReader,
-  row: Record<string, string | null>,
-  { content, mac }: { content: RowContent; mac: string | null },
+export function isAuthentic<T extends SealedTable>(
+  { sealKeys, telemetry }: RowReader,
+  table: T,
+  row: SealedRows[T] & { seal: string | null },
+  about: Record<string, string | null>,
 ): boolean {
-  if (rowKeys === null || isMacRight(rowKeys, content, mac)) return true
-  const [table] = content
+  if (isSealed(sealKeys, table, row)) return true
   telemetry.rowsNotAuthentic.inc({ table })
-  telemetry.log.error('row_not_authentic', { table, ...row })
+  telemetry.log.error('row_not_authentic', { table, ...about })
   return false
 }

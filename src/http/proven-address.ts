@@ -1,9 +1,9 @@
-import { createPublicKey, hash, verify, type KeyObject } from 'node:crypto'
 import type { App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { attestedText, readVerifierKey, type AttestedAddress } from '../signer/wire.ts'
+import { readVerifierKey, type Verifier } from '../signer/verifier.ts'
+import { attestedText, type AttestedAddress } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
 
@@ -16,15 +16,12 @@ export type StoredAddress = {
   attestation: Uint8Array | null
 }
 
-/** The signer's identity: the one that agrees to the head that this installation has kept. */
-export type AttestingIdentity = { origin: string; publicKey: KeyObject }
-
 type ProofState = {
   /** of the process's whole life: a signer with another one is refused until all servers were stopped */
-  identity: AttestingIdentity | null
+  identity: Verifier | null
   /** what the database says that it is, and when the signer was asked last and was away */
-  kept: { identity: AttestingIdentity; askedAt: number } | null
-  asking: Promise<AttestingIdentity> | null
+  kept: { identity: Verifier; askedAt: number } | null
+  asking: Promise<Verifier> | null
   /** by user id: address and attestation that were checked */
   proven: BoundedMap<string, string>
   /** by user id: addresses that the signer was asked for and said */
@@ -49,7 +46,7 @@ const UNKNOWN_MS = 60_000
 const MAX_ASKED = 300
 
 /** What it takes to prove whose account it is, and its address. */
-export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'identityKeys'>
+export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'sealKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,
@@ -122,17 +119,11 @@ function tellFalse({ telemetry }: AddressProver, { userId, address }: StoredAddr
 const markOf = (address: Hex, attestation: Uint8Array): string => address + Buffer.from(attestation).toString('latin1')
 
 /** Whether an attestation is the identity's, of this user and this address. Costs 0.1 ms. */
-export const isAttested = (
-  { origin, publicKey }: AttestingIdentity,
-  { attestation, ...said }: StoredAddress,
-): boolean =>
-  attestation !== null && verify(null, Buffer.from(attestedText(origin, said), 'utf8'), publicKey, attestation)
+export const isAttested = (by: Verifier, { attestation, ...said }: StoredAddress): boolean =>
+  attestation !== null && by.isSigned(attestedText(by.origin, said), attestation)
 
 /** What the signer answered, as it is stored; checked here, so that nothing is stored that would be refused. */
-export function toStored(
-  identity: AttestingIdentity,
-  { userId, address, attestation }: AttestedAddress,
-): StoredAddress {
+export function toStored(identity: Verifier, { userId, address, attestation }: AttestedAddress): StoredAddress {
   const stored = { userId, address: address.toLowerCase() as Hex, attestation: fromHex(attestation) }
   if (!isAttested(identity, stored))
     throw new AppError('address_not_proven', 'The signer attests addresses under another identity than its own.')
@@ -144,7 +135,7 @@ export function toStored(
  * the one that was kept with that head, which is asked for again until the signer has said its own.
  * @throws signer_unavailable
  */
-export async function attestingIdentity(app: AddressProver): Promise<AttestingIdentity> {
+export async function attestingIdentity(app: AddressProver): Promise<Verifier> {
   const state = states.of(app)
   if (state.identity !== null) return state.identity
   if (state.kept !== null && app.clock.ticks() - state.kept.askedAt < KEPT_MS) return state.kept.identity
@@ -152,7 +143,7 @@ export async function attestingIdentity(app: AddressProver): Promise<AttestingId
   return state.asking
 }
 
-async function askIdentity({ clock, db, signer }: AddressProver, state: ProofState): Promise<AttestingIdentity> {
+async function askIdentity({ clock, db, signer }: AddressProver, state: ProofState): Promise<Verifier> {
   state.kept = null
   try {
     return (state.identity = toIdentity(await signer.identity()))
@@ -167,29 +158,24 @@ async function askIdentity({ clock, db, signer }: AddressProver, state: ProofSta
   }
 }
 
-/** DER of an Ed25519 public key (RFC 8410) before its 32 bytes. */
-const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
-
-/** The name is made of the key. */
-function toIdentity(text: string): AttestingIdentity {
+function toIdentity(text: string): Verifier {
   const read = readVerifierKey(text)
-  if (read === null || read.origin !== `chatelaine-signing-log/${hash('sha256', read.publicKey, 'hex').slice(0, 16)}`)
-    throw new AppError('signer_unavailable', 'The signer’s identity cannot be read.')
-  const { origin, publicKey } = read
-  return { origin, publicKey: createPublicKey({ key: Buffer.concat([SPKI, publicKey]), format: 'der', type: 'spki' }) }
+  if (read === null) throw new AppError('signer_unavailable', 'The signer’s identity cannot be read.')
+  return read
 }
 
-async function areAllAttested(
-  { clock, db }: AddressProver,
-  state: ProofState,
-  { origin }: AttestingIdentity,
-): Promise<boolean> {
+async function areAllAttested({ clock, db }: AddressProver, state: ProofState, identity: Verifier): Promise<boolean> {
   const now = clock.ticks()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
-  const row = await db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst()
-  state.isDone = row !== undefined && row.origin === origin && row.is_done
+  state.isDone = await hasAttestedAll(db, identity)
   return state.isDone
+}
+
+/** Whether an identity went through all accounts. */
+export async function hasAttestedAll(db: App['db'], { origin }: Verifier): Promise<boolean> {
+  const row = await db.selectFrom('accounts_attested').select('origin').executeTakeFirst()
+  return row?.origin === origin
 }
 
 /** null where the signer has no account of this user, had none a minute ago, or was asked too often */

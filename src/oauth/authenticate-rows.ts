@@ -1,207 +1,247 @@
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
-import { macedApplications, type StoredApplication } from '../applications/authentic.ts'
+import type { StoredApplication } from '../applications/authentic.ts'
+import type { Timer } from '../clock.ts'
+import { userIdOf, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import { isMacRight, keyOfMac, macOf, type MacedRow, type RowContent, type RowKeys } from '../store/row-mac.ts'
-import { consentContent } from './consents.ts'
-import { guardedBy, recordContent } from './record-macs.ts'
-import { type Timer } from '../clock.ts'
+import {
+  isSealed,
+  keyOfSeal,
+  sealedText,
+  sealOf,
+  type SealedRows,
+  type SealedTable,
+  type SealKeys,
+} from '../store/seal.ts'
+import { hasOwnAccount } from '../users/find.ts'
+import { leadToOwnAccount } from '../users/identities.ts'
+import { isIdentityProven, type StoredIdentity } from '../users/proven-identity.ts'
+import { guardedBy, type GuardedColumns } from './record-macs.ts'
 
-type RowsContext = { db: Db; rowKeys: RowKeys }
+type RowsContext = Pick<App, 'sealKeys'> & { db: Db }
 
 /** Rows of one page. */
 const PAGE = 500
 /** Between two tries while the database is away. */
 const AGAIN_MS = 60_000
+/** Rows that a start names in its log; their number it says in any case. */
+const MAX_NAMED = 20
 /** What leads to a token; the others note only that something was used, and count by being there. */
 const KINDS = ['AuthorizationCode', 'Grant', 'Interaction', 'RefreshToken', 'Session']
+
+type BelievedTable = Exclude<SealedTable, 'sign_ins'>
+type ReadRow<T extends BelievedTable> = SealedRows[T] & { seal: string | null } & (T extends 'identities'
+    ? StoredIdentity
+    : unknown)
+
+/** How the rows of a table are read, page after page over its primary key: of sign-ins those that have not expired, of identities the linked. */
+const READS: {
+  [T in BelievedTable]: { key: string; keyOf: (row: ReadRow<T>) => RawBuilder<unknown>; rows: RawBuilder<unknown> }
+} = {
+  applications: {
+    key: 'client_id',
+    keyOf: (row) => sql`${row.client_id}`,
+    rows: sql`select one.* from applications as one where true`,
+  },
+  consents: {
+    key: 'account_id, client_id',
+    keyOf: (row) => sql`${row.account_id}::uuid, ${row.client_id}`,
+    rows: sql`select one.* from consents as one where true`,
+  },
+  identities: {
+    key: 'provider, subject',
+    keyOf: (row) => sql`${row.provider}, ${row.subject}`,
+    rows: sql`select one.provider, one.subject, one.seal, account.account_id, account.user_id
+      from identities as one join accounts as account on account.account_id = one.account_id
+      where one.provider || '-' || one.subject <> account.user_id`,
+  },
+  oauth_records: {
+    key: 'kind, id_hash',
+    keyOf: (row) => sql`${row.kind}, decode(${row.id_hash}, 'hex')`,
+    rows: sql`select one.kind, encode(one.id_hash, 'hex') as id_hash, one.payload, ${guardedBy('one')} as guarded
+      from oauth_records as one where one.kind = any(${`{${KINDS.join()}}`}::text[]) and (one.expires_at is null or one.expires_at > now())`,
+  },
+}
+
+/** An identity that leads to an account of another user id, without a seal that is in force. */
+type UnprovenIdentity = {
+  identity: UserId
+  /** to whom it leads */
+  userId: UserId
+  /** it has an account of its own: no identity that was linked has one, so this row was changed */
+  isMoved: boolean
+}
 
 /** What the authorization server does not believe, for an operator to judge. */
 export type UnauthenticRows = {
   applications: StoredApplication[]
   /** how many people allowed an application what */
   consents: { clientId: string; permissions: string[]; people: number }[]
+  identities: UnprovenIdentity[]
   /** live ones, by kind */
   signIns: Record<string, number>
-  /** stands for exactly these applications and consents: SHA-256, the first 32 hexadecimal digits */
+  /** stands for exactly these applications, consents and identities: SHA-256, the first 32 hexadecimal digits */
   digest: string
 }
 
 /**
  * Reads all of them.
- * @param note  is told of each application and consent, as it was read
+ * @param note  is told of each application, consent and identity, as it was read
  */
 export async function listUnauthentic(
-  { db, rowKeys }: RowsContext,
-  note: (content: RowContent) => void = () => {},
+  context: RowsContext,
+  note: (line: string) => void = () => {},
 ): Promise<UnauthenticRows> {
   const digest = createHash('sha256')
+  const list = (line: string) => {
+    note(line)
+    digest.update(`${line}\n`)
+  }
   const applications: StoredApplication[] = []
-  for await (const one of unauthentic(rowKeys, macedApplications(db))) {
-    applications.push(one.row)
-    note(one.content)
-    digest.update(`${JSON.stringify(one.content)}\n`)
+  for await (const row of unauthentic(context, 'applications')) {
+    applications.push(row)
+    list(lineOf('applications', row))
   }
   const consents = new Map<string, UnauthenticRows['consents'][number]>()
-  for await (const one of unauthentic(rowKeys, macedConsents(db))) {
-    digest.update(`${JSON.stringify(one.content)}\n`)
-    note(one.content)
-    const { clientId, permissions } = one
+  for await (const row of unauthentic(context, 'consents')) {
+    list(lineOf('consents', row))
+    const { client_id: clientId, permissions } = row
     const key = JSON.stringify([clientId, permissions])
     const known = consents.get(key) ?? { clientId, permissions, people: 0 }
     consents.set(key, { ...known, people: known.people + 1 })
   }
+  const identities: UnprovenIdentity[] = []
+  for await (const row of unauthentic(context, 'identities')) {
+    const isMoved = await hasOwnAccount(context.db, row)
+    list(lineOf('identities', row, isMoved))
+    identities.push({ identity: userIdOf(row.provider, row.subject), userId: row.user_id, isMoved })
+  }
   const signIns: Record<string, number> = {}
-  for await (const { kind } of unauthentic(rowKeys, macedRecords(db))) signIns[kind] = (signIns[kind] ?? 0) + 1
-  return { applications, consents: [...consents.values()], signIns, digest: digest.digest('hex').slice(0, 32) }
+  for await (const { kind } of unauthentic(context, 'oauth_records')) signIns[kind] = (signIns[kind] ?? 0) + 1
+  return { applications, consents: [...consents.values()], identities, signIns, digest: digest.digest('hex').slice(0, 32) } // prettier-ignore
 }
+
+/** What an operator judges of a row. */
+const lineOf = <T extends BelievedTable>(table: T, row: ReadRow<T>, isMoved = false): string =>
+  JSON.stringify([sealedText(table, row).toString('utf8'), isMoved])
 
 /**
- * Gives those rows a MAC that an operator has looked at. Killed at any point it is listed and run again.
+ * Seals those rows that an operator has looked at. An identity that has an account of its own is led back to it instead. Killed at any
+ * point it is listed and run again.
  * @param listed       the digest of `listUnauthentic`
  * @param withSignIns  sessions, codes, refresh tokens and grants, too: whatever they are at this moment. Else these count as ended
- * @returns null where applications or consents are others than were listed: nothing is changed then
+ * @returns null where applications, consents or identities are others than were listed: nothing is changed then
  */
 export async function authenticateRows(
-  { db, rowKeys }: RowsContext,
+  context: RowsContext,
   { listed, withSignIns }: { listed: string; withSignIns: boolean },
-): Promise<{ applications: number; consents: number; signIns: number } | null> {
+): Promise<{ applications: number; consents: number; identities: number; ledBack: number; signIns: number } | null> {
   // They are read again to be written, and someone may have changed them in between.
   const accepted = new Set<string>()
-  const { digest } = await listUnauthentic({ db, rowKeys }, (content) => accepted.add(macOf(rowKeys, content)!))
+  const { digest } = await listUnauthentic(context, (line) => accepted.add(line))
   if (digest !== listed) return null
-  const write = async (rows: AsyncGenerator<MacedRow>, isAccepted: (row: MacedRow) => boolean): Promise<number> => {
+  const write = async <T extends BelievedTable>(table: T, isListed: (row: ReadRow<T>) => boolean): Promise<number> => {
     let count = 0
-    for await (const row of unauthentic(rowKeys, rows)) if (isAccepted(row) && (await row.write(rowKeys))) count += 1
+    for await (const row of unauthentic(context, table))
+      if (isListed(row) && (await reseal(context, table, row))) count += 1
     return count
   }
-  const wasListed = ({ content }: MacedRow) => accepted.has(macOf(rowKeys, content)!)
   return {
-    applications: await write(macedApplications(db), wasListed),
-    consents: await write(macedConsents(db), wasListed),
-    signIns: withSignIns ? await write(macedRecords(db), () => true) : 0,
+    applications: await write('applications', (row) => accepted.has(lineOf('applications', row))),
+    consents: await write('consents', (row) => accepted.has(lineOf('consents', row))),
+    ledBack: await leadBack(context, (row) => accepted.has(lineOf('identities', row, true))),
+    identities: await write('identities', (row) => accepted.has(lineOf('identities', row))),
+    signIns: withSignIns ? await write('oauth_records', () => true) : 0,
   }
 }
 
-/** Rows that another key than the one that signs has authenticated, and that would be none without it. */
-export async function countOnOlderRowKeys({ db, rowKeys }: RowsContext): Promise<number> {
+async function leadBack(context: RowsContext, isListed: (row: StoredIdentity) => boolean): Promise<number> {
   let count = 0
-  for await (const row of everyRow(db)) if (isOnOlderKey(rowKeys, row)) count += 1
+  for await (const row of unauthentic(context, 'identities'))
+    if (isListed(row) && (await leadToOwnAccount(context.db, row))) count += 1
+  return count
+}
+
+/** Rows that another key than the one that seals has sealed, and that would count as absent without it. */
+export async function countOnOlderKeys(context: RowsContext): Promise<number> {
+  let count = 0
+  for await (const _ of onOlderKeys(context)) count += 1
   return count
 }
 
 /**
- * Authenticates again, by the key that signs now, what an older one has, so that the older one can go.
+ * Seals again, by the key that seals now, what an older one has, so that the older one can go.
  * @param isOver  asked between two rows: the rest is left to the next start
  * @returns how many
  */
-export async function renewMacs({ db, rowKeys }: RowsContext, isOver: () => boolean = () => false): Promise<number> {
+export async function renewSeals(context: RowsContext, isOver: () => boolean = () => false): Promise<number> {
   let renewed = 0
-  if (rowKeys.known.size === 1) return renewed
-  for await (const row of everyRow(db)) {
+  if (context.sealKeys.known.size === 1) return renewed
+  for await (const write of onOlderKeys(context)) {
     if (isOver()) break
-    if (isOnOlderKey(rowKeys, row) && (await row.write(rowKeys))) renewed += 1
+    if (await write()) renewed += 1
   }
   return renewed
 }
 
-const isOnOlderKey = (keys: RowKeys, { content, mac }: MacedRow): boolean =>
-  mac !== null && keyOfMac(mac) !== keys.signing.kid && isMacRight(keys, content, mac)
-
-async function* unauthentic<R extends MacedRow>(keys: RowKeys, rows: AsyncGenerator<R>): AsyncGenerator<R> {
-  for await (const row of rows) if (!isMacRight(keys, row.content, row.mac)) yield row
+async function* onOlderKeys(context: RowsContext): AsyncGenerator<() => Promise<boolean>> {
+  const { signing } = context.sealKeys
+  for (const table of Object.keys(READS) as BelievedTable[])
+    for await (const row of everyRow(context, table))
+      if (row.seal !== null && keyOfSeal(row.seal) !== signing?.kid && isBelieved(context.sealKeys, table, row))
+        yield () => reseal(context, table, row)
 }
 
-async function* everyRow(db: Db): AsyncGenerator<MacedRow> {
-  yield* macedApplications(db)
-  yield* macedConsents(db)
-  yield* macedRecords(db)
+async function* unauthentic<T extends BelievedTable>(context: RowsContext, table: T): AsyncGenerator<ReadRow<T>> {
+  for await (const row of everyRow(context, table)) if (!isBelieved(context.sealKeys, table, row)) yield row
 }
 
-/** Over the primary key. */
-async function* macedConsents(db: Db): AsyncGenerator<MacedRow & { clientId: string; permissions: string[] }> {
-  let after = { account_id: '00000000-0000-0000-0000-000000000000', client_id: '' }
-  for (;;) {
-    const rows = await db
-      .selectFrom('consents')
-      .select(['account_id', 'client_id', 'permissions', 'keys', 'ways', 'mac'])
-      .where(sql<boolean>`(account_id, client_id) > (${after.account_id}::uuid, ${after.client_id})`)
-      .orderBy('account_id')
-      .orderBy('client_id')
-      .limit(PAGE)
-      .execute()
-    for (const { account_id: accountId, client_id: clientId, permissions, keys, ways, mac } of rows) {
-      const content = consentContent({ accountId, clientId }, { permissions, keys, ways })
-      const write = (by: RowKeys) =>
-        wrote(
-          sql`
-          update consents set mac = ${macOf(by, content)} where account_id = ${accountId} and client_id = ${clientId}
-            and permissions = ${JSON.stringify(permissions)}::jsonb and keys = ${JSON.stringify(keys)}::jsonb and ways = ${JSON.stringify(ways)}::jsonb`.execute(
-            db,
-          ),
-        )
-      yield { content, mac, write, clientId, permissions }
-    }
+const isBelieved = <T extends BelievedTable>(keys: SealKeys, table: T, row: ReadRow<T>): boolean =>
+  table === 'identities' ? isIdentityProven(keys, row as ReadRow<'identities'>) : isSealed(keys, table, row)
+
+/** What changed since it was read has another seal, or one that does not fit it: that stays. */
+async function reseal<T extends BelievedTable>(
+  { db, sealKeys }: RowsContext,
+  table: T,
+  row: ReadRow<T>,
+): Promise<boolean> {
+  const seal = sealOf(sealKeys, table, row)
+  if (seal === null) return false
+  const { key, keyOf } = READS[table]
+  const { numAffectedRows } = await sql`update ${sql.table(table)} set seal = ${seal}
+    where (${sql.raw(key)}) = (${keyOf(row)}) and seal is not distinct from ${row.seal}`.execute(db)
+  return numAffectedRows === 1n
+}
+
+async function* everyRow<T extends BelievedTable>({ db }: RowsContext, table: T): AsyncGenerator<ReadRow<T>> {
+  const { key, keyOf, rows: select } = READS[table]
+  const columns = sql.raw(key.replaceAll(/\w+/g, 'one.$&'))
+  for (let after = sql``; ;) {
+    const { rows } = await sql<ReadRow<T> & { guarded?: GuardedColumns }>`
+      ${select} ${after} order by ${columns} limit ${PAGE}`.execute(db)
+    for (const { guarded, ...row } of rows) yield { ...row, ...guarded } as ReadRow<T>
     const last = rows.at(-1)
     if (last === undefined || rows.length < PAGE) return
-    after = last
+    after = sql`and (${columns}) > (${keyOf(last)})`
   }
 }
 
-/** Those that have not expired, over the primary key. */
-async function* macedRecords(db: Db): AsyncGenerator<MacedRow & { kind: string }> {
-  let after = { kind: '', id_hash: '' }
-  for (;;) {
-    const rows = await db
-      .selectFrom('oauth_records')
-      .select([
-        'kind',
-        'payload',
-        sql<string>`encode(id_hash, 'hex')`.as('id_hash'),
-        guardedBy('oauth_records').as('guarded'),
-      ])
-      .where('kind', 'in', KINDS)
-      .where(sql<boolean>`(kind, id_hash) > (${after.kind}, decode(${after.id_hash}, 'hex'))`)
-      .where(sql<boolean>`(expires_at is null or expires_at > now())`)
-      .orderBy('kind')
-      .orderBy('oauth_records.id_hash')
-      .limit(PAGE)
-      .execute()
-    for (const { kind, id_hash: idHash, payload, guarded } of rows) {
-      const [grantId, uid, userId, clientId, consumedAt, mac] = guarded
-      const record = { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload }
-      const content = recordContent(record, consumedAt)
-      const write = (by: RowKeys) =>
-        wrote(
-          sql`
-          update oauth_records set mac = ${macOf(by, content)} where kind = ${kind} and id_hash = decode(${idHash}, 'hex')
-            and payload - 'exp' = ${JSON.stringify(payload)}::jsonb - 'exp' and mac is not distinct from ${mac}
-            and consumed_at is not distinct from ${consumedAt}::timestamptz`.execute(db),
-        )
-      yield { content, mac, write, kind }
-    }
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < PAGE) return
-    after = last
-  }
-}
-
-const wrote = async (statement: Promise<{ numAffectedRows?: bigint }>): Promise<boolean> =>
-  ((await statement).numAffectedRows ?? 0n) > 0n
-
-/** At the start of the authorization server: MACs by the newest key, and word of applications that nobody believes. */
-export function startRenewingMacs(app: App): { stop(): Promise<void> } {
+/** At the start of the authorization server: seals by the newest key, and word of applications and identities that nobody believes. */
+export function startRenewingSeals(app: App): { stop(): Promise<void> } {
   const { log } = app.telemetry
   let timer: Timer | undefined
   let [hasFailed, isOver] = [false, false]
   const look = async () => {
-    const { db, rowKeys } = app
-    if (rowKeys === null) return
-    const rows = await renewMacs({ db, rowKeys }, () => isOver)
+    const rows = await renewSeals(app, () => isOver)
     if (rows > 0) log.info('rows_renewed', { rows })
-    for await (const { row } of unauthentic(rowKeys, macedApplications(db)))
-      log.error('row_not_authentic', { table: 'applications', clientId: row.client_id, hint: 'chatelaine auth-keys authenticate-rows' }) // prettier-ignore
+    let without = 0
+    const isNamed = () => (without += 1) <= MAX_NAMED
+    for await (const { client_id: clientId } of unauthentic(app, 'applications'))
+      if (isNamed()) log.error('row_not_authentic', { table: 'applications', clientId })
+    for await (const { provider, subject, user_id: userId } of unauthentic(app, 'identities'))
+      if (isNamed()) log.error('identity_not_proven', { identity: userIdOf(provider, subject), userId })
+    if (without > 0) log.error('rows_not_authentic', { rows: without, hint: 'chatelaine auth-keys authenticate-rows' })
   }
   const run = (): Promise<void> =>
     look().catch((error: unknown) => {

@@ -4,7 +4,7 @@ import { redirectOrigin } from '../applications/redirects.ts'
 import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { areTexts } from '../store/column-values.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { macOf, type RowContent } from '../store/row-mac.ts'
+import { sealOf, type SealedRows } from '../store/seal.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 /** Keys of one consent that are remembered: those that were allowed something last. */
@@ -17,7 +17,7 @@ export type ConsentRow = {
   permissions: string[]
   ways: string[]
   keys: Record<string, { permissions: string[]; at: string }>
-  mac: string | null
+  seal: string | null
 }
 
 type ConsentReader = RowReader & { db: Db }
@@ -63,7 +63,7 @@ const standing = <C extends Pick<ConsentRow, 'ways'>>(known: C | null, ways: str
  * someone else wrote into the row before is not kept.
  */
 export async function addConsent(
-  app: ConsentReader & Pick<App, 'clock' | 'rowKeys'>,
+  app: ConsentReader & Pick<App, 'clock' | 'sealKeys'>,
   { permissions, key, application, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined; application: Reached }, // prettier-ignore
 ): Promise<void> {
   const { accountId, clientId } = whose
@@ -72,7 +72,7 @@ export async function addConsent(
   await retrying(() =>
     inTransaction(app.db, async (db) => {
       // The second of two waits here, or at the lock below, for what the first one has allowed.
-      const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', mac: macOf(app.rowKeys, consentContent(whose, NOTHING)) } // prettier-ignore
+      const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', seal: sealOf(app.sealKeys, 'consents', sealedRow(whose, NOTHING)) } // prettier-ignore
       await db
         .insertInto('consents')
         .values(nothing)
@@ -88,7 +88,7 @@ export async function addConsent(
           keys: JSON.stringify(next.keys),
           ways: JSON.stringify(ways),
           updated_at: new Date(app.clock.wall()),
-          mac: macOf(app.rowKeys, consentContent(whose, next)),
+          seal: sealOf(app.sealKeys, 'consents', sealedRow(whose, next)),
         })
         .where('account_id', '=', accountId)
         .where('client_id', '=', clientId)
@@ -97,15 +97,14 @@ export async function addConsent(
   )
 }
 
-/** What the MAC of a consent covers. */
-export const consentContent = (
+const sealedRow = <C extends Omit<ConsentRow, 'seal'>>(
   { accountId, clientId }: ConsentKey,
-  { permissions, keys, ways }: Omit<ConsentRow, 'mac'>,
-): RowContent => ['consents', accountId, clientId, permissions, keys, ways]
+  consent: C,
+): C & SealedRows['consents'] => ({ ...consent, account_id: accountId, client_id: clientId })
 
 /** A consent as it was read; null for one that someone else wrote, or that is none. */
 export function authenticConsent(app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null {
-  if (!isAuthentic(app, whose, { content: consentContent(whose, row), mac: row.mac })) return null
+  if (!isAuthentic(app, 'consents', sealedRow(whose, row), whose)) return null
   if (isWhole(row)) return row
   app.telemetry.log.error('row_damaged', { table: 'consents', ...whose })
   return null
@@ -125,7 +124,7 @@ export const keysIn = (keys: unknown): [thumbprint: string, allowed: ConsentRow[
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const NOTHING: Omit<ConsentRow, 'mac'> = { permissions: [], keys: {}, ways: [] }
+const NOTHING: Omit<ConsentRow, 'seal'> = { permissions: [], keys: {}, ways: [] }
 
 function withMore(
   known: Pick<ConsentRow, 'permissions' | 'keys'>,
@@ -146,6 +145,6 @@ async function readAuthentic(app: ConsentReader, whose: ConsentKey): Promise<Con
 const rowOf = (db: Db, { accountId, clientId }: ConsentKey) =>
   db
     .selectFrom('consents')
-    .select(['permissions', 'keys', 'ways', 'mac'])
+    .select(['permissions', 'keys', 'ways', 'seal'])
     .where('account_id', '=', accountId)
     .where('client_id', '=', clientId)

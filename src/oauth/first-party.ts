@@ -9,7 +9,7 @@ export const OWN_CLIENT = 'urn:chatelaine:account'
 
 /** An application as the sign-in pages see it: a registered one, or our own account pages. */
 export const findClient = async (
-  app: Pick<App, 'clock' | 'db' | 'state' | 'authOrigin' | 'rowKeys' | 'telemetry'>,
+  app: Pick<App, 'clock' | 'db' | 'state' | 'authOrigin' | 'sealKeys' | 'telemetry'>,
   clientId: string,
 ) => (clientId === OWN_CLIENT ? ownClient(app.authOrigin) : findApplication(app, clientId))
 

@@ -59,7 +59,7 @@ const attacks: Record<string, Attack> = {
   },
   async 'a session gets what another one says, with its MAC'(at) {
     const { thief } = await both(at)
-    await at.run(`update oauth_records as own set user_id = other.user_id, payload = other.payload, mac = other.mac from oauth_records as other where own.${ofUser('Session', at.thiefId).replace('payload', 'own.payload')} and other.${ofUser('Session', at.victimId).replace('payload', 'other.payload')}`) // prettier-ignore
+    await at.run(`update oauth_records as own set user_id = other.user_id, payload = other.payload, seal = other.seal from oauth_records as other where own.${ofUser('Session', at.thiefId).replace('payload', 'own.payload')} and other.${ofUser('Session', at.victimId).replace('payload', 'other.payload')}`) // prettier-ignore
     return at.victims(await at.tokenOf(thief.browser))
   },
   async 'a session is moved to the id of another'(at) {
@@ -72,18 +72,18 @@ const attacks: Record<string, Attack> = {
   async 'a session is led to another person, its MAC removed'(at) {
     const { thief } = await both(at)
     await at.run(
-      `update oauth_records set ${signedInAs(at.victimId)}, mac = null where ${ofUser('Session', at.thiefId)}`,
+      `update oauth_records set ${signedInAs(at.victimId)}, seal = null where ${ofUser('Session', at.thiefId)}`,
     )
     return at.victims(await at.tokenOf(thief.browser))
   },
   async 'a session gets the MAC of a consent'(at) {
     const { thief } = await both(at)
-    await at.run(`update oauth_records set ${signedInAs(at.victimId)}, mac = (select mac from consents limit 1) where ${ofUser('Session', at.thiefId)}`) // prettier-ignore
+    await at.run(`update oauth_records set ${signedInAs(at.victimId)}, seal = (select seal from consents limit 1) where ${ofUser('Session', at.thiefId)}`) // prettier-ignore
     return at.victims(await at.tokenOf(thief.browser))
   },
   async 'a session gets a MAC of nonsense'(at) {
     const { thief } = await both(at)
-    await at.run(`update oauth_records set ${signedInAs(at.victimId)}, mac = split_part(mac, ' ', 1) || ' ' where ${ofUser('Session', at.thiefId)}`) // prettier-ignore
+    await at.run(`update oauth_records set ${signedInAs(at.victimId)}, seal = split_part(seal, ' ', 1) || ' ' where ${ofUser('Session', at.thiefId)}`) // prettier-ignore
     return at.victims(await at.tokenOf(thief.browser))
   },
   async 'a session that has expired is given more time'(at) {
@@ -185,7 +185,7 @@ const attacks: Record<string, Attack> = {
     const { code, idHash } = await at.codeOf(at.thief)
     const challenge = new URL(own.url).searchParams.get('code_challenge')
     const made = at.another()
-    await at.run(copy(withHash('AuthorizationCode', idHash), { idHash: hashOf(made), mac: 'null', payload: `${cameAs(at.victimId)} || '{"grantId":"${grantId}","accountId":"${at.victimId}","codeChallenge":"${challenge}"}'` })) // prettier-ignore
+    await at.run(copy(withHash('AuthorizationCode', idHash), { idHash: hashOf(made), seal: 'null', payload: `${cameAs(at.victimId)} || '{"grantId":"${grantId}","accountId":"${at.victimId}","codeChallenge":"${challenge}"}'` })) // prettier-ignore
     await at.run(
       `update oauth_records set grant_id = '${grantId}' where ${withHash('AuthorizationCode', hashOf(made))}`,
     )
@@ -310,13 +310,13 @@ const attacks: Record<string, Attack> = {
   async 'a consent of another person is copied'(at) {
     const { browser } = await at.arrive(at.victim, { scope: 'openid' })
     await at.arrive(at.thief)
-    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, mac) select victim.account_id, client_id, permissions, keys, ways, mac from consents, accounts as victim where victim.user_id = '${at.victimId}' and consents.account_id = (select account_id from accounts where user_id = '${at.thiefId}') on conflict (account_id, client_id) do update set permissions = excluded.permissions, keys = excluded.keys, ways = excluded.ways, mac = excluded.mac`) // prettier-ignore
+    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, seal) select victim.account_id, client_id, permissions, keys, ways, seal from consents, accounts as victim where victim.user_id = '${at.victimId}' and consents.account_id = (select account_id from accounts where user_id = '${at.thiefId}') on conflict (account_id, client_id) do update set permissions = excluded.permissions, keys = excluded.keys, ways = excluded.ways, seal = excluded.seal`) // prettier-ignore
     return at.tokenOf(browser, { scope: 'openid wallet:read contracts:write' })
   },
   async 'a consent to another application is copied'(at) {
     const clientId = await at.application({ kind: 'public', secretHashes: [] })
     const { browser } = await at.arrive(at.victim)
-    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, mac) select account_id, '${clientId}', permissions, keys, ways, mac from consents where account_id = (select account_id from accounts where user_id = '${at.victimId}')`) // prettier-ignore
+    await at.run(`insert into consents (account_id, client_id, permissions, keys, ways, seal) select account_id, '${clientId}', permissions, keys, ways, seal from consents where account_id = (select account_id from accounts where user_id = '${at.victimId}')`) // prettier-ignore
     return at.tokenOf(browser, { client_id: clientId })
   },
   async 'a consent is written from nothing'(at) {
@@ -399,7 +399,7 @@ const attacks: Record<string, Attack> = {
   },
   async 'an application is written from nothing'(at) {
     const clientId = await at.application()
-    await at.run(`insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes, mac) select '${clientId}-new', name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes, mac from applications where client_id = '${clientId}'`) // prettier-ignore
+    await at.run(`insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes, seal) select '${clientId}-new', name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes, seal from applications where client_id = '${clientId}'`) // prettier-ignore
     return at.machineToken(`${clientId}-new`)
   },
   async 'an application brings the people of another'(at) {

@@ -5,14 +5,10 @@ import { dirname } from 'node:path'
 import type { JSONWebKeySet, JWK } from 'jose'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { whoElseReads } from '../secret-file.ts'
-import { areIdentityKeys, newIdentityKey, publicIdentityKeys, type IdentityKey } from './identity-keys.ts'
-import { areRowKeys, newRowKey, type RowKey } from './row-keys.ts'
+import { areSealKeys, newSealKey, publicSealKeys, type SealKey } from './seal-keys.ts'
 
-/**
- * Private keys of the authorization server; the first of each algorithm signs, the others still verify. `identities`: those by which
- * linked identities are proven. `rows`: those of the MACs of rows.
- */
-export type PrivateKeys = { keys: PrivateKey[]; identities: IdentityKey[]; rows: RowKey[] }
+/** Private keys of the authorization server; the first of each algorithm signs, the others still verify. `seals`: those by which rows are sealed. */
+export type PrivateKeys = { keys: PrivateKey[]; seals: SealKey[] }
 export type PrivateKey = JWK & {
   kid: string
   alg: 'ES256' | 'RS256'
@@ -85,15 +81,15 @@ export function publicKeys({ keys }: Pick<PrivateKeys, 'keys'>): JSONWebKeySet {
  * The public half as its owner wrote it, for a program that has nothing else.
  * @throws Error  when it cannot be read, or holds a private key
  */
-export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { identities: IdentityKey[] }> {
+export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { seals: SealKey[] }> {
   const text = await readIfThere(jwksFile, 'AUTH_JWKS_FILE')
   const keys =
     text === null || text.trim() === '' || !isPublicSet(text)
       ? null
-      : (JSON.parse(text) as JSONWebKeySet & { identities?: IdentityKey[] })
-  if (keys?.identities === undefined)
+      : (JSON.parse(text) as JSONWebKeySet & { seals?: SealKey[] })
+  if (keys?.seals === undefined)
     throw new Error('AUTH_JWKS_FILE must hold the public keys of the authorization server, which its program writes')
-  return { ...keys, identities: keys.identities }
+  return { ...keys, seals: keys.seals }
 }
 
 /**
@@ -110,8 +106,7 @@ export const derive = (secret: string, purpose: string): Buffer =>
 /** A key for each purpose. */
 export const newKeys = (): PrivateKeys => ({
   keys: [newKey('ES256'), newKey('RS256')],
-  identities: [newIdentityKey()],
-  rows: [newRowKey()],
+  seals: [newSealKey()],
 })
 
 /** A new signing key with its RFC 7638 thumbprint as key id. */
@@ -144,12 +139,10 @@ function readKeys(text: string): PrivateKeys {
   }
   if (new Set(keys.map(({ kid }) => kid)).size < keys.length)
     throw new Error('AUTH_KEYS_FILE holds two keys with one kid')
-  const { identities, rows } = parsed as { identities?: unknown; rows?: unknown }
-  if (!areIdentityKeys(identities, true))
-    throw new Error('AUTH_KEYS_FILE must have private Ed25519 JWKs, each with a kid, as its `identities`')
-  if (!areRowKeys(rows))
-    throw new Error('AUTH_KEYS_FILE must have secret JWKs (oct, 32 bytes), each with a kid of its own, as its `rows`')
-  return { keys: keys.map((key) => ({ ...key, use: 'sig' })), identities, rows }
+  const { seals } = parsed as { seals?: unknown }
+  if (!areSealKeys(seals, true))
+    throw new Error('AUTH_KEYS_FILE must have private Ed25519 JWKs, each with a kid of its own, as its `seals`')
+  return { keys: keys.map((key) => ({ ...key, use: 'sig' })), seals }
 }
 
 /** @throws Error  naming the setting */
@@ -169,7 +162,7 @@ async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_
  */
 async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   const there = await readIfThere(file, 'AUTH_JWKS_FILE')
-  const text = JSON.stringify({ ...publicKeys(keys), identities: publicIdentityKeys(keys.identities) })
+  const text = JSON.stringify({ ...publicKeys(keys), seals: publicSealKeys(keys.seals) })
   if (there === text) return
   if (there !== null && !isPublicSet(there))
     throw new Error('AUTH_JWKS_FILE names a file that holds something other than public keys: it is not changed')
@@ -184,8 +177,8 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
 function isPublicSet(text: string): boolean {
   if (text.trim() === '') return true
   try {
-    const { keys, identities } = JSON.parse(text) as { keys?: unknown; identities?: unknown }
-    if (identities !== undefined && !areIdentityKeys(identities, false)) return false
+    const { keys, seals } = JSON.parse(text) as { keys?: unknown; seals?: unknown }
+    if (seals !== undefined && !areSealKeys(seals, false)) return false
     return Array.isArray(keys) && keys.every((key: JWK | null) => typeof key?.kty === 'string' && key.d === undefined)
   } catch {
     return false

@@ -23,7 +23,7 @@ async function person(name: string) {
   return {
     second,
     spoil: () =>
-      here.app.db.updateTable('identities').set({ proof: null }).where('subject', '=', second).executeTakeFirst(),
+      here.app.db.updateTable('identities').set({ seal: null }).where('subject', '=', second).executeTakeFirst(),
   }
 }
 

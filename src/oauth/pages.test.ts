@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
 import { sha256 } from '../sha256.ts'
-import { macOf } from '../store/row-mac.ts'
-import { visitContent } from './federation/federation.ts'
+import { sealOf } from '../store/seal.ts'
 
 import { authorizationUrl, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
@@ -312,12 +311,12 @@ test('after a refusal or too late the same browser begins again, at the request 
   assert.match((await browser.go(refused.href)).url.pathname, /^\/devnet\/idp\/sign-in\//)
   const slow = openBrowser(world.origin)
   const late = await answerOf(slow, 'late')
-  const { db, rowKeys } = world.app
+  const { db, sealKeys } = world.app
   const row = await db.selectFrom('sign_ins').selectAll().where('state_hash', '=', sha256(late.searchParams.get('state')!)).executeTakeFirstOrThrow() // prettier-ignore
   const over = { ...row, expires_at: new Date(0) }
   await db
     .updateTable('sign_ins')
-    .set({ expires_at: over.expires_at, mac: macOf(rowKeys, visitContent(over)) })
+    .set({ expires_at: over.expires_at, seal: sealOf(sealKeys, 'sign_ins', over) })
     .where('state_hash', '=', row.state_hash)
     .execute()
   const signedIn = signIns()
@@ -362,12 +361,12 @@ test('a nonce that is not the one we sent is refused', async () => {
   const browser = openBrowser(world.origin)
   const answer = await answerOf(browser, 'nonce')
   // Even if the row were ours.
-  const { db, rowKeys } = world.app
+  const { db, sealKeys } = world.app
   const open = await db.selectFrom('sign_ins').selectAll().where('consumed_at', 'is', null).execute()
   for (const row of open) {
     const changed = { ...row, nonce: 'another' }
-    const mac = macOf(rowKeys, visitContent(changed))
-    await db.updateTable('sign_ins').set({ nonce: 'another', mac }).where('state_hash', '=', row.state_hash).execute()
+    const seal = sealOf(sealKeys, 'sign_ins', changed)
+    await db.updateTable('sign_ins').set({ nonce: 'another', seal }).where('state_hash', '=', row.state_hash).execute()
   }
   shows(await browser.go(answer.href), 400, 'sign_in_refused')
 })

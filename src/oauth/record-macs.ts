@@ -1,52 +1,17 @@
-import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { sql } from 'kysely'
+import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { sha256 } from '../sha256.ts'
-import type { RowContent } from '../store/row-mac.ts'
+import type { SealedRows } from '../store/seal.ts'
 import { momentText } from '../store/read-time.ts'
 import { isWellFormed } from './record-shape.ts'
 
-/** What is believed of a row of `oauth_records`, the hash of its id in hexadecimal. */
-export type RecordContent = {
-  kind: string
-  id_hash: string
-  grant_id: string | null
-  uid: string | null
-  user_id: string | null
-  client_id: string | null
-  payload: Record<string, unknown> | null
-}
-
-/**
- * What the MAC of a record covers. When it was used belongs to it: a used code that is made unused is another row. The end of a
- * grant does not: the refresh of a token moves it, and what comes of a grant has an end of its own.
- * @param consumedAt  as `consumedText` reads it
- */
-export function recordContent(record: RecordContent, consumedAt: string | null): RowContent {
-  const { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload } = record
-  // Anyone who writes to the database may have put a JSON null there.
-  const { exp: _exp, ...lasting } = payload ?? {}
-  return [
-    'oauth_records',
-    kind,
-    idHash,
-    grantId,
-    uid,
-    userId,
-    clientId,
-    kind === 'Grant' && payload !== null ? lasting : payload,
-    consumedAt,
-  ]
-}
+/** What is believed of a row of `oauth_records`. */
+export type RecordContent = SealedRows['oauth_records']
 
 /** The columns beside the payload that `guardedBy` reads. */
-export type GuardedColumns = [
-  grantId: string | null,
-  uid: string | null,
-  userId: string | null,
-  clientId: string | null,
-  consumedAt: string | null,
-  mac: string | null,
-]
+export type GuardedColumns = Pick<RecordContent, 'grant_id' | 'uid' | 'user_id' | 'client_id' | 'consumed_at'> & {
+  seal: string | null
+}
 
 /** `to_char` has no word for `infinity`, which is no time at all and not null either. */
 const asText = (column: string) => sql`coalesce(${momentText(column)}, ${sql.raw(column)}::text)`
@@ -55,8 +20,9 @@ const asText = (column: string) => sql`coalesce(${momentText(column)}, ${sql.raw
 export const databaseTime = asText('now()')
 
 /** What a row is checked with. @param table  how the statement calls it */
-export const guardedBy = (table: 'record' | 'held' | 'oauth_records') => sql<GuardedColumns>`json_build_array(
-  ${sql.raw(table)}.grant_id, ${sql.raw(table)}.uid, ${sql.raw(table)}.user_id, ${sql.raw(table)}.client_id, ${asText(`${table}.consumed_at`)}, ${sql.raw(table)}.mac)`
+export const guardedBy = (table: 'record' | 'held' | 'one' | 'oauth_records') => sql<GuardedColumns>`(
+  select row_to_json(guarded) from (select ${sql.raw(table)}.grant_id, ${sql.raw(table)}.uid, ${sql.raw(table)}.user_id, ${sql.raw(table)}.client_id,
+    ${asText(`${table}.consumed_at`)} as consumed_at, ${sql.raw(table)}.seal) as guarded)`
 
 /** A record as it was read; null for one that someone else wrote, or that is not what its kind is. */
 export function authenticRecord(
@@ -64,12 +30,12 @@ export function authenticRecord(
   { kind, idHash }: { kind: string; idHash: string },
   { payload, guarded }: { payload: RecordContent['payload']; guarded: GuardedColumns },
 ): RecordContent | null {
-  const [grantId, uid, userId, clientId, consumedAt, mac] = guarded
-  const record = { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload }
-  const row = { kind, record: idHash.slice(0, 16), userId: ownerOf(record) }
-  if (!isAuthentic(app, row, { content: recordContent(record, consumedAt), mac })) return null
+  const { seal, ...columns } = guarded
+  const record = { kind, id_hash: idHash, payload, ...columns }
+  const about = { kind, record: idHash.slice(0, 16), userId: ownerOf(record) }
+  if (!isAuthentic(app, 'oauth_records', { ...record, seal }, about)) return null
   if (isWellFormed(kind, payload)) return record
-  app.telemetry.log.error('row_damaged', { table: 'oauth_records', ...row })
+  app.telemetry.log.error('row_damaged', { table: 'oauth_records', ...about })
   return null
 }
 

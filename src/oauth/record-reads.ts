@@ -21,7 +21,7 @@ type RowOfPerson = RecordRow &
     permissions: string[] | null
     keys: ConsentRow['keys'] | null
     ways: string[] | null
-    consent_mac: string | null
+    consent_seal: string | null
     is_noted: boolean
   }
 
@@ -97,7 +97,10 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
 }
 
 /** The grant that was read with a code or a refresh token; null where there is none by right. */
-function grantOf(app: App, { guarded: [grantId], grant_payload: payload, grant_guarded: guarded }: RowOfGrant) {
+function grantOf(
+  app: App,
+  { guarded: { grant_id: grantId }, grant_payload: payload, grant_guarded: guarded }: RowOfGrant,
+) {
   if (grantId === null || payload === null) return null
   const isRight = authenticRecord(app, { kind: 'Grant', idHash: hashOf(grantId) }, { payload, guarded }) !== null
   return isRight ? payload : null
@@ -107,11 +110,11 @@ function grantOf(app: App, { guarded: [grantId], grant_payload: payload, grant_g
 function consentOf(
   app: App,
   whose: ConsentKey,
-  { permissions, keys, ways, consent_mac: mac }: RowOfPerson,
+  { permissions, keys, ways, consent_seal: seal }: RowOfPerson,
 ): Pick<ConsentRow, 'permissions' | 'ways'> {
   const none = { permissions: [], ways: [] }
   if (permissions === null || keys === null || ways === null) return none
-  return authenticConsent(app, whose, { permissions, keys, ways, mac }) ?? none
+  return authenticConsent(app, whose, { permissions, keys, ways, seal }) ?? none
 }
 
 /** An id of a linked identity leads to a user of another id, who is looked up by the way that knows this. */
@@ -144,7 +147,7 @@ const readWithPerson = (app: App, { kind, id }: RecordKey) => {
     app,
     sql`
     select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions, consent.keys, consent.ways,
-      consent.mac as consent_mac, noted.client_id is not null as is_noted
+      consent.seal as consent_seal, noted.client_id is not null as is_noted
     from oauth_records as record
       ${withUser(userId)}
       left join consents as consent on consent.account_id = account.account_id and consent.client_id = ${clientId}

@@ -3,14 +3,14 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { RootDb } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import { macOf } from '../store/row-mac.ts'
-import { recordContent, type RecordContent } from './record-macs.ts'
+import { sealOf } from '../store/seal.ts'
+import type { RecordContent } from './record-macs.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from '../sha256.ts'
 import { type Clock } from '../clock.ts'
 
 /** A row of `oauth_records`; times in ISO 8601, the hash of the id in hexadecimal. */
-export type NewRecord = RecordContent & { expires_at: string | null; access_until: string | null; mac: string | null }
+export type NewRecord = RecordContent & { expires_at: string | null; access_until: string | null; seal: string | null }
 
 export type RecordKey = { kind: string; id: string }
 
@@ -18,16 +18,16 @@ export type RecordKey = { kind: string; id: string }
 const isWrittenOnce = sql`oauth_records.kind in ('AuthorizationCode', 'RefreshToken')`
 
 const members = (records: NewRecord[]) => sql`
-  select kind, decode(id_hash, 'hex'), grant_id, uid, user_id, client_id, payload, expires_at, access_until, mac
+  select kind, decode(id_hash, 'hex'), grant_id, uid, user_id, client_id, payload, expires_at, access_until, seal
   from json_to_recordset(${JSON.stringify(records)}::json) as fresh (kind text, id_hash text, grant_id text, uid text,
-    user_id text, client_id text, payload jsonb, expires_at timestamptz, access_until timestamptz, mac text)`
+    user_id text, client_id text, payload jsonb, expires_at timestamptz, access_until timestamptz, seal text)`
 
 const insert = sql`
-  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, access_until, mac)`
+  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, access_until, seal)`
 
 const orReplace = sql`
   on conflict (kind, id_hash) do update set grant_id = excluded.grant_id, uid = excluded.uid, user_id = excluded.user_id,
-    client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at, mac = excluded.mac
+    client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at, seal = excluded.seal
   where not ${isWrittenOnce}`
 
 /** What has to be there still when records are written that rest on it: it was read when the request began. */
@@ -101,7 +101,7 @@ type DependentRecord = { record: NewRecord; grantId: string; /** seconds since 1
  * one of its access tokens lives: never less than under the settings of before. Where it was revoked a moment ago nothing
  * follows.
  *
- * It is used at the time at which this request read it: so its MAC can be made of what the row is then.
+ * It is used at the time at which this request read it: so its seal can be made of what the row is then.
  * @throws invalid_grant
  * Source: RFC 9700 §4.5 and §4.14.2
  */
@@ -112,10 +112,10 @@ export async function redeem(
 ): Promise<void> {
   const { db, config } = app
   const { kind, id_hash: idHash } = used
-  const mac = macOf(app.rowKeys, recordContent(used, readAt))
+  const seal = sealOf(app.sealKeys, 'oauth_records', { ...used, consumed_at: readAt })
   const using = sql`
     update oauth_records set consumed_at = coalesce(consumed_at, ${readAt}::timestamptz),
-      mac = case when consumed_at is null then ${mac} else mac end
+      seal = case when consumed_at is null then ${seal} else seal end
     where kind = ${kind} and id_hash = ${Buffer.from(idHash, 'hex')} and not ${consumedFor(graceOf(app, kind), 'oauth_records')}
     returning kind`
   if (follower === null) {

@@ -7,8 +7,8 @@ import { sql } from 'kysely'
 import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
 import { keyOfPublicClient } from './proofs.ts'
-import { macOf } from '../store/row-mac.ts'
-import { authenticRecord, guardedBy, hashOf, recordContent } from './record-macs.ts'
+import { sealOf } from '../store/seal.ts'
+import { authenticRecord, guardedBy, hashOf } from './record-macs.ts'
 import { findRecord } from './record-reads.ts'
 import { inSeconds, redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { revokeGrant } from './revoke.ts'
@@ -112,7 +112,7 @@ async function follow(
 }
 
 function recordOf(
-  { clock, config, rowKeys }: Pick<App, 'clock' | 'config' | 'rowKeys'>,
+  { clock, config, sealKeys }: Pick<App, 'clock' | 'config' | 'sealKeys'>,
   { kind, id }: RecordKey,
   payload: AdapterPayload,
   expiresIn: number | undefined,
@@ -131,13 +131,14 @@ function recordOf(
     client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
     // As the database gives it back.
     payload: JSON.parse(JSON.stringify(kept)) as Record<string, unknown>,
+    consumed_at: null,
   }
   return {
     ...record,
     expires_at: expiresIn === undefined ? null : inSeconds(clock, expiresIn).toISOString(),
     access_until:
       kind === 'Grant' ? inSeconds(clock, config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS).toISOString() : null,
-    mac: macOf(rowKeys, recordContent(record, null)),
+    seal: sealOf(sealKeys, 'oauth_records', record),
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/kit/database.ts'
@@ -49,7 +50,7 @@ before(async () => {
     .insertInto('identities')
     .values({ provider: 'DISCORD', subject: '1', account_id: accountIdOf('DISCORD', '1'), username: 'one' })
     .execute()
-  await saveApplication({ db: database.db, rowKeys: null }, demoApplication)
+  await saveApplication({ db: database.db, sealKeys: noSealKeys }, demoApplication)
   replicas = [replica(), replica()]
 })
 
@@ -175,20 +176,20 @@ test('a revocation is remembered as long as a token of before lives, though the 
 
 test('a suspended application’s tokens are refused, and good again when it is resumed', async () => {
   const token = await tokenOf('suspended')
-  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
+  await suspendApplication({ db: database.db, sealKeys: noSealKeys }, 'demo')
   await replicas[0]!.publisher.publish()
   await isRefused(token, 'application_suspended')
-  await resumeApplication({ db: database.db, rowKeys: null }, 'demo')
+  await resumeApplication({ db: database.db, sealKeys: noSealKeys }, 'demo')
   await replicas[1]!.publisher.publish()
   await signWith(token)
 })
 
 test('the signer refuses the tokens of an application that may not write any more', async () => {
   const token = await tokenOf('no longer writing')
-  await updateApplication({ db: database.db, rowKeys: null }, 'demo', { permissions: ['wallet:read'] })
+  await updateApplication({ db: database.db, sealKeys: noSealKeys }, 'demo', { permissions: ['wallet:read'] })
   await replicas[0]!.publisher.publish()
   await isRefused(token, 'application_suspended')
-  await updateApplication({ db: database.db, rowKeys: null }, 'demo', {
+  await updateApplication({ db: database.db, sealKeys: noSealKeys }, 'demo', {
     permissions: ['wallet:read', 'contracts:write'],
   })
   await replicas[0]!.publisher.publish()
@@ -222,13 +223,13 @@ test('a database that forgets a freeze or a suspension thaws nothing in the sign
   await publish()
   await signWith(token)
 
-  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
+  await suspendApplication({ db: database.db, sealKeys: noSealKeys }, 'demo')
   await publish()
   await database.db.updateTable('applications').set({ suspended_at: null }).execute()
   await publish()
   await isRefused(token, 'application_suspended')
-  await suspendApplication({ db: database.db, rowKeys: null }, 'demo')
-  await resumeApplication({ db: database.db, rowKeys: null }, 'demo')
+  await suspendApplication({ db: database.db, sealKeys: noSealKeys }, 'demo')
+  await resumeApplication({ db: database.db, sealKeys: noSealKeys }, 'demo')
   await publish()
   await signWith(token)
 })

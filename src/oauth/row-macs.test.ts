@@ -4,55 +4,93 @@ import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { hashOf, stage } from '../../test/forged-rows.ts'
 import { askMe, authorizationUrl, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import { madeRowKeys } from '../../test/row-keys.ts'
+import { madeSealKeys, noSealKeys } from '../../test/seal-keys.ts'
 import { findApplication } from '../applications/registry.ts'
 import { suspendApplication, updateApplication } from '../applications/manage.ts'
 import type { UserId } from '../ids.ts'
 import { openState } from '../state.ts'
-import { isMacRight, macOf } from '../store/row-mac.ts'
+import { isSealed, sealOf, type SealedTable } from '../store/seal.ts'
 import {
   authenticateRows,
-  countOnOlderRowKeys,
+  countOnOlderKeys,
   listUnauthentic,
-  renewMacs,
-  startRenewingMacs,
+  renewSeals,
+  startRenewingSeals,
 } from './authenticate-rows.ts'
 import { newKeys } from './keys.ts'
-import { newRowKey, rowKeysOf } from './row-keys.ts'
+import { newSealKey, publicSealKeys, sealKeysOf } from './seal-keys.ts'
 import { endInDatabase, signOut } from './sign-out.ts'
 import { systemClock } from '../clock.ts'
 
-test('a MAC is of one row: its table, its key and each of its columns, whatever order the database gives members in', () => {
-  const keys = madeRowKeys()
-  const content = ['consents', 'a', ['x', 'y'], { one: 1, two: { b: null, a: 'ä' } }] as const
-  const mac = macOf(keys, content)
-  assert.ok(isMacRight(keys, ['consents', 'a', ['x', 'y'], { two: { a: 'ä', b: null }, one: 1, gone: undefined }], mac))
-  const others = [
-    ['sign_ins', 'a', ['x', 'y'], content[3]],
-    ['consents', 'b', ['x', 'y'], content[3]],
-    ['consents', 'a', ['y', 'x'], content[3]],
-    ['consents', 'a', ['x'], content[3]],
-    ['consents', 'a', 'x', 'y', content[3]],
-    ['consents', 'a', ['x', 'y'], { one: '1', two: content[3].two }],
-    ['consents', 'a', ['x', 'y'], { one: 1, two: { a: 'ä' } }],
-    ['consents', 'a', ['x', 'y']],
-  ] as const
-  for (const other of others) assert.equal(isMacRight(keys, other, mac), false, JSON.stringify(other))
-  const [kid, digest] = mac!.split(' ') as [string, string]
-  for (const wrong of [
-    null,
-    '',
-    kid,
-    `${kid} `,
-    ` ${digest}`,
-    digest,
-    `${kid} ${digest.slice(1)}`,
-    `${kid} ${digest}AAAA`,
-    macOf(madeRowKeys(), content),
-  ])
-    // prettier-ignore
-    assert.equal(isMacRight(keys, content, wrong), false, String(wrong))
-  assert.equal(macOf(null, content), null)
+const rows = {
+  consents: { account_id: 'a', client_id: 'shop', permissions: ['x', 'y'], keys: { k: { permissions: ['ä'], at: '1' } }, ways: [] }, // prettier-ignore
+  identities: { provider: 'TWO', subject: '7', user_id: 'ONE-1' },
+  oauth_records: { kind: 'Session', id_hash: 'ab', grant_id: null, uid: 'u', user_id: 'ONE-1', client_id: null, payload: { exp: 1 }, consumed_at: null }, // prettier-ignore
+}
+
+test('a seal is of one row: its table, its key and each of its columns, whatever order the database gives members in', () => {
+  const keys = madeSealKeys()
+  const isRight = (table: SealedTable, row: object, seal: string | null, by = keys) =>
+    isSealed(by, table, { ...row, seal } as never)
+  for (const [table, row] of Object.entries(rows) as [keyof typeof rows, Record<string, unknown>][]) {
+    const seal = sealOf(keys, table, row as never)
+    assert.ok(isRight(table, row, seal), table)
+    for (const column of Object.keys(row))
+      for (const value of ['other', null, [], { one: '1' }])
+        if (JSON.stringify(row[column]) !== JSON.stringify(value))
+          assert.equal(
+            isRight(table, { ...row, [column]: value }, seal),
+            false,
+            `${table}.${column} ${JSON.stringify(value)}`,
+          )
+    for (const other of ['consents', 'identities', 'oauth_records'] as const)
+      if (other !== table) assert.equal(isRight(other, { ...rows[other], ...row }, seal), false, `${table} ${other}`)
+    const [kid, digest] = seal!.split(' ') as [string, string]
+    for (const wrong of [
+      null,
+      '',
+      kid,
+      `${kid} `,
+      ` ${digest}`,
+      digest,
+      `${kid} ${digest.slice(1)}`,
+      `${kid} ${digest}AAAA`,
+      sealOf(madeSealKeys(), table, row as never),
+    ])
+      assert.equal(isRight(table, row, wrong), false, `${table} ${wrong}`)
+    assert.equal(sealOf(noSealKeys, table, row as never), null)
+  }
+  const { consents } = rows
+  const seal = sealOf(keys, 'consents', consents)
+  const k = { at: '1', permissions: ['ä'], gone: undefined }
+  assert.ok(isRight('consents', { ...consents, keys: { k } }, seal))
+  const moved = { ...consents, permissions: ['x'], keys: 'y' }
+  for (const other of [{ permissions: ['y', 'x'] }, { permissions: ['x'] }, moved, { keys: { k: { ...k, at: 1 } } }])
+    assert.equal(isRight('consents', { ...consents, ...other }, seal), false, JSON.stringify(other))
+})
+
+test('a program that has public keys alone tells false signatures, and no row under a MAC', () => {
+  const keys = madeSealKeys()
+  const reader = { ...keys, signing: null, macs: null }
+  const { identities, consents } = rows
+  const seal = sealOf(keys, 'identities', identities)
+  assert.ok(isSealed(reader, 'identities', { ...identities, seal }))
+  assert.equal(isSealed(reader, 'identities', { ...identities, user_id: 'ONE-2', seal }), false)
+  assert.equal(isSealed(reader, 'identities', { ...identities, seal: null }), false)
+  assert.ok(isSealed(reader, 'consents', { ...consents, seal: null }))
+})
+
+test('what checks a signature makes no MAC: the two have keys of their own', () => {
+  const key = newSealKey()
+  const { macs, known } = sealKeysOf([key])
+  const secret = macs!.get(key.kid)!.export()
+  for (const half of [key.d!, key.x]) assert.notDeepEqual(secret, Buffer.from(half, 'base64url'))
+  assert.deepEqual(
+    [...known.values()].map(({ type }) => type),
+    ['public'],
+  )
+  assert.deepEqual(sealKeysOf(publicSealKeys([key])).macs, null)
+  assert.doesNotMatch(JSON.stringify(publicSealKeys([key])), new RegExp(key.d!))
 })
 
 suite('old rows', () => {
@@ -146,9 +184,9 @@ suite('old rows', () => {
     })
     assert.notEqual((await suspendApplication(world.app, clientId)).suspendedAt, null)
     assert.equal(await findApplication({ ...world.app, state: openState() }, clientId), null)
-    const { digest, applications } = await listUnauthentic({ db: world.app.db, rowKeys: world.app.rowKeys! })
+    const { digest, applications } = await listUnauthentic({ db: world.app.db, sealKeys: world.app.sealKeys })
     assert.deepEqual(applications.map(({ client_id, name }) => [client_id, name]), [[clientId, 'Bank']]) // prettier-ignore
-    await authenticateRows({ db: world.app.db, rowKeys: world.app.rowKeys! }, { listed: digest, withSignIns: false })
+    await authenticateRows({ db: world.app.db, sealKeys: world.app.sealKeys }, { listed: digest, withSignIns: false })
     const { name, isSuspended } = (await findApplication({ ...world.app, state: openState() }, clientId))!
     assert.deepEqual([name, isSuspended], ['Bank', true])
     await updateApplication(world.app, clientId, { name: 'Shop' })
@@ -165,8 +203,8 @@ test('a record that says nothing any more counts as absent, and keeps no operato
   assert.equal(await at.tokenOf(browser), null)
   await browser.signIn('/account', at.victim)
   assert.notEqual(at.victims(await at.tokenOf(browser)), null)
-  const { db, rowKeys } = world.app
-  const { signIns } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  const { db, sealKeys } = world.app
+  const { signIns } = await listUnauthentic({ db, sealKeys })
   assert.ok(signIns.Grant! >= 1 && signIns.RefreshToken! >= 1)
   await at.run(`update oauth_records set payload = 'null' where kind in ('Session', 'Grant')`)
   assert.equal((await browser.go('/account')).status, 200)
@@ -179,9 +217,9 @@ test('what is changed while an accepted list is written is not accepted with it'
   t.after(() => world.close())
   const at = stage(world, 'meanwhile')
   await at.arrive(at.victim, { scope: 'openid wallet:read' })
-  const { db, rowKeys } = world.app
-  for (const table of ['consents', 'applications']) await sql`update ${sql.table(table)} set mac = null`.execute(db)
-  const { digest } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  const { db, sealKeys } = world.app
+  for (const table of ['consents', 'applications']) await sql`update ${sql.table(table)} set seal = null`.execute(db)
+  const { digest } = await listUnauthentic({ db, sealKeys })
   let looks = 0
   // The thief waits until the list was compared.
   const watched = db.withPlugin({
@@ -194,10 +232,10 @@ test('what is changed while an accepted list is written is not accepted with it'
       return result
     },
   })
-  await authenticateRows({ db: watched, rowKeys: rowKeys! }, { listed: digest, withSignIns: false })
+  await authenticateRows({ db: watched, sealKeys }, { listed: digest, withSignIns: false })
   at.forget('demo')
   assert.equal(await findApplication({ ...world.app, state: openState() }, 'demo'), null)
-  const { consents, applications } = await listUnauthentic({ db, rowKeys: rowKeys! })
+  const { consents, applications } = await listUnauthentic({ db, sealKeys })
   assert.deepEqual([consents.length, applications.length], [1, 1])
 })
 
@@ -211,9 +249,9 @@ suite('after keys were lost or leaked', () => {
     const again = await rehearse({ again: first })
     t.after(() => again.server.close())
     const { db } = again.app
-    await db.updateTable('applications').set({ mac: null }).execute()
-    const rowKeys = again.app.rowKeys!
-    const listed = await listUnauthentic({ db, rowKeys })
+    await db.updateTable('applications').set({ seal: null }).execute()
+    const sealKeys = again.app.sealKeys
+    const listed = await listUnauthentic({ db, sealKeys })
     assert.deepEqual(
       listed.applications.map((one) => one.client_id),
       ['demo'],
@@ -224,37 +262,37 @@ suite('after keys were lost or leaked', () => {
     )
     // What a server writes from now on is its own, and not listed; what a thief writes changes the list.
     await db.updateTable('applications').set({ redirect_uris: '["https://evil.example/cb"]' }).execute()
-    assert.equal(await authenticateRows({ db, rowKeys }, { listed: listed.digest, withSignIns: true }), null)
+    assert.equal(await authenticateRows({ db, sealKeys }, { listed: listed.digest, withSignIns: true }), null)
     await db
       .updateTable('applications')
       .set({ redirect_uris: JSON.stringify(first.demo.redirectUris) })
       .execute()
-    const done = await authenticateRows({ db, rowKeys }, { listed: listed.digest, withSignIns: true })
+    const done = await authenticateRows({ db, sealKeys }, { listed: listed.digest, withSignIns: true })
     assert.deepEqual([done!.applications, done!.consents, done!.signIns >= 6], [1, 2, true])
-    assert.deepEqual(await authenticateRows({ db, rowKeys }, { listed: (await listUnauthentic({ db, rowKeys })).digest, withSignIns: true }), { applications: 0, consents: 0, signIns: 0 }) // prettier-ignore
+    assert.deepEqual(await authenticateRows({ db, sealKeys }, { listed: (await listUnauthentic({ db, sealKeys })).digest, withSignIns: true }), { applications: 0, consents: 0, identities: 0, ledBack: 0, signIns: 0 }) // prettier-ignore
 
     const now = stage(again, 'before')
     now.forget('demo')
     assert.notEqual(now.victims(await now.tokenOf(browser)), null, 'the browser is still signed in')
     assert.notEqual(now.victims(await now.refresh(refresh)), null)
     await now.run(`update oauth_records set payload = jsonb_set(payload, '{accountId}', '"${now.thiefId}"') where grant_id = '${late.grantId}'`) // prettier-ignore
-    await now.run(`update oauth_records set mac = null where grant_id = '${late.grantId}'`)
+    await now.run(`update oauth_records set seal = null where grant_id = '${late.grantId}'`)
     assert.equal(await now.refresh(late.refresh), null)
   })
 
   test('without sign-ins their people sign in again, and applications and consents remain', async (t) => {
     const world = await rehearse()
     t.after(() => world.close())
-    const { db, rowKeys } = world.app
+    const { db, sealKeys } = world.app
     const at = stage(world, 'ended')
     const { browser, refresh } = await at.arrive(at.victim)
     for (const table of ['oauth_records', 'consents', 'applications'])
-      await sql`update ${sql.table(table)} set mac = null`.execute(db)
+      await sql`update ${sql.table(table)} set seal = null`.execute(db)
     at.forget('demo')
     assert.equal(await at.refresh(refresh), null)
-    const { digest } = await listUnauthentic({ db, rowKeys: rowKeys! })
-    const done = await authenticateRows({ db, rowKeys: rowKeys! }, { listed: digest, withSignIns: false })
-    assert.deepEqual(done, { applications: 1, consents: 1, signIns: 0 })
+    const { digest } = await listUnauthentic({ db, sealKeys })
+    const done = await authenticateRows({ db, sealKeys }, { listed: digest, withSignIns: false })
+    assert.deepEqual(done, { applications: 1, consents: 1, identities: 0, ledBack: 0, signIns: 0 })
     at.forget('demo')
     assert.equal(await at.refresh(refresh), null)
     assert.equal(await at.tokenOf(browser), null)
@@ -264,8 +302,8 @@ suite('after keys were lost or leaked', () => {
 })
 
 test('keys change without signing anyone out: both are known, what an older one has written is renewed, and can go', async (t) => {
-  const [old, fresh] = [newRowKey(), newRowKey()]
-  const first = await rehearse({ keys: { ...newKeys(), rows: [old] } })
+  const [old, fresh] = [newSealKey(), newSealKey()]
+  const first = await rehearse({ keys: { ...newKeys(), seals: [old] } })
   t.after(() => first.close())
   const { db } = first.app
   const at = stage(first, 'rotated')
@@ -273,8 +311,8 @@ test('keys change without signing anyone out: both are known, what an older one 
   await first.server.close()
 
   // A replica that has switched, and one that knows both and signs by the old one.
-  const switched = await rehearse({ again: first, keys: { ...first.keys, rows: [fresh, old] } })
-  const behind = await rehearse({ again: switched, keys: { ...first.keys, rows: [old, fresh] } })
+  const switched = await rehearse({ again: first, keys: { ...first.keys, seals: [fresh, old] } })
+  const behind = await rehearse({ again: switched, keys: { ...first.keys, seals: [old, fresh] } })
   t.after(async () => void (await Promise.all([switched.server.close(), behind.server.close()])))
   const now = stage(switched, 'rotated')
   const token = async (base: string, refresh: string) =>
@@ -284,22 +322,22 @@ test('keys change without signing anyone out: both are known, what an older one 
   const three = await token(switched.base, two.refresh_token!)
   assert.ok(three.access_token !== undefined && now.victims(three.access_token) !== null)
 
-  const both = switched.app.rowKeys!
-  assert.ok((await countOnOlderRowKeys({ db, rowKeys: both })) > 0)
+  const both = switched.app.sealKeys
+  assert.ok((await countOnOlderKeys({ db, sealKeys: both })) > 0)
   await db.updateTable('oauth_records').set({ user_id: 'DEV-other' }).where('grant_id', '=', idle.grantId).where('kind', '=', 'Grant').execute() // prettier-ignore
-  const worker = startRenewingMacs(switched.app)
+  const worker = startRenewingSeals(switched.app)
   await worker.stop()
-  assert.ok((await renewMacs({ db, rowKeys: both })) + renewedIn(switched) > 0)
-  assert.equal(await countOnOlderRowKeys({ db, rowKeys: both }), 0)
-  const alone = rowKeysOf([fresh])
+  assert.ok((await renewSeals({ db, sealKeys: both })) + renewedIn(switched) > 0)
+  assert.equal(await countOnOlderKeys({ db, sealKeys: both }), 0)
+  const alone = sealKeysOf([fresh])
   assert.deepEqual(
-    (await listUnauthentic({ db, rowKeys: alone })).signIns,
+    (await listUnauthentic({ db, sealKeys: alone })).signIns,
     { Grant: 1 },
     'what was changed is not renewed',
   )
 
   await Promise.all([switched.server.close(), behind.server.close()])
-  const dropped = await rehearse({ again: first, keys: { ...first.keys, rows: [fresh] } })
+  const dropped = await rehearse({ again: first, keys: { ...first.keys, seals: [fresh] } })
   t.after(() => dropped.server.close())
   const last = stage(dropped, 'rotated')
   assert.notEqual(last.victims(await last.refresh(three.refresh_token!)), null)

@@ -10,7 +10,7 @@ import { openBrowser } from '../../test/kit/browser.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from '../sha256.ts'
 import type { UserId } from '../ids.ts'
-import { proofOf } from '../users/proven-identity.ts'
+import { identitySealOf } from '../users/proven-identity.ts'
 
 /** On one connection nothing waits for something else. */
 const isEmbedded = testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL'
@@ -244,7 +244,7 @@ test('somebody who comes by a linked identity is who they are, whichever stateme
     .values({
       ...{ provider: 'DEV', subject: 'second-self', account_id: owner.account_id, username: 'second-self' },
       ...{ image_src: null, email: null, email_verified: null },
-      proof: proofOf(world.app.identityKeys, {
+      seal: identitySealOf(world.app.sealKeys, {
         provider: 'DEV',
         subject: 'second-self',
         user_id: 'DEV-owner' as UserId,

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { saveApplication } from '../applications/registry.ts'
-import { rewriteMacs } from '../../test/rewrite-macs.ts'
+import { reseal } from '../../test/reseal.ts'
 import {
   askMe,
   authorizationUrl,
@@ -168,12 +168,12 @@ test('refresh tokens end with the longest life of a sign-in, however often they 
   assert.ok((await lives()) <= 3_600)
   // Fifty minutes later, by what is stored.
   await sql`update oauth_records set payload = jsonb_set(payload, '{iiat}', to_jsonb((payload->>'iiat')::bigint - 3000)), expires_at = expires_at - interval '3000 seconds' where kind = 'RefreshToken'`.execute(short.app.db) // prettier-ignore
-  await rewriteMacs(short.app)
+  await reseal(short.app)
   const { status, body } = await use(refresh)
   assert.equal(status, 200)
   assert.ok((await lives()) <= 600, `${await lives()}`)
   await sql`update oauth_records set payload = jsonb_set(payload, '{exp}', to_jsonb((payload->>'exp')::bigint - 601)) where kind = 'RefreshToken'`.execute(short.app.db) // prettier-ignore
-  await rewriteMacs(short.app)
+  await reseal(short.app)
   assert.equal((await use(body.refresh_token!)).body.error, 'invalid_grant')
 })
 

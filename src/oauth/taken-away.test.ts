@@ -15,7 +15,7 @@ import {
   type Rehearsal,
 } from '../../test/rehearsal.ts'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
-import { rewriteMacs } from '../../test/rewrite-macs.ts'
+import { reseal } from '../../test/reseal.ts'
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'
 import { withWall } from '../../test/kit/clock.ts'
@@ -191,7 +191,7 @@ test('a session that is written again after a sign-out everywhere is worth nothi
     .insertInto('oauth_records')
     .values({ ...row, payload: JSON.stringify(older) })
     .execute()
-  await rewriteMacs(world.app)
+  await reseal(world.app)
   assert.match((await browser.go('/account')).url.pathname, /^\/login\//)
   assert.match((await browser.go(authorizationUrl(world.origin).url)).url.pathname, /^\/login\//)
 })

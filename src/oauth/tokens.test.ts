@@ -13,7 +13,7 @@ import {
   type Rehearsal,
 } from '../../test/rehearsal.ts'
 import { openBrowser } from '../../test/kit/browser.ts'
-import { rewriteMacs } from '../../test/rewrite-macs.ts'
+import { reseal } from '../../test/reseal.ts'
 
 let world: Rehearsal
 before(async () => {
@@ -35,7 +35,7 @@ const endGrace = async () => {
   await sql`update oauth_records set consumed_at = consumed_at - interval '21 seconds' where kind = 'RefreshToken' and consumed_at is not null`.execute(
     world.app.db,
   )
-  await rewriteMacs(world.app)
+  await reseal(world.app)
 }
 
 const errorOf = async (parameters: Record<string, string | null>): Promise<string | null> => {
@@ -143,7 +143,7 @@ test('a code expires', async () => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{exp}', '1') where kind = 'AuthorizationCode'`.execute(
     world.app.db,
   )
-  await rewriteMacs(world.app)
+  await reseal(world.app)
   assert.equal((await exchange()).body.error, 'invalid_grant')
 })
 

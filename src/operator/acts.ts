@@ -21,7 +21,7 @@ import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut, type End } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import type { RowKeys } from '../store/row-mac.ts'
+import type { SealKeys } from '../store/seal.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/recovery/resume.ts'
@@ -34,11 +34,11 @@ import { recorded, type Actor } from './actions.ts'
 
 /**
  * What an operator changes, by the API or by a command, each with its line in `operator_actions`.
- * @param readRowKeys  keys of the MACs of applications; null: an installation that has none
+ * @param readSealKeys  by which applications are sealed
  * @param onChanged  told of each application that is another now: this process may remember what it was
  */
 export function operatorActs(
-  { db: root, readRowKeys }: { db: RootDb; readRowKeys: () => Promise<RowKeys | null> },
+  { db: root, readSealKeys }: { db: RootDb; readSealKeys: () => Promise<SealKeys> },
   by: Actor,
   onChanged: (clientId: string) => void = () => {},
 ) {
@@ -47,21 +47,21 @@ export function operatorActs(
     clientId: string,
     work: (app: ApplicationWriter) => Promise<T>,
   ): Promise<T> => {
-    const rowKeys = await readRowKeys()
+    const sealKeys = await readSealKeys()
     const on = { action, target: clientId, look: application }
-    const done = await recorded(root, by, on, (db) => work({ db, rowKeys }))
+    const done = await recorded(root, by, on, (db) => work({ db, sealKeys }))
     onChanged(clientId)
     return done
   }
   const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })
   return {
     create: async (draft: Draft) => {
-      const rowKeys = await readRowKeys()
+      const sealKeys = await readSealKeys()
       return recorded<Awaited<ReturnType<typeof createApplication>>>(
         root,
         by,
         { action: 'create-application', target: (made) => made.application.clientId, look: application },
-        (db) => createApplication({ db, rowKeys }, draft),
+        (db) => createApplication({ db, sealKeys }, draft),
       )
     },
     update: (clientId: string, changes: Changes) =>

@@ -66,7 +66,7 @@ export async function operatorApi(
 ): Promise<void> {
   const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.clock.wall() })
   const { db } = app
-  const registry = { db, readRowKeys: () => Promise.resolve(app.rowKeys) }
+  const registry = { db, readSealKeys: () => Promise.resolve(app.sealKeys) }
   const actorOf = (request: FastifyRequest): Actor => ({
     name: request.operator!.name,
     via: 'api',

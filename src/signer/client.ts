@@ -1,8 +1,16 @@
 import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
-import { isSignedByPinned } from './pinned.ts'
+import { readVerifierKey } from './verifier.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
-import { VERBS, WIRE_VERSION, type AnswerFrame, type RefusalFacts, type Verb, type Verbs } from './wire.ts'
+import {
+  readSignedHead,
+  VERBS,
+  WIRE_VERSION,
+  type AnswerFrame,
+  type RefusalFacts,
+  type Verb,
+  type Verbs,
+} from './wire.ts'
 import { systemClock, type Timer } from '../clock.ts'
 
 /** The verbs of the wire, each as a call. Each throws AppError or SignerRefused. */
@@ -81,7 +89,7 @@ type SignerConnection = {
  * @param timeoutMs  how long one call may take, milliseconds
  */
 export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verifierKey }: Options): Signer {
-  const isPinned = verifierKey === undefined ? null : isSignedByPinned(verifierKey)
+  const pinned = verifierKey === undefined ? null : readVerifierKey(verifierKey)
   let connection: SignerConnection | null = null
   let greeting: string[] = []
   let head: string | null = null
@@ -149,7 +157,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   }
 
   function open(): SignerConnection {
-    const opened: SignerConnection = { socket: connect(path), waiting: new Map(), isKnown: isPinned === null }
+    const opened: SignerConnection = { socket: connect(path), waiting: new Map(), isKnown: verifierKey === undefined }
     const read = frameReader((message) => take(opened, message as AnswerFrame))
     opened.socket.on('data', (chunk) => {
       try {
@@ -171,7 +179,9 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   function take(from: SignerConnection, frame: AnswerFrame): void {
     // Nothing that another signer says counts, an address least of all. Of a refusal nothing follows.
     if (!from.isKnown && 'answer' in frame) {
-      if (isPinned?.(frame.head ?? '') !== true) return lose(from, foreign())
+      const shown = readSignedHead(frame.head ?? '')
+      const isItsOwn = shown !== null && shown.origin === pinned?.origin && pinned.isSigned(shown.text, shown.signature)
+      if (!isItsOwn) return lose(from, foreign())
       from.isKnown = true
     }
     // By a signer that was shown the one before and did not refuse: it is the next, also after a restore that was accepted.

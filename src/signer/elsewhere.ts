@@ -1,6 +1,7 @@
-import { isSignedBy, type SignerIdentity } from './identity.ts'
+import type { SignerIdentity } from './identity.ts'
 import { TOLD } from './ledger.ts'
 import type { NewEntry } from './record.ts'
+import type { Verifier } from './verifier.ts'
 import type { HeldElsewhere, Hex } from './wire.ts'
 
 /*
@@ -28,14 +29,8 @@ export function stateElsewhere(
 }
 
 /** For the account as the store has it: a statement for another address proves nothing of this one. */
-export function isStatedElsewhere(
-  { origin, publicKey }: { origin: string; publicKey: Uint8Array },
-  account: Of,
-  said: Omit<HeldElsewhere, 'userId'>,
-): boolean {
-  const signature = Buffer.from(said.statement.slice(2), 'hex')
-  return isSignedBy(publicKey, { origin, text: textOf(origin, account, said), signature })
-}
+export const isStatedElsewhere = (by: Verifier, account: Of, said: Omit<HeldElsewhere, 'userId'>): boolean =>
+  by.isSigned(textOf(by.origin, account, said), Buffer.from(said.statement.slice(2), 'hex'))
 
 /** `now`: when the ledger learns of it. `origin`: whose word it is. */
 export const recordElsewhere = (

@@ -84,7 +84,7 @@ export function openExports({
 }: {
   keys: Keys
   ledger: Ledger
-  identity: Pick<SignerIdentity, 'origin' | 'publicKey' | 'sign'>
+  identity: Omit<SignerIdentity, 'isNew'>
   records: ExportRecords
   chain: ExportChain
   group: RunGrouped

@@ -4,36 +4,27 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
-  hash,
   randomBytes,
   sign,
-  verify,
   type KeyObject,
 } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
 import type { Deks, OpenDeks } from './deks.ts'
 import { LedgerDamaged } from './refusal.ts'
+import { verifierOf, type Verifier } from './verifier.ts'
 
 /**
  * The signer's own key, Ed25519: for what it says of itself, never for anyone's money. Made with the store, wrapped by a
  * data key as the users' keys are.
  */
-export type SignerIdentity = {
-  /** the name of its log, which is made of the key */
-  origin: string
-  /** 32 bytes */
-  publicKey: Buffer
+export type SignerIdentity = Verifier & {
   sign: (text: string) => Buffer
-  isSigned: (text: string, signature: Uint8Array) => boolean
   /** it was made just now */
   isNew: boolean
 }
 
 type IdentityRow = { public: Uint8Array; epoch: number; iv: Uint8Array; tag: Uint8Array; wrapped: Uint8Array }
-
-/** DER of an Ed25519 public key (RFC 8410) before its 32 bytes. */
-const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
 
 /**
  * Opens the key, and makes it in a new store; inside a transaction.
@@ -44,13 +35,9 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   // A store with data keys has had one: another in its place would answer for another log.
   if (row === undefined && !deks.isNew) throw new LedgerDamaged('The identity key of the signer is missing.')
   const key = row === undefined ? make(db, deks) : unwrap(row, deks)
-  const publicObject = createPublicKey(key)
-  const publicKey = rawPublic(publicObject)
   return {
-    origin: originOf(publicKey),
-    publicKey,
+    ...verifierOf(rawPublic(createPublicKey(key))),
     sign: (text) => sign(null, Buffer.from(text, 'utf8'), key),
-    isSigned: (text, signature) => verify(null, Buffer.from(text, 'utf8'), publicObject, signature),
     isNew: row === undefined,
   }
 }
@@ -68,19 +55,7 @@ export function identityFault(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>
   }
 }
 
-export const originOf = (publicKey: Uint8Array): string =>
-  `chatelaine-signing-log/${hash('sha256', publicKey, 'hex').slice(0, 16)}`
-
-/** @param publicKey  32 bytes; whose they are, only someone who keeps them elsewhere knows */
-export function isSignedBy(
-  publicKey: Uint8Array,
-  { origin, text, signature }: { origin: string; text: string; signature: Uint8Array },
-): boolean {
-  const key = createPublicKey({ key: Buffer.concat([SPKI, publicKey]), format: 'der', type: 'spki' })
-  return origin === originOf(publicKey) && verify(null, Buffer.from(text, 'utf8'), key, signature)
-}
-
-const rawPublic = (key: KeyObject): Buffer => key.export({ format: 'der', type: 'spki' }).subarray(SPKI.length)
+const rawPublic = (key: KeyObject): Buffer => Buffer.from(key.export({ format: 'jwk' }).x!, 'base64url')
 
 function make(db: DatabaseSync, deks: Deks): KeyObject {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')

@@ -4,7 +4,7 @@
  *   access tokens and revocations.
  * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
  *   database nor chain.
- * The server imports `client.ts`, `pinned.ts` and `wire.ts` only. Start with `pipeline.ts`, then
+ * The server imports `client.ts`, `verifier.ts` and `wire.ts` only. Start with `pipeline.ts`, then
  *   `authority.ts` and `judge.ts`.
  */
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
-import { originOf } from './identity.ts'
 import { readHead } from './ledger.ts'
+import { originOf } from './verifier.ts'
 
 /** What a backup of the signer's store says of it: lies in the archive, and beside it for anyone who only wants to know. */
 export type Manifest = {

@@ -13,7 +13,8 @@ import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
-import { readVerifierKey, type WrappedDataKey, type WrappedKey } from './wire.ts'
+import { readVerifierKey } from './verifier.ts'
+import { type WrappedDataKey, type WrappedKey } from './wire.ts'
 
 /** KEYS_RESTORED=10000 is the proof; what is different at 10,000 is the time it takes. */
 const MANY = Number(process.env.KEYS_RESTORED ?? 1_200)

@@ -6,7 +6,6 @@ import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
 import { isStatedElsewhere, recordElsewhere } from './elsewhere.ts'
-import { isSignedBy } from './identity.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import { KekUnavailable, type Kek } from './kek/provider.ts'
 import { openKeys } from './keys.ts'
@@ -14,16 +13,10 @@ import type { Ledger } from './ledger.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openKekOf, openOtherKek } from './open-kek.ts'
 import { unlessUnavailable } from './rotation.ts'
+import { readVerifierKey, type Verifier } from './verifier.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
-import {
-  attestedText,
-  readVerifierKey,
-  type HeldElsewhere,
-  type Hex,
-  type WrappedDataKey,
-  type WrappedKey,
-} from './wire.ts'
+import { attestedText, type HeldElsewhere, type Hex, type WrappedDataKey, type WrappedKey } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 import { systemClock } from '../clock.ts'
 
@@ -59,10 +52,7 @@ export async function restoreKeys(
   store: Store,
   kek: Kek,
   lines: AsyncIterable<string>,
-  {
-    other = async () => null,
-    expected = null,
-  }: { other?: () => Promise<Kek | null>; expected?: ReturnType<typeof readVerifierKey> } = {},
+  { other = async () => null, expected = null }: { other?: () => Promise<Kek | null>; expected?: Verifier | null } = {},
 ): Promise<RestoredKeys> {
   const { db } = store
   const { deks, ledger, heads, identity } = await openSigningLog(db, kek, systemClock.wall)
@@ -170,15 +160,9 @@ export async function restoreKeys(
   }
 }
 
-function isAttestedBy(
-  { origin, publicKey }: { origin: string; publicKey: Buffer },
-  { userId, address }: KeptAccount,
-  attestation: unknown,
-): boolean {
-  if (!isHex(attestation, 64)) return false
-  const text = attestedText(origin, { userId, address: toHex(address) })
-  return isSignedBy(publicKey, { origin, text, signature: bytes(attestation) })
-}
+const isAttestedBy = (by: Verifier, { userId, address }: KeptAccount, attestation: unknown): boolean =>
+  isHex(attestation, 64) &&
+  by.isSigned(attestedText(by.origin, { userId, address: toHex(address) }), bytes(attestation))
 
 /** Why a key is not taken; the text is shown. */
 class Mismatch extends Error {}

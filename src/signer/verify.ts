@@ -6,7 +6,8 @@ import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
 import { readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { verifierKeyOf } from './heads.ts'
-import { identityFault, isSignedBy, originOf } from './identity.ts'
+import { identityFault } from './identity.ts'
+import { verifierOf } from './verifier.ts'
 import { fileFault } from './index-faults.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
@@ -132,8 +133,7 @@ function readVerifierKey(folder: string): string | null {
   const { db } = openStoreForReading(folder)
   try {
     const row = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
-    const publicKey = row === undefined ? null : Buffer.from(row.public)
-    return publicKey === null ? null : verifierKeyOf({ origin: originOf(publicKey), publicKey })
+    return row === undefined ? null : verifierKeyOf(verifierOf(row.public))
   } finally {
     db.close()
   }
@@ -141,11 +141,12 @@ function readVerifierKey(folder: string): string | null {
 
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
 export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
-  const identity = db.prepare('SELECT public FROM identity').get()
+  const identity = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
   if (identity === undefined) return isUnused(db, head) ? null : 'The identity key of the signer is missing.'
   const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   const signed = readSignedHead(row?.note ?? '')
-  if (signed === null || !isSignedBy((identity as { public: Uint8Array }).public, signed))
+  const { origin, isSigned } = verifierOf(identity.public)
+  if (signed === null || signed.origin !== origin || !isSigned(signed.text, signed.signature))
     return 'The newest head of the ledger was not signed by this signer.'
   if (signed.size !== head.count) return 'The ledger does not end at its signed head.'
   try {

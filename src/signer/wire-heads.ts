@@ -4,13 +4,6 @@ export type SignedHead = { origin: string; size: number; root: Buffer; at: numbe
 const NOTE =
   /^(?<text>(?<origin>[!-*,-~]+)\n(?<size>0|[1-9]\d{0,15})\n(?<root>[A-Za-z0-9+/]{43}=)\nat (?<at>[0-9T:.-]+Z)\n)\n— (?<name>[!-*,-~]+) (?<signature>[A-Za-z0-9+/]{91}=)\n$/
 
-/** A verifier key of a signed note: name, id, and the byte 1 with 32 of the key in base64. @returns null for what is none */
-export function readVerifierKey(text: string): { origin: string; publicKey: Buffer } | null {
-  const [, origin, key] = /^(chatelaine-signing-log\/[0-9a-f]{16})\+[0-9a-f]{8}\+([A-Za-z0-9+/]{44})$/.exec(text) ?? []
-  const bytes = Buffer.from(key ?? '', 'base64')
-  return origin === undefined || bytes.length !== 33 || bytes[0] !== 1 ? null : { origin, publicKey: bytes.subarray(1) }
-}
-
 /** @returns null for what is not such a head; whose it is, only its signature says */
 export function readSignedHead(note: string): SignedHead | null {
   const found = NOTE.exec(note)?.groups

@@ -6,7 +6,7 @@ import { fakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/kit/until.ts'
 import { AppError } from '../errors.ts'
 import { signNote, verifierKeyOf } from '../signer/heads.ts'
-import { originOf } from '../signer/identity.ts'
+import { originOf } from '../signer/verifier.ts'
 import { forgetHead, keepHead, readKeptHead, recallHead, startHeadKeeper } from './keep.ts'
 import { signingLog } from './publish.ts'
 

@@ -1,8 +1,8 @@
-import { createPublicKey, type KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { isAttested, type AttestingIdentity } from '../http/proven-address.ts'
-import { readVerifierKey } from '../signer/wire.ts'
+import { isAttested } from '../http/proven-address.ts'
+import { readVerifierKey, type Verifier } from '../signer/verifier.ts'
 import { toHex } from '../hex.ts'
 import type { CopySession } from '../store/copy.ts'
 import { BackupError } from './fault.ts'
@@ -111,15 +111,11 @@ async function lookAtAddresses(
   }
 }
 
-/** DER of an Ed25519 key (RFC 8410) before its 32 bytes. */
-const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
-
-function identityOf(text: string | null): AttestingIdentity | null {
+function identityOf(text: string | null): Verifier | null {
   if (text === null) return null
   const read = readVerifierKey(text)
   if (read === null) throw new BackupError('SIGNER_KEY, or the key that the database kept, is no verifier key.')
-  const publicKey = createPublicKey({ key: Buffer.concat([SPKI, read.publicKey]), format: 'der', type: 'spki' })
-  return { origin: read.origin, publicKey }
+  return read
 }
 
 async function findWithoutKey({ query }: CopySession): Promise<string[]> {

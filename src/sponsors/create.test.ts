@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/kit/database.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc/failures.ts'
 import { AppError } from '../errors.ts'
-import { selectByNeed } from '../history/backfill-need.ts'
+import { selectWaiting } from '../history/backfill-work.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { fromHex } from '../hex.ts'
@@ -43,7 +43,7 @@ async function house(t: TestContext) {
     },
     clock: systemClock,
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     chains: new Map<number, Chain>(),
     telemetry: {
       log: {
@@ -128,9 +128,9 @@ test('a sponsor is no person: it has no identity, nobody finds it, signs in to i
   }
   await assert.rejects(signIn(app, profile), /no identity provider has the name of sponsors/)
   assert.deepEqual(asked, ['SPONSOR-HOUSE'], 'for neither was an account made')
-  assert.deepEqual((await selectByNeed(db, { chainId: 5, fromBlock: 0, atMost: 10 })).accountIds, [])
+  assert.deepEqual((await selectWaiting(db, { chainId: 5, fromBlock: 0, atMost: 10 })).accountIds, [])
   const ann = await pregenerate(app, { provider: 'ONE', providerUserId: '1' })
-  assert.deepEqual((await selectByNeed(db, { chainId: 5, fromBlock: 0, atMost: 10 })).accountIds, [
+  assert.deepEqual((await selectWaiting(db, { chainId: 5, fromBlock: 0, atMost: 10 })).accountIds, [
     accountIdOf('ONE', '1'),
   ])
   assert.equal(ann.userId, 'ONE-1')

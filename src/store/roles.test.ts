@@ -3,8 +3,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/kit/database.ts'
 import { listNetworks } from '../applications/networks.ts'
-import { nextByNeed } from '../history/backfill-need.ts'
-import { readFirstBlock, sweepWishes } from '../history/backfill-wishes.ts'
+import { selectWaiting } from '../history/backfill-work.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
@@ -40,9 +39,7 @@ test('the API may read what puts pasts into order, and the authorization server 
     await grantRoles(db, { auth, api })
     const { chain } = scriptedChain()
     await as(api, async (one) => {
-      const fromBlock = await readFirstBlock(one, chain, 3)
-      await sweepWishes(one, { chainId: chain.chainId, fromBlock })
-      assert.deepEqual((await nextByNeed(one, chain, { fromBlock, atMost: 1 })).accountIds, [])
+      assert.deepEqual((await selectWaiting(one, { chainId: chain.chainId, fromBlock: 3, atMost: 1 })).accountIds, [])
     })
     await as(auth, async (one) => void (await listNetworks(one)))
   } finally {

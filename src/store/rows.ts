@@ -27,7 +27,7 @@ export type Database = {
     is_key_new: Generated<boolean>
     elsewhere: ColumnType<string | null, string | null | undefined, string | null>
   }
-  accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
+  accounts_attested: { only_row: number; origin: string }
   identities: {
     provider: string
     subject: string
@@ -38,7 +38,7 @@ export type Database = {
     email_verified: boolean | null
     created_at: DefaultTime
     signed_in_at: MaybeTime
-    proof: ColumnType<string | null, string | null | undefined, string | null>
+    seal: ColumnType<string | null, string | null | undefined, string | null>
   }
   wrapped_data_keys: {
     id: Bytes
@@ -124,7 +124,7 @@ export type Database = {
     weight: Generated<number>
     sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
-    mac: ColumnType<string | null, string | null | undefined, string | null>
+    seal: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
     post_logout_redirect_uris: ColumnType<string[], string | undefined, string>
     is_first_party: ColumnType<boolean, boolean | undefined, boolean>
@@ -158,7 +158,7 @@ export type Database = {
     expires_at: Time | null
     consumed_at: MaybeTime
     access_until: MaybeTime
-    mac: ColumnType<string | null, string | null | undefined, string | null>
+    seal: ColumnType<string | null, string | null | undefined, string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
   consents: {
@@ -169,7 +169,7 @@ export type Database = {
     ways: ColumnType<string[], string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
-    mac: ColumnType<string | null, string | null | undefined, string | null>
+    seal: ColumnType<string | null, string | null | undefined, string | null>
   }
   provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
   sign_ins: {
@@ -183,7 +183,7 @@ export type Database = {
     created_at: DefaultTime
     expires_at: Time
     consumed_at: MaybeTime
-    mac: ColumnType<string | null, string | null | undefined, string | null>
+    seal: ColumnType<string | null, string | null | undefined, string | null>
   }
   transactions: {
     id: string
@@ -397,11 +397,9 @@ export type Database = {
     blocked_by: string | null
     updated_at: DefaultTime
     waiting: MaybeNumber
-    asked: MaybeNumber
     covered: MaybeNumber
     counted_at: MaybeTime
     blocks_per_second: MaybeNumber
     done_at: MaybeTime
   }
-  backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }

@@ -8,12 +8,8 @@ type TokenHolder = { accountId: string; chainId: number }
 
 /** transfers of a token that are looked at for one that the person made */
 const LOOKED_AT = 20
-/** own transactions to an address that are looked at for the first of them */
-const MAX_TARGETED = 1_000
 /** operations of the person whose calls are looked at for an address */
 const SIGNED = 100
-/** the block of what is in none yet: behind every other */
-const NOT_YET = Number.MAX_SAFE_INTEGER
 
 /**
  * That a row of `transactions` or `operations` did what it says, or is on its way to. What was cancelled, replaced, reverted, has failed or was
@@ -27,13 +23,13 @@ const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBM
  */
 const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
-/** Where something happened: in which transaction, and by which log; null: there is no log of it. */
+/** Where something happened: in which transaction, and by which log. */
 type LoggedPlace = { hash: RawBuilder<unknown>; logIndex: RawBuilder<unknown> }
 
 /**
  * That what happened is of the person's own transaction or a sponsor's for them, by our own record: on chain the sender may be
  * another. Of one that carries operations only what was logged within one of theirs is: who else is in it may have had a token say anything.
- * What has no log is theirs where all operations are, and all is of an operation whose logs are not known yet.
+ * All is of an operation whose logs are not known yet.
  * Indexes: attempts by its primary key, carried_transaction.
  */
 export const isOwnPlace = ({ accountId, chainId }: TokenHolder, { hash, logIndex }: LoggedPlace) =>
@@ -47,10 +43,6 @@ export const isOwnPlace = ({ accountId, chainId }: TokenHolder, { hash, logIndex
         where carried.transaction_id = own.id and operation.account_id = ${accountId}::uuid and (
           operation.event_log is null
           or (operation.outer_id = own.id and ${logIndex} > operation.after_log and ${logIndex} < operation.event_log)
-          or (${logIndex} is null and not exists (
-            select from carried as beside join operations as other on other.id = beside.operation_id
-            where beside.transaction_id = own.id and other.account_id <> ${accountId}::uuid
-          ))
         )
       )
     )`)
@@ -78,25 +70,6 @@ const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unkno
       limit ${sql.lit(SIGNED)}
     ) as signed
     where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)}`)})`
-
-/**
- * The blocks in which what `isTarget` finds was mined, as rows of `block_number`: NOT_YET of what is in none, since it is on its way
- * and was before nothing that is in a block.
- * Indexes: transactions_target, operations_account.
- */
-export const blocksOfTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) => sql`
-  (select coalesce(own.block_number, ${sql.lit(NOT_YET)}) as block_number from transactions as own
-   where own.account_id = ${accountId}::uuid and own.chain_id = ${chainId}::bigint and own.target = ${address}
-     and ${isDone(sql`own`)}
-   limit ${sql.lit(MAX_TARGETED)})
-  union all
-  (select coalesce(signed.block_number, ${sql.lit(NOT_YET)}) from (
-     select calls, state, block_number from operations
-     where account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint
-     order by created_at desc, id desc
-     limit ${sql.lit(SIGNED)}
-   ) as signed
-   where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)})`
 
 /**
  * That the person has used a token: called it, or moved it with whatever they called, as with a router: the newest transfers tell.

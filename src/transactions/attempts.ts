@@ -3,7 +3,6 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
-import type { Transition } from '../store/column-values.ts'
 import { writeFees, type Attempt, type AttemptRow, type Bound } from './intent.ts'
 
 /** Every attempt of a transaction, newest first. */
@@ -49,6 +48,3 @@ export async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Att
     .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
     .execute()
 }
-
-/** Transitions are only ever added to. */
-export const append = (transitions: Transition[]) => sql<string>`transitions || ${JSON.stringify(transitions)}::jsonb`

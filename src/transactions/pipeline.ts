@@ -3,13 +3,12 @@ import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
-import { answerOf } from './read/answer.ts'
+import { answerOf, toldOperation } from './read/answer.ts'
 import { between, type Step } from './crash-points.ts'
 import { toBound } from './intent.ts'
 import { findKey, type IdempotencyKey, type WriteRow } from './key.ts'
-import { toldOperation } from './read/operation-answer.ts'
 import { untilReplayed } from './recovery/replay.ts'
-import { restoreSent } from './lanes/sign.ts'
+import { reconcileIntent } from './recovery/reconcile-operation.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /**
@@ -73,7 +72,7 @@ async function attemptWrite<Bound>(
   } catch (error) {
     // The write may be refused now because an earlier request has sent it.
     const isRefused = error instanceof AppError || error instanceof SignerRefused
-    if (key !== null && isRefused && (await restoreSent(app, chain, known.free))) return LOST
+    if (key !== null && isRefused && (await reconcileIntent(app, chain, known.free)) !== null) return LOST
     throw error
   }
   return lane.finish(bound)

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { presets } from '../oauth/federation/presets.ts'
 import { attestingSigner } from '../../test/attesting.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { openState } from '../state.ts'
 import { forgetPerson, linkIdentity } from '../users/identities.ts'
@@ -25,7 +25,7 @@ before(async () => {
     signer,
     clock: systemClock,
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     chains: new Map(),
   } as unknown as App
 })

@@ -67,7 +67,7 @@ const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .select(['identity.provider', 'identity.subject', 'identity.seal'])
     .distinctOn('account.user_id')
     .where('identity.username', '=', username)
     .where('identity.provider', '=', provider)
@@ -91,7 +91,7 @@ export async function showRecipient(app: AddressProver, to: Addressee, address: 
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.proof', 'identity.signed_in_at'])
+    .select(['identity.provider', 'identity.subject', 'identity.seal', 'identity.signed_in_at'])
     .where('account.address', '=', fromHex(address!))
     .where('identity.provider', '=', to.provider)
     .$if(to.by === 'name', (query) =>
@@ -103,7 +103,7 @@ export async function showRecipient(app: AddressProver, to: Addressee, address: 
     .executeTakeFirst()
   // Whose address it is by the database alone is told nobody.
   const isTheirs =
-    row !== undefined && isIdentityProven(app.identityKeys, row) && (await isKnownAddress(app, storedAddressOf(row)))
+    row !== undefined && isIdentityProven(app.sealKeys, row) && (await isKnownAddress(app, storedAddressOf(row)))
   const identity = isTheirs ? row : undefined
   const subject = to.by === 'userId' ? to.subject : identity?.subject
   return {

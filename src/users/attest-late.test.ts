@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { addressOf } from '../../test/rehearsal.ts'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import type { App } from '../app.ts'
 import { accountIdOf, type UserId } from '../ids.ts'
@@ -41,7 +41,7 @@ async function house(t: TestContext) {
         chains: new Map(),
         state: openState(),
         telemetry,
-        identityKeys: noIdentityKeys,
+        sealKeys: noSealKeys,
       }) as unknown as App,
     async add(subject: string, by?: ReturnType<typeof attestingSigner>) {
       const userId: UserId = `X-${subject}`

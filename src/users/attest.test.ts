@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { suite, test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import { makePlace, startSigner } from '../../test/kit/signer.ts'
 import type { App } from '../app.ts'
@@ -48,7 +48,7 @@ async function house(t: TestContext) {
       chains: new Map(),
       state: openState(),
       telemetry,
-      identityKeys: noIdentityKeys,
+      sealKeys: noSealKeys,
     }) as unknown as App
   return {
     ...{ clock, place, db, errors, asked, open, telemetry },
@@ -180,7 +180,7 @@ test('a read of what was checked asks nobody and checks nothing again', async (t
   assert.equal(await address(app, 'X-1'), (await person(app, 1)).address)
 })
 
-test('accounts that lack an attestation get it in batches, and a run that was stopped goes on where it was', async (t) => {
+test('accounts that lack an attestation get it in batches, and a run that was stopped asks for none of them again', async (t) => {
   const { open, signer, db, asked, errors } = await house(t)
   const app = open()
   const made = await Promise.all(Array.from({ length: 150 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))

@@ -1,11 +1,12 @@
 import {
   attestingIdentity,
+  hasAttestedAll,
   isAttested,
   storedAddressOf,
   toStored,
   type AddressProver,
-  type AttestingIdentity,
 } from '../http/proven-address.ts'
+import type { Verifier } from '../signer/verifier.ts'
 import { MAX_ATTESTED } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
@@ -23,38 +24,24 @@ const CHECKED_PAGES = 50
 const places = slot('looks at addresses', () => ({ late: START, checked: START }))
 
 /**
- * Has the signer attest the addresses that its identity has not attested, as after its store was made anew: page after page by
- * account id, from where the last run ended. An address that is not the signer's stays as it is, and is refused from then on.
+ * Has the signer attest the addresses that its identity has not attested, as after its store was made anew: once all of them, page after
+ * page by account id. Afterwards each is stored with its attestation. Someone took it away where there is none; what another identity attested
+ * has a key that came late, by `restore-keys`, or never: some pages of each a look. What is not the signer's stays as it is, and is refused.
  * @returns how many were attested
  * @throws signer_unavailable, database_unavailable
  */
 export async function attestAccounts(app: AddressProver): Promise<number> {
   const { db } = app
   const identity = await attestingIdentity(app)
-  const { origin } = identity
-  if ((await placeOf(db, origin)).isDone) return attestLate(app, identity)
-  let attested = 0
-  for (;;) {
-    const { through } = await placeOf(db, origin)
-    const rows = await page(db).where('account_id', '>', through).execute()
-    attested += await attestRows(app, rows.filter((row) => !isAttested(identity, storedAddressOf(row)))) // prettier-ignore
-    const last = rows.at(-1)
-    const isEnd = rows.length < MAX_ATTESTED
-    await moveTo(db, { origin, through: last?.account_id ?? through, isDone: isEnd })
-    if (isEnd) break
+  const isWrong = (row: AccountRow): boolean => !isAttested(identity, storedAddressOf(row))
+  if (!(await hasAttestedAll(db, identity))) {
+    const attested = await goRound(app, { place: { all: START }, which: 'all', pages: Infinity, of: () => page(db), isWrong }) // prettier-ignore
+    await noteAll(db, identity)
+    return attested
   }
-  return attested
-}
-
-/**
- * Afterwards each is stored with its attestation. Someone took it away where there is none; what another identity attested has a key
- * that came late, by `restore-keys`, or never. Those stay as they are until there is a better word.
- */
-async function attestLate(app: AddressProver, identity: AttestingIdentity): Promise<number> {
-  const [{ db }, place] = [app, places.of(app)]
+  const place = places.of(app)
   const missing = () => page(db).where('attestation', 'is', null)
   const others = () => page(db).where('attestation', 'is not', null)
-  const isWrong = (row: AccountRow): boolean => !isAttested(identity, storedAddressOf(row))
   return (
     (await goRound(app, { place, which: 'late', pages: LATE_PAGES, of: missing, isWrong: () => true })) +
     (await goRound(app, { place, which: 'checked', pages: CHECKED_PAGES, of: others, isWrong }))
@@ -62,11 +49,11 @@ async function attestLate(app: AddressProver, identity: AttestingIdentity): Prom
 }
 
 /** Some pages from where the last look ended, over the end to the start: once round at most. */
-async function goRound(
+async function goRound<W extends string>(
   app: AddressProver,
   look: {
-    place: { late: string; checked: string }
-    which: 'late' | 'checked'
+    place: Record<W, string>
+    which: W
     pages: number
     of: () => ReturnType<typeof page>
     isWrong: (row: AccountRow) => boolean
@@ -120,16 +107,11 @@ async function attestRows(app: AddressProver, rows: { user_id: string; address: 
   return done
 }
 
-async function placeOf(db: Db, origin: string): Promise<{ through: string; isDone: boolean }> {
-  const row = await db.selectFrom('accounts_attested').selectAll().executeTakeFirst()
-  return row?.origin === origin ? { through: row.through, isDone: row.is_done } : { through: START, isDone: false }
-}
-
-const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: string; isDone: boolean }) =>
+const noteAll = (db: Db, { origin }: Verifier) =>
   db
     .insertInto('accounts_attested')
-    .values({ only_row: 1, origin, through, is_done: isDone })
-    .onConflict((on) => on.column('only_row').doUpdateSet({ origin, through, is_done: isDone }))
+    .values({ only_row: 1, origin })
+    .onConflict((on) => on.column('only_row').doUpdateSet({ origin }))
     .execute()
 
 /** Attests what lacks the signer's word: it was taken away, another identity attested it, or its key came late. */

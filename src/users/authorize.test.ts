@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fakeApp } from '../../test/fake-app.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { demoApplication } from '../../test/rehearsal.ts'
 import { noteUser, saveApplication } from '../applications/registry.ts'
 import type { Reader } from '../http/bearer.ts'
@@ -15,7 +15,7 @@ const ANY = { redirectUris: [], secretHashes: [] }
 test('an application reads nobody by an identity that is not proven to be theirs', async (t) => {
   const { app, db, account, close } = await fakeApp()
   t.after(close)
-  Object.assign(app, { identityKeys: madeIdentityKeys() })
+  Object.assign(app, { sealKeys: madeSealKeys() })
   const { accountId, userId } = await account('ann')
   const { clientId } = demoApplication
   await saveApplication(app, demoApplication)
@@ -25,7 +25,7 @@ test('an application reads nobody by an identity that is not proven to be theirs
   await linkIdentity(app, { accountId, userId }, profile)
   const reader = { kind: 'machine', clientId } as Reader
   for (const id of [userId, 'TWO-7']) assert.equal((await ownAccount(app, reader, id)).userId, userId)
-  await db.updateTable('identities').set({ proof: null }).where('subject', '=', '7').execute()
+  await db.updateTable('identities').set({ seal: null }).where('subject', '=', '7').execute()
   await assert.rejects(ownAccount(app, reader, 'TWO-7'), { code: 'identity_not_proven' })
   assert.equal((await ownAccount(app, reader, userId)).userId, userId)
 })

@@ -25,7 +25,7 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
   const linked = await app.db
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
+    .select(['identity.provider', 'identity.subject', 'identity.seal', 'account.account_id', 'account.user_id'])
     .where('identity.provider', '=', identity.provider)
     .where('identity.subject', '=', identity.subject)
     .where('identity.account_id', '=', caller.accountId)
@@ -47,7 +47,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
     .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .select(['identity.provider', 'identity.subject', 'identity.seal'])
     .where('identity.provider', '=', provider)
     .where('identity.subject', '=', subject)
     .where('member.client_id', '=', clientId)

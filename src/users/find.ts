@@ -38,7 +38,7 @@ const COLUMNS = [
   'identity.image_src',
   'identity.email',
   'identity.email_verified',
-  'identity.proof',
+  'identity.seal',
 ] as const
 
 /**
@@ -114,7 +114,7 @@ export async function findOwner(
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .select(['identity.provider', 'identity.subject', 'identity.seal'])
     .where('identity.provider', '=', identity.provider)
     .where('identity.subject', '=', identity.subject)
     .executeTakeFirst()
@@ -150,7 +150,7 @@ export type UserRow = Pick<
 > &
   Pick<
     Selectable<Database['identities']>,
-    'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified' | 'proof'
+    'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified' | 'seal'
   >
 
 export function userOf(row: UserRow): User {

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
-import { parseUserId, userIdOf, type UserId } from '../ids.ts'
+import { accountIdOf, parseUserId, userIdOf, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import { hasOwnAccount } from './find.ts'
 import { cleanProfile, type Profile } from './profile.ts'
-import { proofOf, type IdentityReader } from './proven-identity.ts'
+import { identitySealOf, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
 
 /** One way of signing in to an account. */
 export type Identity = {
@@ -37,12 +37,12 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
  * where it has one, made before its owner came or not, it stays there, because that account may hold something.
  */
 export async function linkIdentity(
-  { db, identityKeys }: Pick<IdentityReader, 'db' | 'identityKeys'>,
+  { db, sealKeys }: Pick<IdentityReader, 'db' | 'sealKeys'>,
   { accountId, userId }: IdentityOwner,
   said: Profile,
 ): Promise<'linked' | 'already_linked' | 'has_own_account'> {
   const { provider, subject, username, imageSrc, email, emailVerified } = cleanProfile(said)
-  const proof = proofOf(identityKeys, { provider, subject, user_id: userId })
+  const seal = identitySealOf(sealKeys, { provider, subject, user_id: userId })
   const insert = () =>
     db
       .insertInto('identities')
@@ -55,22 +55,42 @@ export async function linkIdentity(
         email,
         email_verified: emailVerified,
         signed_in_at: sql<Date>`now()`,
-        proof,
+        seal,
       })
       .onConflict((on) => on.doNothing())
       .returning('account_id')
       .executeTakeFirst()
   const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await insert()
   if (made !== undefined) return 'linked'
-  // Whose proof is missing has just proven it.
+  // Whose seal is missing has just proven it.
   const { numUpdatedRows } = await db
     .updateTable('identities')
-    .set({ proof })
+    .set({ seal })
     .where('provider', '=', provider)
     .where('subject', '=', subject)
     .where('account_id', '=', accountId)
     .executeTakeFirst()
   return numUpdatedRows > 0n ? 'already_linked' : 'has_own_account'
+}
+
+/**
+ * Leads an identity that was moved back to the account that was made for it.
+ * @param moved  only while it leads there
+ * @returns whether it did, and there is one
+ */
+export async function leadToOwnAccount(
+  db: Db,
+  { provider, subject, account_id: moved }: Pick<StoredIdentity, 'provider' | 'subject' | 'account_id'>,
+): Promise<boolean> {
+  if (!(await hasOwnAccount(db, { provider, subject }))) return false
+  const { numUpdatedRows } = await db
+    .updateTable('identities')
+    .set({ account_id: accountIdOf(provider, subject), seal: null })
+    .where('provider', '=', provider)
+    .where('subject', '=', subject)
+    .where('account_id', '=', moved)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
 }
 
 /**

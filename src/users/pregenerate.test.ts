@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -22,7 +22,7 @@ async function house(t: TestContext) {
     signer: attestingSigner((userId) => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`),
     clock: systemClock,
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     chains: new Map([[1, { chainId: 1, faucet: async (address: string) => void given.push(address) }]]),
     telemetry: { log: { warn: () => {} } },
   } as unknown as App

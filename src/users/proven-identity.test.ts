@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
-import { madeIdentityKeys, noIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys, noSealKeys } from '../../test/seal-keys.ts'
 import { openBrowser } from '../../test/kit/browser.ts'
 import { world, type World } from '../../test/world.ts'
 import { verifyAccessToken } from '../http/bearer.ts'
@@ -10,44 +10,44 @@ import { attestAccounts } from './attest.ts'
 import { findNamed, findOwner, findUser } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { pregenerate } from './pregenerate.ts'
-import { isIdentityProven, proofOf } from './proven-identity.ts'
+import { isIdentityProven, identitySealOf } from './proven-identity.ts'
 import { signIn } from './sign-in.ts'
 
 const linked = { provider: 'TWO', subject: '7', account_id: accountIdOf('ONE', '1'), user_id: 'ONE-1' }
-const first = { provider: 'ONE', subject: '1', account_id: accountIdOf('ONE', '1'), user_id: 'ONE-1', proof: null }
+const first = { provider: 'ONE', subject: '1', account_id: accountIdOf('ONE', '1'), user_id: 'ONE-1', seal: null }
 
-test('a first identity proves itself; a linked one with a proof that is of exactly this identity and this user', () => {
-  const keys = madeIdentityKeys()
-  const proof = proofOf(keys, linked)!
+test('a first identity proves itself; a linked one with a seal that is of exactly this identity and this user', () => {
+  const keys = madeSealKeys()
+  const seal = identitySealOf(keys, linked)!
   assert.equal(isIdentityProven(keys, first), true)
-  assert.equal(isIdentityProven(keys, { ...linked, proof }), true)
+  assert.equal(isIdentityProven(keys, { ...linked, seal }), true)
   const other = { user_id: 'ONE-2', account_id: accountIdOf('ONE', '2') }
   const tampered = {
-    'no proof': { ...linked, proof: null },
-    'another subject': { ...linked, subject: '8', proof },
-    'another provider': { ...linked, provider: 'TREE', proof },
-    'another user': { ...linked, ...other, proof },
+    'no seal': { ...linked, seal: null },
+    'another subject': { ...linked, subject: '8', seal },
+    'another provider': { ...linked, provider: 'TREE', seal },
+    'another user': { ...linked, ...other, seal },
     'a first identity moved to another account': { ...first, ...other },
-    'an account id of another user': { ...linked, account_id: other.account_id, proof },
+    'an account id of another user': { ...linked, account_id: other.account_id, seal },
     'a first identity of an account with the id of another': { ...first, account_id: other.account_id },
-    'parts that read the same together': { ...linked, provider: 'TWO-7', subject: '', proof },
-    'a key that is not ours': { ...linked, proof: proofOf(madeIdentityKeys(), linked) },
-    'our key, named over a foreign signature': { ...linked, proof: `${keys.signing!.kid} ${proofOf(madeIdentityKeys(), linked)!.split(' ')[1]}` }, // prettier-ignore
-    'no signature': { ...linked, proof: keys.signing!.kid },
-    nonsense: { ...linked, proof: '\0 ÿ' },
+    'parts that read the same together': { ...linked, provider: 'TWO-7', subject: '', seal },
+    'a key that is not ours': { ...linked, seal: identitySealOf(madeSealKeys(), linked) },
+    'our key, named over a foreign signature': { ...linked, seal: `${keys.signing!.kid} ${identitySealOf(madeSealKeys(), linked)!.split(' ')[1]}` }, // prettier-ignore
+    'no signature': { ...linked, seal: keys.signing!.kid },
+    nonsense: { ...linked, seal: '\0 ÿ' },
   }
   for (const [name, row] of Object.entries(tampered)) assert.equal(isIdentityProven(keys, row), false, name)
-  assert.equal(proofOf(keys, first), null)
-  assert.equal(isIdentityProven({ ...keys, signing: null }, { ...linked, proof }), true, 'a program that only checks')
-  assert.equal(proofOf({ ...keys, signing: null }, linked), null)
-  assert.equal(isIdentityProven(noIdentityKeys, { ...linked, proof }), false, 'a program without keys')
+  assert.equal(identitySealOf(keys, first), null)
+  assert.equal(isIdentityProven({ ...keys, macs: null }, { ...linked, seal }), true, 'a program that only checks')
+  assert.equal(identitySealOf({ ...keys, signing: null }, linked), null)
+  assert.equal(isIdentityProven(noSealKeys, { ...linked, seal }), false, 'a program without keys')
 })
 
-test('a proof by an older key holds while that is known', () => {
-  const [old, fresh] = [madeIdentityKeys(), madeIdentityKeys()]
-  const proof = proofOf(old, linked)
-  assert.equal(isIdentityProven({ ...fresh, known: new Map([...fresh.known, ...old.known]) }, { ...linked, proof }), true) // prettier-ignore
-  assert.equal(isIdentityProven(fresh, { ...linked, proof }), false)
+test('a seal by an older key holds while that is known', () => {
+  const [old, fresh] = [madeSealKeys(), madeSealKeys()]
+  const seal = identitySealOf(old, linked)
+  assert.equal(isIdentityProven({ ...fresh, known: new Map([...fresh.known, ...old.known]) }, { ...linked, seal }), true) // prettier-ignore
+  assert.equal(isIdentityProven(fresh, { ...linked, seal }), false)
 })
 
 suite('what someone writes into the table of identities', () => {
@@ -155,7 +155,7 @@ suite('what someone writes into the table of identities', () => {
     assert.equal(await linkIdentity(app, owner, second), 'linked')
     assert.equal((await here.person('ann-two')).address, ann.address)
     assert.equal((await ann.get('/v1/users/DEV-ann-two')).status, 200)
-    const set = (proof: string | null) => app.db.updateTable('identities').set({ proof }).where('subject', '=', 'ann-two').execute() // prettier-ignore
+    const set = (seal: string | null) => app.db.updateTable('identities').set({ seal }).where('subject', '=', 'ann-two').execute() // prettier-ignore
     await set(null)
     await assert.rejects(here.person('ann-two'), notProven)
     assert.deepEqual((({ status, body }) => [status, body.code])(await ann.get('/v1/users/DEV-ann-two')), [503, 'identity_not_proven']) // prettier-ignore

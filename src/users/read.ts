@@ -45,21 +45,19 @@ export async function readMe(app: App, caller: Caller): Promise<Me> {
 
 /** The account shows itself as its first identity; that id stays when others are linked. */
 async function readIdentities(
-  { db, identityKeys }: App,
+  { db, sealKeys }: App,
   account: Account,
 ): Promise<{ user: UserProfile; linked: string[] }> {
   const first = parseUserId(account.userId)!
   const rows = await db
     .selectFrom('identities')
-    .select(['provider', 'subject', 'username', 'image_src', 'account_id', 'proof'])
+    .select(['provider', 'subject', 'username', 'image_src', 'account_id', 'seal'])
     .where('account_id', '=', account.accountId)
     .orderBy('created_at')
     .execute()
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
   // One that someone put into the table is nobody's, and is not shown as theirs.
-  const others = rows.filter(
-    (row) => row !== own && isIdentityProven(identityKeys, { ...row, user_id: account.userId }),
-  )
+  const others = rows.filter((row) => row !== own && isIdentityProven(sealKeys, { ...row, user_id: account.userId }))
   return {
     user: userWire({
       userId: account.userId,

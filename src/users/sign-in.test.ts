@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { attestingSigner } from '../../test/attesting.ts'
-import { madeIdentityKeys } from '../../test/identity-keys.ts'
+import { madeSealKeys } from '../../test/seal-keys.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import type { App } from '../app.ts'
 import { accountIdOf, type Hex, type UserId } from '../ids.ts'
@@ -36,7 +36,7 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
     db,
     signer: attestingSigner(addressOf),
     state: openState(),
-    identityKeys: madeIdentityKeys(),
+    sealKeys: madeSealKeys(),
     chains: new Map([[1, { chainId: 1, gas: 'self', faucet }]]),
     telemetry: { log: { warn: (event: string) => warned.push(event) } },
   } as unknown as App

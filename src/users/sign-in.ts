@@ -25,7 +25,7 @@ const FAUCET_PATIENCE_MS = 5_000
  * @throws identity_not_proven, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
-  app: Pick<App, 'clock' | 'db' | 'signer' | 'chains' | 'telemetry' | 'state' | 'identityKeys'>,
+  app: Pick<App, 'clock' | 'db' | 'signer' | 'chains' | 'telemetry' | 'state' | 'sealKeys'>,
   said: Profile,
 ): Promise<SignedIn> {
   const { db, signer } = app
@@ -77,7 +77,7 @@ async function refresh(
     from accounts
     where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
     returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation,
-      identities.provider, identities.subject, identities.proof`.execute(db)
+      identities.provider, identities.subject, identities.seal`.execute(db)
   const [row] = rows
   return row === undefined
     ? null

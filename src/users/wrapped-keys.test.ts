@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { noIdentityKeys } from '../../test/identity-keys.ts'
+import { noSealKeys } from '../../test/seal-keys.ts'
 import { command } from '../../test/kit/command.ts'
 import { testDatabase } from '../../test/kit/database.ts'
 import { makePlace, startSigner } from '../../test/kit/signer.ts'
@@ -33,7 +33,7 @@ async function world(t: TestContext) {
     chains: new Map(),
     state: openState(),
     telemetry: { log },
-    identityKeys: noIdentityKeys,
+    sealKeys: noSealKeys,
   } as unknown as App
   const person = (n: number) => ({ provider: 'X', subject: String(n), username: `x${n}`, imageSrc: null, email: null, emailVerified: null }) // prettier-ignore
   const stored = async () => (await db.selectFrom('wrapped_keys').select(({ fn }) => fn.countAll<string>().as('n')).executeTakeFirstOrThrow()).n // prettier-ignore

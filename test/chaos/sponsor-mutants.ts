@@ -88,14 +88,18 @@ export const sponsorMutants: SponsorMutant[] = [
     scenario: 'reorganised',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/settle/follow.ts', '    await reopenOperations(db, app, chain.chainId, fromNumber)\n', ''],
+      [
+        'transactions/settle/states.ts',
+        "  await sql`${operationRows.updating('retract', reverted(sql`outer_id is null`, operation))}`.execute(db)\n",
+        '',
+      ],
     ],
   },
   {
     name: 'what was lost is restored without what carried it',
     scenario: 'tail',
     caughtBy: 'hashes',
-    patches: [['transactions/recovery/restore-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
+    patches: [['transactions/recovery/reconcile-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
   },
   {
     name: 'what sponsors paid is not counted',

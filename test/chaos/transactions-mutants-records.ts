@@ -54,8 +54,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/settle/states.ts',
-        "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))\n",
-        '      transitions = transitions\n',
+        "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`\n",
+        '      transitions = transitions`\n',
       ],
     ],
   },
@@ -101,7 +101,11 @@ export const recordMutants: Mutant[] = [
     scenario: 'fails-when-mined',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/settle/states.ts', "case when state = 'MINED' then 'FINALIZED' else state end", "'FINALIZED'"],
+      [
+        'transactions/rows.ts',
+        "REVERTED: 'REVERTED', CANCELLED: 'CANCELLED', REPLACED: 'REPLACED' }",
+        "REVERTED: 'FINALIZED', CANCELLED: 'CANCELLED', REPLACED: 'REPLACED' }",
+      ],
     ],
   },
   // What ends otherwise
@@ -236,7 +240,13 @@ export const recordMutants: Mutant[] = [
     name: 'a late store overwrites the hash that is mined',
     scenario: 'late-store',
     caughtBy: 'hashes',
-    patches: [['transactions/lanes/store.ts', "      .where('state', '=', 'SUBMITTED')\n", '']],
+    patches: [
+      [
+        'transactions/rows.ts',
+        "storeReplacement: { SUBMITTED: 'SUBMITTED' }",
+        "storeReplacement: { SUBMITTED: 'SUBMITTED', MINED: 'MINED', FINALIZED: 'FINALIZED' }",
+      ],
+    ],
   },
   {
     name: 'a cancel is stored as if it were the write',

@@ -123,7 +123,8 @@ function judgeReplaced({ chain, world }: Evidence, row: Row, mined: MinedTx, tel
   if (row.gas_used !== null || row.succeeded !== null) tell('receipt', `${name} has a receipt that is not its own`)
 }
 
-const IN_BLOCK = ['MINED', 'REVERTED', 'CANCELLED', 'REPLACED'] as const
+const OWN_IN_BLOCK = ['MINED', 'REVERTED', 'CANCELLED'] as const
+const IN_BLOCK = [...OWN_IN_BLOCK, 'REPLACED'] as const
 /**
  * What may follow what in the `transitions` of a row; docs/states.md has the same, with what makes it. `START` is before
  * the first; a raised fee is SUBMITTED once more, and so is what a block lost.
@@ -137,7 +138,7 @@ export const LEGAL: Record<string, readonly string[]> = {
   CANCELLED: ['SUBMITTED', 'FINALIZED'],
   REPLACED: ['BOUND', 'SUBMITTED', 'FINALIZED'],
   // A node may have been wrong about it; a block is not.
-  FAILED: IN_BLOCK,
+  FAILED: OWN_IN_BLOCK,
   FINALIZED: [],
 }
 

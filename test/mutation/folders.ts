@@ -8,9 +8,9 @@ export type Folder = { name: string; files: string[]; tests: string[]; only?: st
 type Patterns = { files: string[]; tests: string[] }
 /** Writes that sponsors pay for, from what is packed to what it cost. */
 const SPONSORED = [
-  ...['bind-operation', 'bring-delegation', 'cancel-operation', 'carriers', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
-  ...['operation-answer', 'operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
-  ...['restore-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'top-up-needs', 'withdraw'],
+  ...['bind-operation', 'bring-delegation', 'carriers', 'change', 'count-operations', 'delegation', 'gas-budget', 'list-own'],
+  ...['operation-gas', 'outer-gas', 'pack', 'prepare-operation', 'read-operation', 'refused-operation', 'rehearse-operation'],
+  ...['reconcile-operation', 'send-operation', 'sequences', 'settle-operations', 'settle-top-ups', 'tend-operations', 'top-up', 'top-up-needs', 'withdraw'],
 ] // prettier-ignore
 
 const FOLDERS: Record<string, Patterns> = {
@@ -37,7 +37,7 @@ const FOLDERS: Record<string, Patterns> = {
   'sponsored writes': {
     files: SPONSORED.map((name) => `src/transactions/*/${name}.ts`),
     tests: [
-      'src/transactions/*/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,restore*,strangers*,lost-tail*}.test.ts',
+      'src/transactions/*/{operation*,gas-budget,settle-top-ups,top-up*,withdraw,calibur,sponsor*,read-operation,reconcile*,restore*,strangers*,lost-tail*}.test.ts',
     ],
   },
   'src/transactions': {

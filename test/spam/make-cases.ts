@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import { openPen } from './pen.ts'
 import { real } from './real.ts'
 import { scams } from './scams.ts'
@@ -20,11 +19,3 @@ export function makeCases(): SpamCase[] {
   })
   return cases.map((one, index) => ({ id: index + 1, ...one }))
 }
-
-export const CASES_FILE = new URL('cases.json', import.meta.url)
-
-/** One case a line, so that a change of one is seen. */
-export const casesText = (cases: SpamCase[]): string => `[\n${cases.map((one) => JSON.stringify(one)).join(',\n')}\n]\n`
-
-// `node test/spam/make-cases.ts` writes the file.
-if (import.meta.main) writeFileSync(CASES_FILE, casesText(makeCases()))

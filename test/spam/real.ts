@@ -56,7 +56,7 @@ const REBASING = {
 
 /** Transfers that people have to see, as they are on public chains. */
 export function real(pen: Pen, volume: Volume): Draft[] {
-  const { random, address, alike, known, coin, collection } = pen
+  const { random, address, known, coin, collection } = pen
   const words = (list: Record<Volume, string[]>) =>
     list[volume].map((one) => [one.slice(0, one.indexOf('/')), one.slice(one.indexOf('/') + 1)] as const)
   const of = <T extends string | Parameters<Pen['coin']>>(tune: T, seen: T, judge: T): T =>
@@ -238,34 +238,6 @@ export function real(pen: Pen, volume: Volume): Draft[] {
         isUncovered: true,
         tokens: [token],
         judged: moved(token, 'OUT', { other: address(), value: coins(50) }),
-      }
-    }),
-    ...times(2, (): Draft => {
-      const maker = `0x000000${address().slice(8)}` as const
-      const other = `0x000000${address().slice(8, 39)}${maker.slice(39)}` as const
-      return {
-        pattern: 'vanity',
-        why: 'contracts of one maker begin with zeros',
-        before: [moved(known('USDC'), 'OUT', { other: maker, value: dollars(500, 900), by: 'person' })],
-        judged: moved(known('USDC'), 'IN', { other, value: 40n }),
-      }
-    }),
-    ...times(3, (index): Draft => {
-      const friend = address()
-      return {
-        pattern: 'alike-by-chance',
-        why: 'shares a few digits with one that was paid, as one of many strangers does',
-        before: [moved(known('USDC'), 'OUT', { other: friend, value: dollars(500, 900), by: 'person' })],
-        judged: moved(known('USDC'), 'IN', { other: alike(friend, index, 2), value: 900n }),
-      }
-    }),
-    ...times(1, (): Draft => {
-      const friend = address()
-      return {
-        pattern: 'alike-and-real',
-        why: 'one of two addresses that somebody made to look the same, and both are paid',
-        before: [moved(known('USDC'), 'OUT', { other: friend, value: dollars(500, 900), by: 'person' })],
-        judged: moved(known('USDC'), 'IN', { other: alike(friend, 4, 4), value: dollars(400, 450) }),
       }
     }),
     ...times(1, (): Draft => ({

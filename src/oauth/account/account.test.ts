@@ -16,7 +16,7 @@ import {
   type Rehearsal,
 } from '../../../test/rehearsal.ts'
 import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
-import { rewriteMacs } from '../../../test/rewrite-macs.ts'
+import { reseal } from '../../../test/reseal.ts'
 import { en } from '../../texts/en.ts'
 
 let world: Rehearsal
@@ -42,7 +42,7 @@ const growOld = async () => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(
     world.app.db,
   )
-  await rewriteMacs(world.app)
+  await reseal(world.app)
 }
 
 test('a person signs in for the page itself and sees address, code and nothing of an application', async () => {

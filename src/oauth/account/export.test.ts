@@ -9,7 +9,7 @@ import { en } from '../../texts/en.ts'
 import { makePlace, startSigner, type Place, type Running } from '../../../test/kit/signer.ts'
 import { rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
 import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
-import { rewriteMacs } from '../../../test/rewrite-macs.ts'
+import { reseal } from '../../../test/reseal.ts'
 import { publicKeys } from '../keys.ts'
 
 let world: Rehearsal
@@ -58,7 +58,7 @@ async function take(
 
 const growOld = async (seconds: number) => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - ${seconds}::int))) where kind = 'Session' and payload ? 'loginTs'`.execute(world.app.db) // prettier-ignore
-  await rewriteMacs(world.app)
+  await reseal(world.app)
 }
 
 const marked = async (userId: string) =>

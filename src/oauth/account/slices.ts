@@ -80,7 +80,6 @@ export type NativeRecord = {
   /** of the transaction; of a withdrawal or a reward, of the block */
   hash: string
   explorerUrl: string
-  isSpam: boolean
   /** how many more of this block the amount stands for, too */
   omitted: number
 }

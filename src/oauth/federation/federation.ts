@@ -8,15 +8,14 @@
  */
 
 import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
-import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import * as openid from 'openid-client'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { isAuthentic, type RowReader } from '../../http/authentic-row.ts'
 import { newSecret } from '../../ids.ts'
 import { prepared } from '../../store/prepared.ts'
-import { macOf, type RowContent } from '../../store/row-mac.ts'
-import type { Database } from '../../store/rows.ts'
+import { sealOf, type SealedRows } from '../../store/seal.ts'
 import type { Profile } from '../../users/profile.ts'
 import { openConnections, unavailable } from './connection.ts'
 import { isKeyMissing } from './issuer-keys.ts'
@@ -69,7 +68,7 @@ export type SpentVisit = { isSpent: true; interactionUid: string; request: strin
  * for the profile with the access token that it gave to us, over the same connection of ours.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
-export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 'telemetry' | 'rowKeys'>): Federation {
+export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 'telemetry' | 'sealKeys'>): Federation {
   const { db, authOrigin, telemetry } = app
   const connect = openConnections(app)
 
@@ -92,9 +91,9 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
         expires_at: new Date(app.clock.wall() + VISIT_SECONDS * 1_000),
       }
       await sql`${prepared}
-          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac)
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, seal)
           values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
-            ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(
+            ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${sealOf(app.sealKeys, 'sign_ins', row)})`.execute(
         db,
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
@@ -165,12 +164,12 @@ async function takeVisit(
 ): Promise<Visit | SpentVisit | null> {
   const now = new Date(app.clock.wall())
   const isIt = sql`state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}`
-  const columns = sql`state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, mac`
+  const columns = sql`state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, request, expires_at, seal`
   const read = async (statement: RawBuilder<VisitRow>): Promise<VisitRow | null> => {
     const { rows } = await statement.execute(app.db)
     const [row] = rows
     const about = { provider: name, interaction: row?.interaction_uid ?? '' }
-    return row !== undefined && isAuthentic(app, about, { content: visitContent(row), mac: row.mac }) ? row : null
+    return row !== undefined && isAuthentic(app, 'sign_ins', row, about) ? row : null
   }
   const taken = await read(sql<VisitRow>`${prepared}
     update sign_ins set consumed_at = ${now} where ${isIt} and consumed_at is null and expires_at > ${now}
@@ -184,22 +183,7 @@ async function takeVisit(
   return spent === null ? null : { isSpent: true, interactionUid: spent.interaction_uid, request: spent.request }
 }
 
-type VisitRow = Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at'>
-
-/** What the MAC of a visit covers: for which sign-in, at whom, in which browser, for which request, until when. */
-export const visitContent = (
-  row: Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at' | 'mac'>,
-): RowContent => [
-  'sign_ins',
-  Buffer.from(row.state_hash).toString('hex'),
-  row.interaction_uid,
-  row.provider,
-  row.nonce,
-  row.code_verifier,
-  Buffer.from(row.browser_hash).toString('hex'),
-  row.request,
-  row.expires_at.toISOString(),
-]
+type VisitRow = SealedRows['sign_ins'] & { seal: string | null }
 
 /** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
 export const callbackOf = (authOrigin: string, { name }: ProviderSettings): string =>

@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { packCalls } from '../../gas/operation.ts'
-import { newTransactionId } from '../../ids.ts'
 import { isUniqueViolation } from '../../store/away.ts'
 import { fromHex } from '../../hex.ts'
 import { retrying, type Db } from '../../store/db.ts'
@@ -22,6 +21,7 @@ import {
 } from '../sponsors/gas-budget.ts'
 import { oncePer, together } from './group-commit.ts'
 import type { Operation } from '../operation.ts'
+import { operationRows } from '../rows.ts'
 import { bytesOf } from './operation-gas.ts'
 
 export type OperationBinding = Operation & {
@@ -106,11 +106,14 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
         as members (place int, id text, account_id uuid, client_id text, sender text, delegate text, space text, sequence int8, calls text, gas_limit int8,
           deadline int8, authorization_nonce int8, abi text, request_hash text, charged numeric)
     ), bound as (
-      insert into operations (id, account_id, client_id, chain_id, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
-        abi, request_hash, state, transitions, charged, hour, created_at)
-      select id, account_id, client_id, ${chainId}::int8, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
-        abi, request_hash, 'BOUND', '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
-      from asked order by place
+      ${operationRows.inserting(
+        'bind',
+        `id, account_id, client_id, chain_id, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+          abi, request_hash, transitions, charged, hour, created_at`,
+        sql`id, account_id, client_id, ${chainId}::int8, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
+          abi, request_hash, '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
+        from asked order by place`,
+      )}
       on conflict do nothing
       returning id, account_id, client_id, charged as wei, hour
     ), ${countedIn(chainId, sql.ref('bound'))}
@@ -205,8 +208,8 @@ export async function claimOperation(
         await countSpent(work, { chainId, clientId, accountId, wei: charged })
       }
       const claims = row.claims + 1
-      await work
-        .updateTable('operations')
+      await operationRows
+        .update(work, 'claim')
         .set({ claims, calls: packCalls(calls), authorization_nonce: authorizationNonce, updated_at: sql`now()` })
         .set(hasReserved ? { charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` } : {})
         .where('id', '=', id)
@@ -239,7 +242,7 @@ export async function giveBack(
         .forUpdate()
         .executeTakeFirst()
       if (row === undefined || row.charged === '0') return
-      await work.updateTable('operations').set({ charged: '0' }).where('id', '=', id).execute()
+      await operationRows.update(work, 'giveBack').set({ charged: '0' }).where('id', '=', id).execute()
       await countSpent(work, { chainId, clientId, accountId, wei: -BigInt(row.charged), hour: row.hour })
     }),
   )
@@ -253,10 +256,9 @@ export async function unbind({ db }: App, { id, accountId, clientId, chainId }: 
   await retrying(() =>
     db.transaction().execute(async (work) => {
       await lockBudgets(work, chainId)
-      const gone = await work
-        .deleteFrom('operations')
+      const gone = await operationRows
+        .delete(work, 'unbind')
         .where('id', '=', id)
-        .where('state', '=', 'BOUND')
         .where('claims', '=', 1)
         .returning(['charged', 'hour'])
         .executeTakeFirst()
@@ -276,12 +278,11 @@ export async function moveOperation(
   next: number,
 ): Promise<'moved' | 'gone' | 'sequence is taken'> {
   try {
-    const moved = await db
-      .updateTable('operations')
+    const moved = await operationRows
+      .update(db, 'renumber')
       .set({ sequence: next, updated_at: sql`now()` })
       .where('id', '=', id)
       .where('sequence', '=', sequence)
-      .where('state', '=', 'BOUND')
       .returning('id')
       .executeTakeFirst()
     return moved === undefined ? 'gone' : 'moved'
@@ -290,6 +291,3 @@ export async function moveOperation(
     throw error
   }
 }
-
-/** What an operation is called that was bound and never carried, and never will be: its id is free for another. */
-export const nobodys = () => ({ id: newTransactionId(), request_hash: null, authorization_nonce: null })

@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { mapChainError } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
-import { newTransactionId, type Hex } from '../../ids.ts'
+import type { Hex } from '../../ids.ts'
 import { isUniqueViolation } from '../../store/away.ts'
 import { fromHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
@@ -12,6 +12,7 @@ import { insufficientFunds } from './funds.ts'
 import { budgetNow } from './prepare.ts'
 import { writeFees, type Bound } from '../intent.ts'
 import { inFlight } from '../key.ts'
+import { nobodysNonce, transactionRows } from '../rows.ts'
 import { reach } from '../crash-points.ts'
 import { mostPending, reserveOf, takeNonce, type Binding, type LaneState } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
@@ -177,8 +178,8 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
 /** The row lock decides between two. */
 async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
   const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
-  const taken = await db
-    .updateTable('transactions')
+  const taken = await transactionRows
+    .update(db, 'takeOver')
     .set({
       id,
       account_id: accountId,
@@ -194,7 +195,6 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
       abi: intent.abi,
       request_hash: requestHash,
       authorizations: authorizations === undefined ? null : JSON.stringify(authorizations),
-      state: 'BOUND',
       transitions: '[]',
       created_at: sql`date_trunc('milliseconds', now())`,
       updated_at: sql`now()`,
@@ -202,7 +202,6 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
     .where('chain_id', '=', chain.chainId)
     .where('sender', '=', fromHex(from))
     .where('nonce', '=', nonce)
-    .where('state', '=', 'VACANT')
     .returning('id')
     .executeTakeFirst()
   return taken !== undefined
@@ -223,11 +222,10 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
     ...writeFees(effect.fees),
     authorizations: null,
   }
-  const mine = await db
-    .updateTable('transactions')
+  const mine = await transactionRows
+    .update(db, 'claim')
     .set({ ...asked, claims: sql`claims + 1`, updated_at: sql`now()` })
     .where('id', '=', id)
-    .where('state', '=', 'BOUND')
     .returning('id')
     .executeTakeFirst()
   return mine !== undefined
@@ -241,11 +239,10 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
  * @returns false when someone else took the intent up meanwhile: it then stays bound, and is finished or cancelled
  */
 export async function vacate({ db }: App, id: string): Promise<boolean> {
-  const mine = await db
-    .updateTable('transactions')
-    .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
+  const mine = await transactionRows
+    .update(db, 'vacate')
+    .set({ ...nobodysNonce(), updated_at: sql`now()` })
     .where('id', '=', id)
-    .where('state', '=', 'BOUND')
     .where('claims', '=', 1)
     .returning('id')
     .executeTakeFirst()
@@ -257,8 +254,5 @@ export async function vacate({ db }: App, id: string): Promise<boolean> {
  * intent's id is free for another nonce; the row stays to be settled or filled.
  */
 export async function part({ db }: App, id: string): Promise<void> {
-  await db.updateTable('transactions').set(NOBODYS()).where('id', '=', id).where('state', '=', 'BOUND').execute()
+  await transactionRows.update(db, 'part').set(nobodysNonce()).where('id', '=', id).execute()
 }
-
-/** What a row is called that holds a nonce and no intent. The intent reserves where it is bound next. */
-export const NOBODYS = () => ({ id: newTransactionId(), request_hash: null, reserved: null })

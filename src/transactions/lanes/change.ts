@@ -1,12 +1,15 @@
+import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
 import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import { SignerRefused } from '../../signer/client.ts'
 import { toBound, type Terms, type TransactionRow } from '../intent.ts'
+import type { OperationRow } from '../operation.ts'
+import { operationRows } from '../rows.ts'
 import { findTransaction, readTransaction } from '../read/read.ts'
 import type { Transaction } from '../wire.ts'
-import { cancelOperation } from './cancel-operation.ts'
 import { findOperation } from '../read/read-operation.ts'
 import { paidGasNow } from './prepare.ts'
 import { raiseFee, sendCancel } from './replace.ts'
@@ -43,6 +46,34 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
 }
 
 /**
+ * From now on it is packed into no other transaction. Where it is alone in one that waits, that is replaced by one that uses its id up, and
+ * whichever of the two is mined first wins: `Cancelled`, and nothing does it any more, or done. Among others it is done with them, unless that transaction is lost.
+ * @param accessToken  of its person
+ * @throws not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
+ */
+async function cancelOperation(app: App, chain: Chain, row: OperationRow, accessToken: string): Promise<void> {
+  refuseUnlessPending(row)
+  const isMine = await operationRows
+    .update(app.db, 'askToCancel')
+    .set({ is_cancel: true, updated_at: sql`now()` })
+    .where('id', '=', row.id)
+    .returning('id')
+    .executeTakeFirst()
+  if (isMine === undefined) throw tooLate('The transaction is already mined.')
+  const others = await app.db
+    .selectFrom('carried')
+    .select('operation_id')
+    .where('transaction_id', '=', row.outer_id!)
+    .where('operation_id', '<>', row.id)
+    .limit(1)
+    .executeTakeFirst()
+  const outer = await app.db.selectFrom('transactions').selectAll().where('id', '=', row.outer_id!).executeTakeFirst()
+  if (others !== undefined || outer === undefined || outer.state !== 'SUBMITTED' || outer.is_cancel) return
+  const { sent } = await asked(() => sendCancel(app, chain, toBound(outer), { accessToken, usesUp: [row.sequence] }))
+  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
+}
+
+/**
  * Raises the fee of a pending transaction now. Where sponsors pay, what it lacks by now is sent first.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
@@ -67,7 +98,7 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   return readTransaction(app, caller, row.id)
 }
 
-function refuseUnlessPending({ state }: TransactionRow): void {
+function refuseUnlessPending({ state }: Pick<TransactionRow, 'state'>): void {
   if (state !== 'SUBMITTED') throw tooLate(`The transaction is already ${state}.`)
 }
 

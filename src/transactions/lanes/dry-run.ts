@@ -20,9 +20,8 @@ import type { Intent, Terms } from '../intent.ts'
 import { isCarried } from './own-nonces.ts'
 import { callOf, revertOf } from './prepare.ts'
 import { preparePaid } from './send-operation.ts'
-import { readReturned } from '../recovery/returned.ts'
 import { isTaken } from './sign.ts'
-import { rehearseOperation } from './rehearse-operation.ts'
+import { readReturned, rehearseOperation } from './rehearse-operation.ts'
 import type { DryRunAnswer } from '../write-wire.ts'
 
 /**

@@ -7,6 +7,7 @@ import type { Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
 import type { Transition } from '../../store/column-values.ts'
 import type { Bound } from '../intent.ts'
+import { operationRows } from '../rows.ts'
 import { MAX_SEQUENCE } from './operation-gas.ts'
 
 type Linking = { id: string; chainId: number; space: Buffer; sequences: number[]; transition: Transition[] }
@@ -72,9 +73,13 @@ export const linkedBy = ({ id, chainId, space, sequences, transition }: Linking,
         and sequence in (select value::int8 from json_array_elements_text(${JSON.stringify(sequences)}::json)) and ${isDue}
       order by sequence for update
     ), linked as (
-      update operations set state = 'SUBMITTED', outer_id = ${id}::text, transitions = operations.transitions || ${JSON.stringify(transition)}::jsonb,
-        updated_at = greatest(now(), operations.created_at)
-      from locked where operations.id = locked.id and locked.state in ('BOUND', 'SUBMITTED') and locked.outer_id is distinct from ${id}::text
+      ${operationRows.updating('link', {
+        set: sql`outer_id = ${id}::text, transitions = operations.transitions || ${JSON.stringify(transition)}::jsonb,
+          updated_at = greatest(now(), operations.created_at)`,
+        from: sql`from locked`,
+        of: 'locked',
+        where: sql`operations.id = locked.id and locked.outer_id is distinct from ${id}::text`,
+      })}
     ), noted as (
       insert into carried (operation_id, transaction_id) select id, ${id}::text from locked on conflict do nothing
     )`

@@ -18,7 +18,8 @@ import { newestBlock } from '../../chain/latest-block.ts'
 import { delegationNonce } from '../sponsors/delegation.ts'
 import { readTransaction } from '../read/read.ts'
 import { sequencesOf } from './sequences.ts'
-import { reopenOperations, settleOperations } from '../settle/settle-operations.ts'
+import { settleOperations } from '../settle/settle-operations.ts'
+import { revertToPending } from '../settle/states.ts'
 import { rehearseTransaction } from './submit.ts'
 import { tendOperations } from '../sponsors/tend-operations.ts'
 import { keccak } from '../../keccak.ts'
@@ -81,7 +82,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
   const { answer } = await add(writer, 2)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 3n])
-  // And of one that is taken up by its key, with no number of its own (restore-operation.ts).
+  // And of one that is taken up by its key, with no number of its own (reconcile-operation.ts).
   let isDead = false
   interruptSteps(world.first.app, (step) => {
     if (step !== 'after-bind-operation' || isDead) return
@@ -438,11 +439,11 @@ test('an id that was used up for another account does nothing of the write: it h
   assert.match(told.revert!.reason!, /used up for another account/)
   assert.equal((await rowOf(answer.id)).transitions.at(-1)?.state, 'FAILED')
   // A reorganisation takes that back, as anything that a block says.
-  await reopenOperations(app.db, app, chain.chainId, 7_000_000)
+  await revertToPending(app.db, app, chain.chainId, 7_000_000)
   assert.equal(await stateOf(writer, answer.id), 'SUBMITTED')
   await settle(7_000_001, writer.address.toLowerCase() as Hex)
   assert.equal(await stateOf(writer, answer.id), 'MINED')
-  await reopenOperations(app.db, app, chain.chainId, 7_000_000)
+  await revertToPending(app.db, app, chain.chainId, 7_000_000)
 })
 
 test('what nothing carries is not settled by its number, which may be that of one that the database lost: its key stays its own', async () => {

@@ -5,10 +5,9 @@ import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 import { fromHex } from '../../hex.ts'
-import { append } from '../attempts.ts'
+import { nobodysNonce, transactionRows } from '../rows.ts'
 import { delegationNonce } from '../sponsors/delegation.ts'
 import type { Bound } from '../intent.ts'
-import { NOBODYS } from './bind.ts'
 
 /**
  * What an account sends itself and the nonce by which it delegates do not mix: the chain takes an authorization at exactly its nonce, and the
@@ -120,17 +119,11 @@ export async function endIfDelegation(
 ): Promise<boolean> {
   const { authorization } = await signer.recall({ chainId, from, nonce })
   if (authorization === undefined) return false
-  await db
-    .updateTable('transactions')
-    .set({
-      ...NOBODYS(),
-      state: 'REPLACED',
-      updated_at: sql`now()`,
-      transitions: append([{ state: 'REPLACED', at: new Date(clock.wall()).toISOString() }]),
-    })
+  await transactionRows
+    .update(db, 'useToDelegate', { at: new Date(clock.wall()).toISOString() })
+    .set({ ...nobodysNonce(), updated_at: sql`now()` })
     .where('id', '=', id)
     .where('nonce', '=', nonce)
-    .where('state', '=', 'BOUND')
     .execute()
   return true
 }

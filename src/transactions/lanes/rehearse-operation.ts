@@ -1,24 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { bigNumber } from '../../abi/bignumber.ts'
+import { decodeResult, type Output } from '../../abi/results.ts'
 import type { App } from '../../app.ts'
 import { highestPrice } from '../../chain/fees.ts'
 import type { Chain } from '../../chain/network.ts'
-import type { AppError } from '../../errors.ts'
+import { AppError } from '../../errors.ts'
 import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import type { Hex } from '../../ids.ts'
 import { SignerRefused } from '../../signer/client.ts'
 import type { CheckOperationRequest } from '../../signer/wire.ts'
 import { toHex } from '../../hex.ts'
-import { wireTransaction } from '../read/answer.ts'
 import { canPay, carriersOf, inTurn, noCarrier } from '../sponsors/carriers.ts'
 import { knownDataGas } from './data-gas.ts'
 import { gasContracts } from '../sponsors/delegation.ts'
-import { readReturned } from '../recovery/returned.ts'
 import type { Intent } from '../intent.ts'
 import { namingClocks, networkSeconds } from './network-clock.ts'
 import { outerGas } from './operation-gas.ts'
-import { wireOperation } from '../read/operation-answer.ts'
+import { wireOperation, wireTransaction } from '../read/answer.ts'
 import type { Operation } from '../operation.ts'
 import { CannotCarry, explain } from '../sponsors/pack.ts'
 import { callOperation } from './prepare-operation.ts'
@@ -111,3 +110,14 @@ async function findPayer(
 /** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
 const explainUncarried = (error: unknown, clock: Clock): unknown =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)
+
+/** What a call returned, decoded by the caller's ABI; null where there is none, or it does not decode. */
+export function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: Output[] } {
+  if (fn === null) return { response: null, outputs: [] }
+  try {
+    return decodeResult(fn, data)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    return { response: null, outputs: [] }
+  }
+}

@@ -16,8 +16,8 @@ import { delegateOf } from '../sponsors/delegation.ts'
 import { marketOf } from './market.ts'
 import { callOf, limitOf } from './prepare.ts'
 import type { ReplaceRequest } from './sign.ts'
-import { readRecalled } from '../recovery/recalled.ts'
-import { recallAll } from '../recovery/restore-from-ledger.ts'
+import { toAttempt } from '../recovery/recalled.ts'
+import { ledgerAttempts } from '../recovery/reconcile.ts'
 import { replacement } from './steps.ts'
 import { isRejected } from '../recovery/trouble.ts'
 
@@ -33,7 +33,7 @@ export const signedOf = (row: AttemptRow): SignedOffer => ({
 
 /** By the signer's ledger: who can write the database must not decide what is to be outbid. @throws signer_unavailable */
 async function readSigned(app: App, { id }: Bound): Promise<SignedOffer[]> {
-  return (await recallAll(app, { intentId: id })).map(readRecalled)
+  return (await ledgerAttempts(app, { intentId: id })).map(toAttempt)
 }
 
 /**

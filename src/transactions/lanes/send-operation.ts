@@ -19,7 +19,7 @@ import { contractsOf, delegationNonce } from '../sponsors/delegation.ts'
 import { findExhausted, readNetworkBudget } from '../sponsors/gas-budget.ts'
 import type { Intent } from '../intent.ts'
 import { inFlight, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from '../key.ts'
-import { answerOfOperation } from '../read/operation-answer.ts'
+import { answerOfOperation } from '../read/answer.ts'
 import { aloneGas } from './operation-gas.ts'
 import { toOperation, type Operation } from '../operation.ts'
 import { namingClocks, networkSeconds } from './network-clock.ts'
@@ -28,9 +28,8 @@ import { carry, MIN_LIFE_SECONDS } from '../sponsors/pack.ts'
 import { callsOf, prepareOperation, type PreparedOperation } from './prepare-operation.ts'
 import { LOST, MAX_LOST, sendOnce, type Outcome } from '../pipeline.ts'
 import { explainRefusal } from './refused-operation.ts'
-import { restoreOperation } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { sequencesOf } from './sequences.ts'
-import { restoreIntent } from './sign.ts'
 import { operation as step } from './operation-steps.ts'
 import { exhaustedError } from '../sponsors/top-up.ts'
 import type { WriteAnswer } from '../write-wire.ts'
@@ -207,7 +206,7 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   if (claim === 'gone') throw inFlight()
   if (claim === 'unpaid') throw budget
   if ('of' in claim) throw exhaustedError(app, claim)
-  // A number below 0 was another's, which the database had lost (restore-operation.ts).
+  // A number below 0 was another's, which the database had lost (reconcile-operation.ts).
   if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
   return finish(app, write, { operation, claim })
 }
@@ -245,12 +244,11 @@ async function finish(
         operation = await moved(app, chain, operation)
         continue
       }
-      // The ledger has another operation for this intent: one that the database has lost.
-      if (error.code === 'intent_conflict' && (await restoreOperation(app, chain, operation.id))) return LOST
-      // Or a transaction of the account itself.
-      const isOwn = error.code === 'intent_conflict' && (await restoreIntent(app, operation.id))
+      // The ledger has something else for this intent, which the database has lost: another operation, or a transaction of the account itself.
+      const signed = error.code === 'intent_conflict' ? await reconcileIntent(app, chain, operation.id) : null
+      if (signed === 'operation') return LOST
       if (claim === BINDER && isRefused(error)) await unbind(app, operation)
-      if (isOwn) return LOST
+      if (signed === 'transaction') return LOST
       // Perhaps signed, but carried by nobody: who would have it carried is here.
       await giveBack(app, operation, claim)
       throw explainRefusal(namingClocks(app, chain, error))

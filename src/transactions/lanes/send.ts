@@ -25,7 +25,7 @@ import { sendOperation } from './send-operation.ts'
 import { marketOf } from './market.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from '../recovery/recall.ts'
-import { restoreSent } from './sign.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { first } from './steps.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
@@ -48,7 +48,8 @@ export async function sendTransaction(
     return sendOperation(app, caller, [intent], { idempotency })
   // Nothing is paid for what was sent before, also where the database has lost that.
   const refuseIfSent = async (id: string) => {
-    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreSent(app, chain, id)))) throw inFlight()
+    if (idempotency !== null && ((await isBound(app.db, id)) || (await reconcileIntent(app, chain, id)) !== null))
+      throw inFlight()
   }
   const prepare = async (id: string) => {
     await bringDelegation(app, chain, caller, intent.to)

@@ -10,8 +10,8 @@ import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
 import { adopt } from '../recovery/recall.ts'
-import { restoreSlot } from '../recovery/restore-from-ledger.ts'
-import { restoreOperation } from '../recovery/restore-operation.ts'
+import { reconcileNonce } from '../recovery/reconcile.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { denialOf } from '../recovery/trouble.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -37,7 +37,7 @@ export async function signFirst(
   try {
     const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, token)
     // Bound anew, and signed before: by a request that the database has lost. A random id was never asked for before.
-    if (stored && mayVacate && bound.requestHash !== null && (await restoreSlot(app, bound))) return NONCE_TAKEN
+    if (stored && mayVacate && bound.requestHash !== null && (await reconcileNonce(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }
   } catch (error) {
     if (isTaken(error)) return makeRoom(app, chain, bound, { mayVacate })
@@ -78,26 +78,13 @@ async function makeRoom(
   bound: Bound,
   { mayVacate }: { mayVacate: boolean },
 ): Promise<typeof NONCE_TAKEN> {
-  const isHeld =
-    (await restoreIntent(app, bound.id)) || (await restoreSlot(app, bound)) || (await endIfDelegation(app, bound))
+  const signed = await reconcileIntent(app, chain, bound.id)
+  const isHeld = signed === 'transaction' || (await reconcileNonce(app, bound)) || (await endIfDelegation(app, bound))
   if (isHeld) return NONCE_TAKEN
   // The intent is a sponsor's to send, and nothing was signed for the nonce.
-  const isOperation = await restoreOperation(app, chain, bound.id)
-  if (isOperation && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
+  if (signed === 'operation' && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
   else await part(app, bound.id)
   return NONCE_TAKEN
-}
-
-/** @returns whether the ledger holds anything for the intent */
-export async function restoreIntent(app: App, id: string): Promise<boolean> {
-  const [newest] = (await app.signer.recall({ intentId: id })).attempts
-  return newest !== undefined && restoreSlot(app, newest)
-}
-
-/** @returns whether it was sent before, by its account or by a sponsor, where a network has those: the database has it again */
-export async function restoreSent(app: App, chain: Chain, id: string): Promise<boolean> {
-  if (await restoreIntent(app, id)) return true
-  return chain.gasSpace !== undefined && chain.gasSpace !== null && restoreOperation(app, chain, id)
 }
 
 export type ReplaceRequest = {
@@ -150,7 +137,7 @@ export async function signFill(
   } catch (error) {
     if (denialOf(error) !== null) return { kind: 'denied', error }
     if (!isTaken(error)) throw error
-    if (!(await restoreSlot(app, bound))) await endIfDelegation(app, bound)
+    if (!(await reconcileNonce(app, bound))) await endIfDelegation(app, bound)
     return NONCE_TAKEN
   }
 }

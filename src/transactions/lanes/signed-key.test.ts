@@ -5,7 +5,7 @@ import { age, keep, remember } from '../../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
 import type { Writer } from '../../../test/writing.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
-import { nobodys } from './bind-operation.ts'
+import { nobodysOperation } from '../rows.ts'
 import { withWall } from '../../../test/kit/clock.ts'
 
 /** The key of an operation that its account has signed, that nothing carried, and whose time is over. Over HTTP. */
@@ -127,7 +127,7 @@ inWorld('not signed, or not known to be', () => {
     const [first] = await rowsOf(writer)
     await later()
     // As where it was signed just after it was found not to be.
-    await world.db.updateTable('operations').set(nobodys()).where('id', '=', first!.id).execute()
+    await world.db.updateTable('operations').set(nobodysOperation()).where('id', '=', first!.id).execute()
     const statuses: number[] = []
     for (let again = 0; again < 4; again++) {
       statuses.push(await write(writer, 'key'))

@@ -7,9 +7,10 @@ import { retrying, type Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
-import { append, keepAttempt } from '../attempts.ts'
+import { keepAttempt } from '../attempts.ts'
+import { transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
-import { restoreSlot } from '../recovery/restore-from-ledger.ts'
+import { reconcileNonce } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
 import { linkedBy, linkingOf } from './link.ts'
 import { reach } from '../crash-points.ts'
@@ -32,7 +33,7 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
-  await restoreSlot(app, bound)
+  await reconcileNonce(app, bound)
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -46,7 +47,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
-  assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+  assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -96,8 +97,11 @@ async function insertFirst(
       from signed order by hash
       on conflict (chain_id, hash) do nothing
     ), moved as (
-      update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
-      from signed where transactions.id = signed.id and transactions.state = 'BOUND'
+      ${transactionRows.updating('storeFirst', {
+        set: sql`hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()`,
+        from: sql`from signed`,
+        where: sql`transactions.id = signed.id`,
+      })}
     )
     ${links === null ? sql`` : sql`, ${links}`}
     select id, is_far from signed`.execute(app.db)
@@ -111,11 +115,10 @@ async function insertFirst(
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>
-    db
-      .updateTable('transactions')
-      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, chain, bound, attempt) })
+    transactionRows
+      .update(db, 'storeFill', stepOf(app, attempt))
+      .set({ is_cancel: true, ...newest(chain, bound, attempt) })
       .where('id', '=', bound.id)
-      .where('state', '=', 'BOUND')
       .execute(),
   )
 }
@@ -128,11 +131,10 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
 export async function storeReplacement(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   const maxFee = writeFees(attempt.fees).max_fee
   await storeLater(app, chain, bound, attempt, (db) =>
-    db
-      .updateTable('transactions')
-      .set({ ...submitted(app, chain, bound, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
+    transactionRows
+      .update(db, 'storeReplacement', stepOf(app, attempt))
+      .set({ ...newest(chain, bound, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
       .where('id', '=', bound.id)
-      .where('state', '=', 'SUBMITTED')
       .where('hash', 'is distinct from', fromHex(attempt.hash))
       .where(({ not, exists, selectFrom }) =>
         not(
@@ -173,15 +175,13 @@ async function storeLater(
     }),
   )
   // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
-  if (!isThere) assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
+  if (!isThere) assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
 }
 
-function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
-  const { hash } = attempt
-  return {
-    reserved: String(gasStrategy(chain).reserve(bound, attempt)),
-    hash: fromHex(hash),
-    transitions: append([{ state: 'SUBMITTED', at: new Date(app.clock.wall()).toISOString(), hash }]),
-    updated_at: sql<Date>`now()`,
-  }
-}
+const stepOf = ({ clock }: App, { hash }: Attempt) => ({ at: new Date(clock.wall()).toISOString(), hash })
+
+const newest = (chain: Chain, bound: Bound, attempt: Attempt) => ({
+  reserved: String(gasStrategy(chain).reserve(bound, attempt)),
+  hash: fromHex(attempt.hash),
+  updated_at: sql<Date>`now()`,
+})

@@ -9,6 +9,7 @@ import type { OuterAuthorization } from '../../store/column-values.ts'
 import type { Budget, Fund } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from '../intent.ts'
+import { transactionRows } from '../rows.ts'
 import { reach } from '../crash-points.ts'
 import { oncePer, together } from './group-commit.ts'
 
@@ -183,11 +184,15 @@ async function insert(
         and bool_and(coalesce(reserved + needed <= available, true)) over (partition by sender order by turn) as tried
       from counted
     ), bound as (
-      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, reserved, transitions, created_at, authorizations)
-      select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
-        'BOUND', cost, '[]'::jsonb, date_trunc('milliseconds', now()), authorizations
-      from turns where tried
-      order by sender, turn
+      ${transactionRows.inserting(
+        'bind',
+        `id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
+          reserved, transitions, created_at, authorizations`,
+        sql`id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
+          cost, '[]'::jsonb, date_trunc('milliseconds', now()), authorizations
+        from turns where tried
+        order by sender, turn`,
+      )}
       on conflict do nothing
       returning id, nonce
     )

@@ -1,10 +1,13 @@
-import { readAddress } from '../../abi/address.ts'
+import { checksumAddress, readAddress } from '../../abi/address.ts'
+import type { App } from '../../app.ts'
 import { bigNumber } from '../../abi/bignumber.ts'
 import type { Fees } from '../../chain/fees.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
-import type { Bound } from '../intent.ts'
-import type { WireTransaction } from '../wire.ts'
+import { toHex } from '../../hex.ts'
+import { toBound, type Bound } from '../intent.ts'
+import { dispatcherId, toOperation, type Operation, type OperationRow } from '../operation.ts'
+import type { GasPayer, WireOperation, WireTransaction } from '../wire.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
 /** Gas prices on the wire: one of the two forms. */
@@ -19,6 +22,28 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
     id: bound.id,
     state: 'SUBMITTED',
   }
+}
+
+/** `hash` and `tx` are of the transaction that carries it, which a sponsor sends to the dispatcher. */
+export const answerOfOperation = (
+  chain: Chain,
+  operation: Operation,
+  { bound, hash }: { bound: Bound; hash: Hex },
+): WriteAnswer => ({
+  ...answerOf(chain, bound, hash),
+  id: operation.id,
+  operation: wireOperation(operation),
+  gas: payerOf(bound.from),
+})
+
+/** The answer that an operation had, under the hash that was returned then. @throws database_unavailable */
+export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
+  const outer = await app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .where('id', '=', row.outer_id!)
+    .executeTakeFirstOrThrow()
+  return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
 }
 
 export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'requestHash'>): WireTransaction {
@@ -39,4 +64,23 @@ export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'request
 export function wireFees(fees: Fees): WireFees {
   if (fees.type === 'legacy') return { gasPrice: bigNumber(fees.gasPrice) }
   return { maxFeePerGas: bigNumber(fees.maxFeePerGas), maxPriorityFeePerGas: bigNumber(fees.maxPriorityFeePerGas) }
+}
+
+export const payerOf = (payer: Hex): GasPayer => ({ strategy: 'sponsor', payer: checksumAddress(payer) })
+
+/** `to`, `value` and `data` are those of the first call; `calls` has all where there are several. */
+export function wireOperation(operation: Operation): WireOperation {
+  const calls = operation.calls.map(({ to, value, data }) => ({
+    to: checksumAddress(toHex(to)),
+    value: bigNumber(value),
+    data: toHex(data),
+  }))
+  return {
+    id: dispatcherId(operation),
+    from: checksumAddress(operation.from),
+    ...calls[0]!,
+    gasLimit: bigNumber(operation.gas),
+    deadline: operation.deadline,
+    ...(calls.length === 1 ? {} : { calls }),
+  }
 }

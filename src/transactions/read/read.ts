@@ -69,7 +69,7 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
 }
 
 /**
- * Whose a transaction is that the chain and the signer gave back after a restore (restore-from-ledger.ts). It was mined before it was
+ * Whose a transaction is that the chain and the signer gave back after a restore (reconcile.ts). It was mined before it was
  * taken in, so its contents are public: every application of the account may find it, and the right one looks for it.
  */
 const UNKNOWN_CLIENT = ''

@@ -8,6 +8,7 @@ import { quantityOf, type Hex } from '../../ids.ts'
 import { toHex } from '../../hex.ts'
 import { toBound, type TransactionRow } from '../intent.ts'
 import { callOf } from '../lanes/prepare.ts'
+import { transactionRows } from '../rows.ts'
 
 /**
  * Why a mined transaction failed; null when it did not fail, or the node cannot say at the moment. Receipts hold no
@@ -19,12 +20,11 @@ export async function explainRevert(app: App, chain: Chain, row: TransactionRow)
   const data = (await traceFailure(chain, toHex(row.hash!))) ?? (await repeatCall(chain, row))
   if (data === undefined) return null
   const revert = decodeRevert(data, readErrors(row.abi))
-  await app.db
-    .updateTable('transactions')
+  await transactionRows
+    .update(app.db, 'explain')
     .set({ revert: JSON.stringify(revert) })
     .where('id', '=', row.id)
     .where('block_hash', '=', row.block_hash)
-    .where('state', '=', 'REVERTED')
     .execute()
   return revert
 }

@@ -28,7 +28,8 @@ import { lowBalance, raiseLowest } from '../lanes/raise.ts'
 import { readAttempts } from '../attempts.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from '../settle/states.ts'
-import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
+import { transactionRows } from '../rows.ts'
+import { reconcileNonce, type NonceSlot } from './reconcile.ts'
 import { findUse } from '../settle/nonce-used.ts'
 import { forgetRefusals, isPaused, noteUsed, wasRefused } from './trouble.ts'
 import { settleOperations } from '../settle/settle-operations.ts'
@@ -223,11 +224,10 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
     await forgetRefusals(app.db, { chainId: chain.chainId, from, nonce: due.nonce })
   if (!TOUCHED.has(sent)) return
   // Touched: what a node has refused it may take any moment, and is asked again after 15 s.
-  const row = await app.db
-    .updateTable('transactions')
+  const row = await transactionRows
+    .update(app.db, 'resend')
     .set({ updated_at: sql`now()` })
     .where('id', '=', attempt.id)
-    .where('state', '=', 'SUBMITTED')
     .returningAll()
     .executeTakeFirst()
   if (row === undefined) return
@@ -240,7 +240,7 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
  * sent in the next round.
  */
 async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): Promise<void> {
-  if (await restoreSlot(app, of)) return void lostBytes.of(app).delete(id)
+  if (await reconcileNonce(app, of)) return void lostBytes.of(app).delete(id)
   const lost = lostBytes.of(app)
   if (lost.has(id)) return
   lost.set(id, true)

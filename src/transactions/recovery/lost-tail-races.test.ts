@@ -15,7 +15,7 @@ import { raiseFee } from '../lanes/replace.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
-import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
+import { ledgerAttempts, applyLedgerRecord } from './reconcile.ts'
 import { WAIT_MS } from '../read/wait.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
@@ -381,9 +381,9 @@ test('what the ledger said before a cancel was signed does not undo the cancel t
   const { answer } = await world.add(world.first, writer)
   const slot = { chainId: 31_337, from: writer.address, nonce: 0 }
   await speedUpTransaction(app, writer, answer.id)
-  const attempts = await recallSlot(app, slot)
+  const attempts = await ledgerAttempts(app, slot)
   const { hash } = await cancelTransaction(app, writer, answer.id)
-  const ids = await takenIn(() => world.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
+  const ids = await takenIn(() => world.db.transaction().execute((db) => applyLedgerRecord(db, app, slot, attempts)))
   const found = await readTransaction(app, writer, answer.id)
   assert.deepEqual([found.isCancel, found.hash, found.hashes.length, ids], [true, hash, 3, []])
 })
@@ -444,7 +444,7 @@ test('a lost write whose fee was raised without a token stays its application’
   const { answer } = await world.add(world.first, writer)
   const [was] = await rowsOf(writer)
   await raiseFee(app, chain, toBound(was!))
-  const [raise, first] = await recallSlot(app, { chainId: 31_337, from: writer.address, nonce: 0 })
+  const [raise, first] = await ledgerAttempts(app, { chainId: 31_337, from: writer.address, nonce: 0 })
   assert.deepEqual([raise!.clientId, was!.client_id !== ''], [null, true])
   await back()
   await replay(world.first)

@@ -1,8 +1,8 @@
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import type { Attempt, Bound } from '../intent.ts'
-import { readRecalled } from './recalled.ts'
-import { recallAll, restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
+import { toAttempt } from './recalled.ts'
+import { ledgerAttempts, reconcileNonce, type NonceSlot } from './reconcile.ts'
 import { storeFill, storeFirst, storeReplacement } from '../lanes/store.ts'
 
 /**
@@ -13,13 +13,13 @@ import { storeFill, storeFirst, storeReplacement } from '../lanes/store.ts'
  * @throws signer_unavailable, database_unavailable
  */
 export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ first: Attempt; newest: Attempt } | null> {
-  const attempts = await recallAll(app, { intentId: bound.id })
+  const attempts = await ledgerAttempts(app, { intentId: bound.id })
   const [signed] = attempts
   if (signed !== undefined && !isAt(signed, bound)) {
-    await restoreSlot(app, signed)
+    await reconcileNonce(app, signed)
     return null
   }
-  const [first, ...later] = attempts.map(readRecalled).toReversed()
+  const [first, ...later] = attempts.map(toAttempt).toReversed()
   if (first === undefined) return null
   await (first.isCancel ? storeFill : storeFirst)(app, chain, bound, first)
   for (const attempt of later) await storeReplacement(app, chain, bound, attempt)

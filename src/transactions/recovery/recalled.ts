@@ -3,7 +3,7 @@ import type { Recalled } from '../../signer/wire.ts'
 import type { Attempt } from '../intent.ts'
 
 /** An attempt as the signer's ledger tells it. */
-export function readRecalled(recalled: Recalled): Attempt {
+export function toAttempt(recalled: Recalled): Attempt {
   const { raw, hash, gas, kind } = recalled
   return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
 }

@@ -12,12 +12,11 @@ import { countAt } from '../settle/nonce-count.ts'
 import { toBound, type Bound, type TransactionRow } from '../intent.ts'
 import { laneStopped, isAgo, stopLane } from './stop-lane.ts'
 import { adopt } from './recall.ts'
-import { nobodysWithoutBytes } from '../settle/states.ts'
+import { nobodysWithoutBytes, transactionRows } from '../rows.ts'
 import { sideBySide } from './concurrency.ts'
-import { append } from '../attempts.ts'
 import { endIfDelegation } from '../lanes/own-nonces.ts'
 import { fill } from '../lanes/steps.ts'
-import { restoreSlot } from './restore-from-ledger.ts'
+import { reconcileNonce } from './reconcile.ts'
 import { usedForGood, type Followed } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
@@ -109,11 +108,16 @@ async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: bo
 
 /** A nonce nobody took over while a later one of the account waits behind it: bound again, to be filled. */
 async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
-  await sql`
-    update transactions set state = 'BOUND', claims = claims + 1, is_cancel = true
-    where chain_id = ${chainId}::bigint and state = 'VACANT' and ${isAgo(sql.ref('updated_at'), FILL_AFTER_SECONDS)}
-      and exists (select 1 from transactions later where later.chain_id = transactions.chain_id
-        and later.sender = transactions.sender and later.nonce > transactions.nonce)`.execute(db)
+  await transactionRows
+    .update(db, 'bindToFill')
+    .set({ claims: sql`claims + 1`, is_cancel: true })
+    .where('chain_id', '=', chainId)
+    .where(isAgo(sql.ref('updated_at'), FILL_AFTER_SECONDS))
+    .where(
+      sql<boolean>`exists (select 1 from transactions later where later.chain_id = transactions.chain_id
+        and later.sender = transactions.sender and later.nonce > transactions.nonce)`,
+    )
+    .execute()
 }
 
 async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
@@ -122,7 +126,7 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
     // What the ledger knows of the nonce was told, or may have been, and keeps its id.
-    if (!(await restoreSlot(app, bound)) && !(await endIfDelegation(app, bound)))
+    if (!(await reconcileNonce(app, bound)) && !(await endIfDelegation(app, bound)))
       await giveUp(app, bound, { block, hash: null })
     return
   }
@@ -137,11 +141,10 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
 /** Asks again in five minutes, by a time of the last look that lies ahead: each round would have the same answer, and log it. */
 async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
   telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
-  await db
-    .updateTable('transactions')
+  await transactionRows
+    .update(db, 'putOff')
     .set({ updated_at: sql<Date>`now() + ${`${PUT_OFF_SECONDS} seconds`}::interval` })
     .where('id', '=', id)
-    .where('state', '=', 'BOUND')
     .execute()
 }
 const PUT_OFF_SECONDS = 300
@@ -161,21 +164,18 @@ export async function giveUp(
   const intrusion = { chainId, sender, nonce, hash, reason: 'foreign_nonce' } as const
   const stopped = await retrying(() =>
     app.db.transaction().execute(async (db) => {
-      const mine = await db
-        .updateTable('transactions')
+      const mine = await transactionRows
+        .update(db, 'fail', { at: new Date(app.clock.wall()).toISOString() })
         .set({
-          state: 'FAILED',
           ...nobodysWithoutBytes(),
           block_number: block.number,
           block_hash: fromHex(block.hash),
           is_final: true,
-          transitions: append([{ state: 'FAILED', at: new Date(app.clock.wall()).toISOString() }]),
           updated_at: sql`now()`,
         })
         .where('id', '=', id)
         // The id may have been bound to another since, and signed there.
         .where('nonce', '=', nonce)
-        .where('state', 'in', ['BOUND', 'SUBMITTED'])
         .returning('id')
         .executeTakeFirst()
       return mine === undefined ? null : { isExpected: await stopLane(db, intrusion) }

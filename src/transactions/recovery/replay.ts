@@ -7,8 +7,8 @@ import { retrying, type Db } from '../../store/db.ts'
 import type { RecalledSince } from '../../signer/wire.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { isolateRowErrors } from './recover.ts'
-import { restoreSlot } from './restore-from-ledger.ts'
-import { restoreOperation } from './restore-operation.ts'
+import { reconcileNonce } from './reconcile.ts'
+import { reconcileIntent } from './reconcile-operation.ts'
 import { slot } from '../../state.ts'
 
 /** milliseconds between two looks */
@@ -195,10 +195,10 @@ type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
 /** An operation has no nonce; `hash` is what its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 
-const restoreLost = (app: App, lost: RecalledSignature): Promise<boolean> =>
+const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
   lost.nonce === undefined
-    ? restoreOperation(app, lost, lost.intentId)
-    : restoreSlot(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
+    ? reconcileIntent(app, lost, lost.intentId)
+    : reconcileNonce(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
 
 /**
  * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce

@@ -3,16 +3,16 @@ import { checksumAddress } from '../../abi/address.ts'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
-import { newTransactionId, type Hex, type UserId } from '../../ids.ts'
+import type { Hex, UserId } from '../../ids.ts'
 import { fromHex, toHex } from '../../hex.ts'
-import { toWord } from '../../store/bytes.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import type { Transition } from '../../store/column-values.ts'
 import { findNamed } from '../../users/find.ts'
 import { countAt } from '../settle/nonce-count.ts'
 import type { StoppedLane } from '../lane-wire.ts'
-import { MIN_GAS } from '../lanes/limits.ts'
+import { transactionRows } from '../rows.ts'
 import { isolateRowErrors } from './recover.ts'
+import { emptyNonce } from './reconcile.ts'
 import { provenLeast, usedForGood } from '../settle/nonce-used.ts'
 import type { Clock } from '../../clock.ts'
 
@@ -160,28 +160,16 @@ export async function holdForeign(
     ...(hash === null ? {} : { hash }),
     blockNumber: block.number,
   }
-  await db
-    .insertInto('transactions')
-    .values({
-      id: newTransactionId(),
-      account_id: accountId,
-      client_id: '',
-      chain_id: chainId,
-      sender: fromHex(from),
-      nonce,
-      target: fromHex(from),
-      value: toWord(0n),
-      data: Buffer.alloc(0),
-      abi: '',
-      gas_limit: Number(MIN_GAS),
-      max_fee: toWord(0n),
-      max_priority_fee: null,
-      state: 'REPLACED',
-      transitions: JSON.stringify([transition]),
-      is_final: isFinal,
-      block_number: block.number,
-      block_hash: fromHex(block.hash),
-    })
+  await transactionRows
+    .insert(db, 'holdForeign', [
+      {
+        ...emptyNonce({ chainId, from, nonce }, accountId),
+        transitions: JSON.stringify([transition]),
+        is_final: isFinal,
+        block_number: block.number,
+        block_hash: fromHex(block.hash),
+      },
+    ])
     .onConflict((on) => on.doNothing())
     .execute()
 }

@@ -4,7 +4,6 @@ import { fakeApp, type FakeApp } from '../../../test/fake-app.ts'
 import { newTransactionId } from '../../ids.ts'
 import { fromHex } from '../../hex.ts'
 import type { TransactionRow } from '../intent.ts'
-import { finalizeOperations, reopenOperations } from '../settle/settle-operations.ts'
 import { markFinal, revertToPending } from '../settle/states.ts'
 
 /** Which rows a rollback and finality mean, of several networks in one table. */
@@ -137,10 +136,10 @@ test('of operations, too, a block takes back and makes final what is on its netw
       }),
     )
   }
-  await world.db.transaction().execute((db) => finalizeOperations(db, world.app, here, 5))
+  await world.db.transaction().execute((db) => markFinal(db, world.app, here, 5))
   const done = ['FINALIZED', true]
   assert.deepEqual(await states(), { below: done, highest: done, above: ['MINED', false], elsewhere: ['MINED', false] })
-  await world.db.transaction().execute((db) => reopenOperations(db, world.app, here, 5))
+  await world.db.transaction().execute((db) => revertToPending(db, world.app, here, 5))
   const back = ['SUBMITTED', false]
   assert.deepEqual(await states(), { below: done, highest: back, above: back, elsewhere: ['MINED', false] })
 })

@@ -7,6 +7,7 @@ import { prepared } from '../../store/prepared.ts'
 import { countedIn, lockBudgets } from '../sponsors/gas-budget.ts'
 import { aloneGas } from '../lanes/operation-gas.ts'
 import { toOperation, type OperationRow } from '../operation.ts'
+import { operationRows } from '../rows.ts'
 
 /** operations in one commit */
 const CHUNK = 200
@@ -82,7 +83,7 @@ async function setCharged(db: Db, chainId: number, rows: OperationRow[], costs: 
     with costing as (
       select id, charged, more from json_to_recordset(${JSON.stringify(costing)}::json) as rows (id text, charged numeric, more numeric)
     ), counted as (
-      update operations set charged = costing.charged, is_counted = true from costing where operations.id = costing.id
+      ${operationRows.updating('count', { set: sql`charged = costing.charged, is_counted = true`, from: sql`from costing`, where: sql`operations.id = costing.id` })}
       returning operations.client_id, operations.account_id, operations.hour, costing.more as wei
     ), ${countedIn(chainId, sql.ref('counted'))}
     select count(*) from counted`.execute(db)

@@ -17,15 +17,9 @@ import { laneStopped, stopLane } from '../recovery/stop-lane.ts'
 import { prove, type MinedOutcome, type Provable } from './prove.ts'
 import { holdForeign } from '../recovery/resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
-import {
-  finalizeOperations,
-  findOuters,
-  reopenOperations,
-  settleOperations,
-  type MinedOuter,
-} from './settle-operations.ts'
+import { findOuters, settleOperations, type MinedOuter } from './settle-operations.ts'
 import { crashAt, reach } from '../crash-points.ts'
-import { recallSlot, restoreFromLedger } from '../recovery/restore-from-ledger.ts'
+import { ledgerAttempts, applyLedgerRecord } from '../recovery/reconcile.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Provable & { receipts: Sent[] }
@@ -76,14 +70,12 @@ export const followTransactions = {
 
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
     await revertToPending(db, app, chain.chainId, fromNumber)
-    await reopenOperations(db, app, chain.chainId, fromNumber)
     await reopenTopUps(db, chain.chainId, fromNumber)
     await reach(app, 'in-retract')
   },
 
   async onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void> {
     await markFinal(db, app, chain.chainId, throughNumber)
-    await finalizeOperations(db, app, chain.chainId, throughNumber)
   },
 
   /** After a block as after a rollback. */
@@ -198,10 +190,10 @@ async function handleForeignTransaction(
   const held = await ofSender.select(['id', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
   if (held !== undefined && held.block_number !== null) return
   const slot = { chainId: chain.chainId, from, nonce }
-  const attempts = await recallSlot(app, slot)
+  const attempts = await ledgerAttempts(app, slot)
   // Also where something else is mined: what was told keeps its id. An intent that was bound to this nonce since then
   // loses it, and is bound to another by anyone who sends it.
-  if (attempts.length > 0) await restoreFromLedger(db, app, slot, attempts)
+  if (attempts.length > 0) await applyLedgerRecord(db, app, slot, attempts)
   const row =
     attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()
   const ours = attempts.find((attempt) => attempt.hash === hash)

@@ -9,7 +9,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
 import type { TransactionState, Transition } from '../../store/column-values.ts'
-import { append } from '../attempts.ts'
+import { operationRows } from '../rows.ts'
 import { delegateOf, forgetDelegated } from '../sponsors/delegation.ts'
 import { within } from '../lanes/link.ts'
 import { MAX_SEQUENCE } from '../lanes/operation-gas.ts'
@@ -58,19 +58,21 @@ export async function settleOperations(
         from json_to_recordset(${JSON.stringify(rows)}::json)
           as rows (hash text, state text, delegate text, space text, sequence bigint, account text, reason text, after_log int, event_log int, transition jsonb, elsewhere jsonb)
       )
-      update operations set state = case when ${IS_ELSEWHERE} then 'FAILED' else said.state end,
-        reason = case when ${IS_ELSEWHERE} then ${fromHex(USED_ELSEWHERE)}::bytea else said.reason end,
+      ${operationRows.updating('settle', {
+        state: sql`case when ${IS_ELSEWHERE} then 'FAILED' else said.state end`,
+        set: sql`reason = case when ${IS_ELSEWHERE} then ${fromHex(USED_ELSEWHERE)}::bytea else said.reason end,
         block_number = ${block.number}::bigint, block_hash = ${fromHex(block.hash)}::bytea,
         is_final = false, is_counted = false, revert = null,
         after_log = said.after_log, event_log = said.event_log,
         outer_id = coalesce((select transaction_id from attempts where attempts.chain_id = ${chainId}::bigint and attempts.hash = said.hash), outer_id),
-        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = greatest(now(), operations.created_at)
-      from said
-      where operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
+        transitions = operations.transitions || case when ${IS_ELSEWHERE} then said.elsewhere else said.transition end, updated_at = greatest(now(), operations.created_at)`,
+        from: sql`from said`,
+        where: sql`operations.chain_id = ${chainId}::bigint and operations.space = said.space and operations.sequence = said.sequence
         and ${within(rows.map(({ sequence }) => sequence))}
         and operations.delegate = said.delegate
         and operations.outer_id is not null
-        and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea
+        and operations.block_hash is distinct from ${fromHex(block.hash)}::bytea`,
+      })}
       returning operations.state, operations.sender`.execute(db)
     for (const { state, sender } of moved) {
       app.telemetry.writes.inc({ state })
@@ -137,11 +139,17 @@ const skippedIn = (logs: readonly Log[]): boolean => eventsIn(logs).some(({ even
 /** What was settled, and counted, before a transaction that did nothing for it was mined costs its part of that one, too. */
 async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {
   if (hashes.length === 0) return
-  await sql`
-    update operations set is_counted = false
-    where id in (select carried.operation_id from attempts join carried on carried.transaction_id = attempts.transaction_id
-        where attempts.chain_id = ${chainId}::bigint and attempts.hash = any(${byteaArray(hashes)}))
-      and state not in ('BOUND', 'SUBMITTED')`.execute(db)
+  await operationRows
+    .update(db, 'count')
+    .set({ is_counted: false })
+    .where('id', 'in', ({ selectFrom }) =>
+      selectFrom('attempts')
+        .innerJoin('carried', 'carried.transaction_id', 'attempts.transaction_id')
+        .select('carried.operation_id')
+        .where('attempts.chain_id', '=', chainId)
+        .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes)))),
+    )
+    .execute()
 }
 
 /** operations in one statement */
@@ -153,23 +161,4 @@ function stateOf(event: OperationEvent): TransactionState {
   if (event.kind !== 'Failed') return 'CANCELLED'
   const { error } = readFailure(event.reason)
   return error === 'CallFailed' || error === 'OutOfGas' || error === 'Unknown' ? 'REVERTED' : 'FAILED'
-}
-
-/** Retracts what blocks from a number on said of operations. Inside a transaction. */
-export async function reopenOperations(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
-  const at = new Date(app.clock.wall()).toISOString()
-  await sql`
-    update operations set state = case when outer_id is null then 'BOUND' else 'SUBMITTED' end,
-      block_number = null, block_hash = null, is_final = false, is_counted = false, reason = null, revert = null, after_log = null, event_log = null,
-      updated_at = now(), transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when outer_id is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
-    where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(db)
-}
-
-/** As `markFinal` does for transactions. Inside a transaction. */
-export async function finalizeOperations(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
-  const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
-  await sql`
-    update operations set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
-      transitions = ${append([transition])}, updated_at = now()
-    where chain_id = ${chainId}::bigint and not is_final and block_number <= ${throughNumber}::bigint`.execute(db)
 }

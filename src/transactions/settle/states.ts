@@ -1,11 +1,11 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import { fromHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
 import type { TransactionState, Transition } from '../../store/column-values.ts'
-import { newTransactionId, type Hex } from '../../ids.ts'
-import { append } from '../attempts.ts'
+import type { Hex } from '../../ids.ts'
+import { append, CHANGED_NOW, nobodysWithoutBytes, operationRows, transactionRows } from '../rows.ts'
 
 /** One of our transactions in a block, under whichever of its hashes. */
 export type Mined = {
@@ -20,12 +20,6 @@ export type Mined = {
   effectiveGasPrice: bigint
 }
 
-/**
- * When a row is changed in a transaction that may be older than the row: a follower's lasts while a block is proven, and `now()` is when
- * it began.
- */
-export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
-
 /** rows per statement */
 const CHUNK = 200
 
@@ -39,16 +33,17 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
       return sql`(${one.id}, ${state}, ${fromHex(one.hash)}::bytea, ${one.isCancel}::boolean, ${one.blockNumber}::bigint, ${fromHex(one.blockHash)}::bytea,
         ${one.succeeded}::boolean, ${one.gasUsed}::bigint, ${toWord(one.effectiveGasPrice)}::bytea, ${JSON.stringify([transition])}::jsonb)`
     })
-    await sql`
-      update transactions set state = mined.state, hash = mined.hash, is_cancel = mined.is_cancel, block_number = mined.block_number,
+    const change = transactionRows.updating('mine', {
+      state: sql`mined.state`,
+      set: sql`hash = mined.hash, is_cancel = mined.is_cancel, block_number = mined.block_number,
         block_hash = mined.block_hash, succeeded = mined.succeeded, gas_used = mined.gas_used,
         effective_gas_price = mined.effective_gas_price, revert = null, is_final = false,
-        transitions = transactions.transitions || mined.transition #- ${AGAIN}, updated_at = now()
-      from (values ${sql.join(rows)})
-        as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)
-      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_hash is distinct from mined.block_hash`.execute(
-      db,
-    )
+        transitions = transactions.transitions || mined.transition #- ${AGAIN}, updated_at = now()`,
+      from: sql`from (values ${sql.join(rows)})
+        as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)`,
+      where: sql`transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_hash is distinct from mined.block_hash`,
+    })
+    await sql`${change}`.execute(db)
   }
   for (const one of mined) app.telemetry.writes.inc({ state: stateOf(one) })
 }
@@ -74,15 +69,13 @@ export async function markReplaced(
   app: App,
   { id, hash, blockNumber, blockHash }: { id: string; hash: Hex; blockNumber: number; blockHash: Hex },
 ): Promise<void> {
-  await db
-    .updateTable('transactions')
+  await transactionRows
+    .update(db, 'replace', { at: new Date(app.clock.wall()).toISOString(), hash, blockNumber })
     .set({
-      state: 'REPLACED',
       ...nobodysWithoutBytes(),
       block_number: blockNumber,
       block_hash: fromHex(blockHash),
       is_final: false,
-      transitions: append([{ state: 'REPLACED', at: new Date(app.clock.wall()).toISOString(), hash, blockNumber }]),
       updated_at: CHANGED_NOW,
     })
     .where('id', '=', id)
@@ -91,16 +84,10 @@ export async function markReplaced(
   app.telemetry.writes.inc({ state: 'REPLACED' })
 }
 
-/** What a row is called from now on that has ended without bytes: it holds a nonce, and its intent may be bound again. */
-export const nobodysWithoutBytes = () => ({
-  id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
-  request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
-  reserved: sql<string | null>`case when hash is null then null else reserved end`,
-})
-
 /**
  * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
- * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Inside a transaction.
+ * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Likewise an operation, by whether
+ * anything carried it. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.clock.wall()).toISOString()
@@ -112,12 +99,16 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
   await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
     db,
   )
-  await sql`
-    update transactions set state = case when hash is null then 'BOUND' else 'SUBMITTED' end,
-      block_number = null, block_hash = null, gas_used = null, effective_gas_price = null, succeeded = null, revert = null,
-      is_final = false, updated_at = now(),
-      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
-    where ${isAbove}`.execute(db)
+  const reverted = (isBare: RawBuilder<unknown>, outcome: RawBuilder<unknown>) => {
+    const state = sql`case when ${isBare} then 'BOUND' else 'SUBMITTED' end`
+    const set = sql`block_number = null, block_hash = null, is_final = false, revert = null, ${outcome}, updated_at = now(),
+      transitions = transitions || jsonb_build_array(jsonb_build_object('state', ${state}, 'at', ${at}::text))`
+    return { state, set, where: isAbove }
+  }
+  const transaction = sql`gas_used = null, effective_gas_price = null, succeeded = null`
+  await sql`${transactionRows.updating('retract', reverted(sql`hash is null`, transaction))}`.execute(db)
+  const operation = sql`is_counted = false, reason = null, after_log = null, event_log = null`
+  await sql`${operationRows.updating('retract', reverted(sql`outer_id is null`, operation))}`.execute(db)
 }
 
 /**
@@ -126,8 +117,10 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
  */
 export async function markFinal(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
   const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }
-  await sql`
-    update transactions set state = case when state = 'MINED' then 'FINALIZED' else state end, is_final = true,
-      transitions = ${append([transition])}, updated_at = now()
-    where chain_id = ${chainId}::bigint and is_final = false and block_number <= ${throughNumber}::bigint`.execute(db)
+  const change = {
+    set: sql`is_final = true, transitions = ${append([transition])}, updated_at = now()`,
+    where: sql`chain_id = ${chainId}::bigint and is_final = false and block_number <= ${throughNumber}::bigint`,
+  }
+  await sql`${transactionRows.updating('finalize', change)}`.execute(db)
+  await sql`${operationRows.updating('finalize', change)}`.execute(db)
 }

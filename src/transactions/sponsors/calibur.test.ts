@@ -15,7 +15,7 @@ import type { DelegateName, Hex } from '../../ids.ts'
 import { toHex } from '../../hex.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 import { delegatedCode, gasContracts } from './delegation.ts'
-import { restoreOperation } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { rehearseTransaction } from '../lanes/submit.ts'
 
 /** Both dispatchers are on the network, with the sponsor allowed in both; accounts delegate to Calibur, or a stand-in at its address. */
@@ -184,7 +184,7 @@ test('a row that was bound for other code than the ledger has is what was signed
   await leave(writer, 'signed-as')
   const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
   await world.db.updateTable('operations').set({ delegate: 'chatelaine' }).where('id', '=', id).execute()
-  assert.ok(await restoreOperation(world.first.app, world.first.chain, id))
+  assert.equal(await reconcileIntent(world.first.app, world.first.chain, id), 'operation')
   assert.equal((await rowOf(id)).delegate, 'calibur')
 })
 

@@ -9,9 +9,7 @@ import { sourceOf } from '../../follower/receipt-source.ts'
 import { storedBlockHash } from '../../store/block-hash.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { retrying } from '../../store/db.ts'
-import type { Transition } from '../../store/column-values.ts'
-import { append } from '../attempts.ts'
-import { nobodys } from '../lanes/bind-operation.ts'
+import { nobodysOperation, operationRows } from '../rows.ts'
 import { countOperations } from '../settle/count-operations.ts'
 import { reach } from '../crash-points.ts'
 import { gasContracts } from './delegation.ts'
@@ -22,7 +20,7 @@ import { STUCK_SECONDS } from './carriers.ts'
 import { carry, MIN_LIFE_SECONDS } from './pack.ts'
 import { prove } from '../settle/prove.ts'
 import { isolateRowErrors } from '../recovery/recover.ts'
-import { restoreOperation } from '../recovery/restore-operation.ts'
+import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { settleOperations } from '../settle/settle-operations.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 import { forgetRefusals } from '../recovery/trouble.ts'
@@ -137,7 +135,7 @@ async function expire(app: App, chain: Chain): Promise<void> {
     await isolateRowErrors(app, row, async () => {
       if (await isUsedAt(chain, toOperation(row), head)) return
       // With that the row is what was signed, and has what carried it: then it is another one than was looked at, and left to the next round.
-      const isSigned = row.outer_id === null && (await restoreOperation(app, chain, row.id))
+      const isSigned = row.outer_id === null && (await reconcileIntent(app, chain, row.id)) === 'operation'
       await reach(app, 'before-expire')
       await fail(app, chain, row, head, { isIdFree: row.outer_id === null && !isSigned })
     })
@@ -154,21 +152,18 @@ async function fail(
   head: Pick<Block, 'number' | 'hash'>,
   { isIdFree }: { isIdFree: boolean } = { isIdFree: false },
 ): Promise<void> {
-  const state = row.is_cancel ? 'CANCELLED' : 'FAILED'
-  const transition: Transition = { state, at: new Date(app.clock.wall()).toISOString(), blockNumber: head.number }
+  const step = { at: new Date(app.clock.wall()).toISOString(), blockNumber: head.number }
   await retrying(() =>
     app.db.transaction().execute(async (db) => {
       // The block has to be one that the follower has, or nobody would take this back with it.
       await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
       if ((await storedBlockHash(db, chainId, head.number)) !== head.hash) return
-      await db
-        .updateTable('operations')
+      await operationRows
+        .update(db, row.is_cancel ? 'expireCancelled' : 'expire', step)
         .set({
-          ...(isIdFree ? nobodys() : {}),
-          state,
+          ...(isIdFree ? nobodysOperation() : {}),
           block_number: head.number,
           block_hash: fromHex(head.hash),
-          transitions: append([transition]),
           updated_at: sql`now()`,
         })
         .where('id', '=', row.id)
@@ -179,7 +174,7 @@ async function fail(
         .execute()
     }),
   )
-  app.telemetry.writes.inc({ state })
+  app.telemetry.writes.inc({ state: row.is_cancel ? 'CANCELLED' : 'FAILED' })
 }
 
 /**
@@ -217,10 +212,12 @@ async function giveUpOne(
   const limit = count > 1 ? Math.floor(count / 2) : before === 1 ? 0 : 1
   // What another process has packed again by now is refused again, and halved then. One that is alone counts this refusal once, in
   // whichever process.
-  await sql`
-    update operations set pack_limit = ${limit}::int
-    where outer_id = ${row.id} and state = 'SUBMITTED'
-      and (${count > 1}::boolean or pack_limit is not distinct from ${before}::int)`.execute(app.db)
+  await operationRows
+    .update(app.db, 'limitPacking')
+    .set({ pack_limit: limit })
+    .where('outer_id', '=', row.id)
+    .where(sql<boolean>`(${count > 1}::boolean or pack_limit is not distinct from ${before}::int)`)
+    .execute()
 }
 
 /** `t` is a transaction of a sponsor's: whether something of the same sponsor comes after it. */
@@ -283,7 +280,7 @@ async function isUsedAt(
   { delegate, space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
-  // It had the number of another, and was signed for none (restore-operation.ts).
+  // It had the number of another, and was signed for none (reconcile-operation.ts).
   if (sequence < 0) return false
   const call = { to: gasContracts(delegate).dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])

@@ -12,32 +12,28 @@ import type { Transition } from '../../store/column-values.ts'
 import { restoreAccount } from '../../users/pregenerate.ts'
 import { readDispatch } from '../../gas/dispatch.ts'
 import { readAuthorizations } from '../../follower/transaction.ts'
-import { NOBODYS } from '../lanes/bind.ts'
+import { CHANGED_NOW, nobodysNonce, transactionRows } from '../rows.ts'
 import { delegateOf } from '../sponsors/delegation.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
 import { writeFees } from '../intent.ts'
-import { CHANGED_NOW } from '../settle/states.ts'
 import { MIN_GAS } from '../lanes/limits.ts'
-import { readRecalled } from './recalled.ts'
-import { countRestoredTopUp } from './restore-top-up.ts'
+import { toAttempt } from './recalled.ts'
+import { reconcileTopUp } from './reconcile-top-up.ts'
 
 /** A nonce of an account on a network. */
 export type NonceSlot = { chainId: number; from: Hex; nonce: number }
 
-/** What the signer's ledger holds for a nonce, newest first. @throws signer_unavailable */
-export const recallSlot = (app: Pick<App, 'signer'>, { chainId, from, nonce }: NonceSlot): Promise<Recalled[]> =>
-  recallAll(app, { chainId, from, nonce })
-
-/** What it holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
-export async function recallAll(
+/** What the signer's ledger holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
+export async function ledgerAttempts(
   { signer }: Pick<App, 'signer'>,
   of: NonceSlot | { intentId: string },
 ): Promise<Recalled[]> {
+  const asked = 'intentId' in of ? of : { chainId: of.chainId, from: of.from, nonce: of.nonce }
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
-    const { attempts, hasMore } = await signer.recall({ ...of, ...(before === undefined ? {} : { before }) })
+    const { attempts, hasMore } = await signer.recall({ ...asked, ...(before === undefined ? {} : { before }) })
     all.push(...attempts)
     if (!hasMore) return all
   }
@@ -49,14 +45,14 @@ export async function recallAll(
  * @returns whether the ledger holds anything for the nonce
  * @throws signer_unavailable, database_unavailable
  */
-export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
-  const attempts = await recallSlot(app, slot)
+export async function reconcileNonce(app: App, slot: NonceSlot): Promise<boolean> {
+  const attempts = await ledgerAttempts(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
   await bringBack(app, { userId, address: slot.from })
   for (let race = 1; ; race++) {
     try {
-      await retrying(() => app.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
+      await retrying(() => app.db.transaction().execute((db) => applyLedgerRecord(db, app, slot, attempts)))
       return true
     } catch (error) {
       // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
@@ -88,13 +84,13 @@ async function attestationOf(
 }
 
 /**
- * As `restoreSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
+ * As `reconcileNonce`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
  * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
  * one that was: anyone who sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
  * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
-export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
+export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
   const { chainId, from, nonce } = slot
   const [newest, first] = [attempts[0]!, attempts.at(-1)!]
   const { account_id } = await db
@@ -111,7 +107,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
     hash: fromHex(newest.hash),
-    reserved: String(reservedFor(valueOf(first), readRecalled(newest))),
+    reserved: String(reservedFor(valueOf(first), toAttempt(newest))),
     is_cancel: attempts.some(({ kind }) => kind === 'cancel'),
     authorizations: authorizationsOf(first),
   }
@@ -119,33 +115,34 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
   const isOpen = sql<boolean>`transactions.state in ('BOUND', 'VACANT', 'SUBMITTED')`
   const older = attempts.slice(1).map(({ hash }) => hash)
   const submitted = sql`${JSON.stringify([transition])}::jsonb`
-  const taken = await db
-    .insertInto('transactions')
-    .values({
-      ...row,
-      id: first.intentId,
-      chain_id: chainId,
-      sender: fromHex(from),
-      nonce,
-      abi: '',
-      state: 'SUBMITTED',
-      transitions: JSON.stringify([transition]),
-      created_at: whenSigned(first),
-    })
+  const taken = await transactionRows
+    .insert(db, 'reconcile', [
+      {
+        ...row,
+        id: first.intentId,
+        chain_id: chainId,
+        sender: fromHex(from),
+        nonce,
+        abi: '',
+        transitions: JSON.stringify([transition]),
+        created_at: whenSigned(first),
+      },
+    ])
     .onConflict((on) =>
       on
         .columns(['chain_id', 'sender', 'nonce'])
         .doUpdateSet({
+          ...transactionRows.changed('reconcile'),
           ...row,
           id: first.intentId,
           // What was bound to the nonce since then, of another intent or of this one, may have been after this transaction began.
           created_at: sql`least(excluded.created_at, case when ${isSame} then transactions.created_at end)`,
           abi: sql`case when ${isSame} then transactions.abi else '' end`,
-          state: sql`case when ${isOpen} then 'SUBMITTED' else transactions.state end`,
           transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
             when ${isSame} then transactions.transitions || ${submitted} else ${submitted} end`,
           updated_at: sql`now()`,
         })
+        .where(transactionRows.isFrom('reconcile'))
         // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
         .where(
           sql<boolean>`transactions.state in ('BOUND', 'VACANT')
@@ -161,7 +158,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     .insertInto('attempts')
     .values(
       attempts.map((recalled) => {
-        const { raw, gas, fees, isCancel, hash } = readRecalled(recalled)
+        const { raw, gas, fees, isCancel, hash } = toAttempt(recalled)
         const terms = { gas_limit: Number(gas), ...writeFees(fees), is_cancel: isCancel }
         return { chain_id: chainId, hash: fromHex(hash), transaction_id: first.intentId, raw: fromHex(raw), ...terms }
       }),
@@ -180,7 +177,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
   // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new !== true && !isFirstNew) return
-  if (isSponsors(first)) await countRestoredTopUp(db, chainId, first)
+  if (isSponsors(first)) await reconcileTopUp(db, chainId, first)
   takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
@@ -203,32 +200,36 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .executeTakeFirst()
   const first = below === undefined ? nonce : Math.max(below.nonce + 1, nonce - MAX_SKIPPED)
   if (first >= nonce) return
-  await db
-    .insertInto('transactions')
-    .values(
+  await transactionRows
+    .insert(
+      db,
+      'holdSkipped',
       Array.from({ length: nonce - first }, (_, index) => ({
-        id: newTransactionId(),
-        account_id: accountId,
-        client_id: '',
-        chain_id: chainId,
-        sender: fromHex(from),
-        nonce: first + index,
-        target: fromHex(from),
-        value: toWord(0n),
-        data: Buffer.alloc(0),
-        abi: '',
-        // At the price of the day when it is filled: nobody has offered anything for it.
-        gas_limit: Number(MIN_GAS),
-        max_fee: toWord(0n),
-        max_priority_fee: null,
+        ...emptyNonce({ chainId, from, nonce: first + index }, accountId),
         claims: 0,
-        state: 'VACANT' as const,
         transitions: '[]',
       })),
     )
     .onConflict((on) => on.doNothing())
     .execute()
 }
+
+/** A nonce that no intent has. It is filled at the price of that day: nobody has offered anything for it. */
+export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
+  id: newTransactionId(),
+  account_id: accountId,
+  client_id: '',
+  chain_id: chainId,
+  sender: fromHex(from),
+  nonce,
+  target: fromHex(from),
+  value: toWord(0n),
+  data: Buffer.alloc(0),
+  abi: '',
+  gas_limit: Number(MIN_GAS),
+  max_fee: toWord(0n),
+  max_priority_fee: null,
+})
 
 const isSponsors = ({ userId }: Pick<Recalled, 'userId'>): boolean => parseUserId(userId)?.provider === SPONSOR_PROVIDER
 
@@ -242,11 +243,10 @@ function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
 
 /** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
 async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
-  await db
-    .updateTable('transactions')
-    .set({ state: 'VACANT', ...NOBODYS(), updated_at: CHANGED_NOW })
+  await transactionRows
+    .update(db, 'freeId')
+    .set({ ...nobodysNonce(), updated_at: CHANGED_NOW })
     .where('id', '=', id)
-    .where('state', '=', 'BOUND')
     .where(sql<boolean>`(chain_id, sender, nonce) <> (${chainId}::bigint, ${fromHex(from)}::bytea, ${nonce}::bigint)`)
     .execute()
 }
@@ -257,7 +257,7 @@ export const whenSigned = ({ signedAt }: { signedAt: number }) =>
 
 function effectOf(first: Recalled) {
   const { to, value, data } = readRaw(fromHex(first.raw))
-  const { gas, fees } = readRecalled(first)
+  const { gas, fees } = toAttempt(first)
   const effect = { target: fromHex(to!), value: toWord(value()), data }
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }

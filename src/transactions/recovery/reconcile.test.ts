@@ -8,7 +8,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
 import type { TransactionState } from '../../store/column-values.ts'
 import { markReplaced } from '../settle/states.ts'
-import { recallSlot, restoreFromLedger, restoreSlot } from './restore-from-ledger.ts'
+import { ledgerAttempts, applyLedgerRecord, reconcileNonce } from './reconcile.ts'
 
 /** What becomes of a row when the ledger says what its nonce was signed for. */
 let world: FakeApp
@@ -46,16 +46,16 @@ async function slotOf(name: string, nonce = 3) {
 
 test('what the ledger holds of a nonce is read to its end, newest first, and of nothing it has nothing', async () => {
   const { ledger, slot, all } = await slotOf('read')
-  assert.deepEqual(await recallSlot(world.app, slot), all.toReversed())
+  assert.deepEqual(await ledgerAttempts(world.app, slot), all.toReversed())
   assert.deepEqual(ledger.asked.recall, [slot, { ...slot, before: 2 }])
-  assert.equal(await restoreSlot(world.app, { ...slot, nonce: 9 }), false)
+  assert.equal(await reconcileNonce(world.app, { ...slot, nonce: 9 }), false)
   assert.equal((await world.db.selectFrom('transactions').select('id').execute()).length, 0)
 })
 
 test('a nonce without a row gets the one that was lost: its first effect, its newest hash, all its attempts', async () => {
   const { writer, slot, intentId, all } = await slotOf('lost')
   const [first, , newest] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
-  assert.equal(await restoreSlot(world.app, slot), true)
+  assert.equal(await reconcileNonce(world.app, slot), true)
   const row = await world.rowOf(intentId)
   assert.deepEqual(
     [row.account_id, row.client_id, row.nonce, row.chain_id, row.state, row.is_cancel, row.is_final, row.abi],
@@ -77,7 +77,7 @@ test('a nonce without a row gets the one that was lost: its first effect, its ne
   })
   // Once more changes nothing, and tells nobody.
   const told = world.told('transaction_taken_in').length
-  assert.equal(await restoreSlot(world.app, slot), true)
+  assert.equal(await reconcileNonce(world.app, slot), true)
   assert.deepEqual(await world.rowOf(intentId), row)
   assert.equal(world.told('transaction_taken_in').length, told)
 })
@@ -86,7 +86,7 @@ test('a transfer of coins, which nobody’s token was shown for, is taken in as 
   const writer = await world.account('plain')
   const ledger = fakeLedger(world.signer)
   const { intentId } = ledger.sign(writer, { nonce: 0, clientId: null })
-  await restoreSlot(world.app, { chainId: 31_337, from: writer.address, nonce: 0 })
+  await reconcileNonce(world.app, { chainId: 31_337, from: writer.address, nonce: 0 })
   const row = await world.rowOf(intentId)
   assert.deepEqual([row.client_id, row.request_hash, row.data.length, row.is_cancel], ['', null, 0, false])
   assert.deepEqual(Buffer.from(row.value), toWord(0n))
@@ -113,7 +113,7 @@ async function metBy(
     },
     hasHash ? {} : null,
   )
-  await restoreSlot(world.app, slot)
+  await reconcileNonce(world.app, slot)
   const row = await world.db.selectFrom('transactions').selectAll().where('nonce', '=', 3).where('sender', '=', fromHex(writer.address)).executeTakeFirstOrThrow() // prettier-ignore
   return { before, row, intentId, newest: all[2]!, states: row.transitions.map(({ state: one }) => one) }
 }
@@ -143,7 +143,7 @@ for (const isSame of [true, false])
     await world.db.transaction().execute(async (db) => {
       await world.row(writer, { nonce: 3, created_at, ...(isSame ? { id: intentId } : {}) }, null, db)
       if (!isSame) await world.row(other, { nonce: 3, created_at, id: intentId }, null, db)
-      await restoreFromLedger(db, world.app, slot, all.toReversed())
+      await applyLedgerRecord(db, world.app, slot, all.toReversed())
     })
     assert.equal((await world.rowOf(intentId)).created_at.getTime(), all[0]!.signedAt)
     const rows = await world.db.selectFrom('transactions').selectAll().where('nonce', '=', 3).execute()
@@ -164,7 +164,7 @@ test('a nonce that was bound after a block was begun to be looked at, and that t
 test('what a signer signed whose clock is ahead was not made after it was restored', async () => {
   const writer = await world.account('clock-ahead')
   const { intentId } = fakeLedger(world.signer).sign(writer, { nonce: 0, signedAt: Date.now() + 60_000 })
-  await restoreSlot(world.app, { chainId: 31_337, from: writer.address, nonce: 0 })
+  await reconcileNonce(world.app, { chainId: 31_337, from: writer.address, nonce: 0 })
   const row = await world.rowOf(intentId)
   assert.ok(row.updated_at >= row.created_at)
 })
@@ -209,7 +209,7 @@ test('an id that was bound again under another nonce, account or network is free
     const { writer, slot, intentId } = await slotOf(`freed-${index}`)
     await world.row(writer, { id: intentId, nonce: 3, request_hash: Buffer.alloc(32, 1), ...differing }, null)
     const beside = await world.row(writer, { nonce: 40 }, null)
-    await restoreSlot(world.app, slot)
+    await reconcileNonce(world.app, slot)
     assert.equal((await world.rowOf(intentId)).nonce, 3)
     const rows = await world.db.selectFrom('transactions').selectAll().where('account_id', '=', writer.accountId).execute() // prettier-ignore
     const freed = rows.find(({ state }) => state === 'VACANT')!
@@ -233,7 +233,7 @@ test('what stands under that id and has bytes is no mistake to be mended: it is 
       return typeof found === 'function' ? found.bind(of) : found
     },
   })
-  await assert.rejects(restoreSlot(world.app, slot), /duplicate key|unique/)
+  await assert.rejects(reconcileNonce(world.app, slot), /duplicate key|unique/)
   assert.equal(tries, 8)
   world.app.db = db
 })

@@ -9,31 +9,46 @@ import { fromHex, toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { rowOf } from '../lanes/bind-operation.ts'
+import { operationRows } from '../rows.ts'
 import { reach } from '../crash-points.ts'
 import { knownDataGas } from '../lanes/data-gas.ts'
 import { countSpent } from '../sponsors/gas-budget.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { aloneGas } from '../lanes/operation-gas.ts'
-import { bringBack, whenSigned, restoreSlot } from './restore-from-ledger.ts'
+import { bringBack, whenSigned, reconcileNonce } from './reconcile.ts'
+
+/**
+ * Makes the database have what the signer's ledger holds for an intent: a transaction of its account, or an operation. Safe to repeat.
+ * @returns which of them was signed; null if neither was
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function reconcileIntent(
+  app: App,
+  { chainId }: Pick<Chain, 'chainId'>,
+  id: string,
+): Promise<'transaction' | 'operation' | null> {
+  const { attempts, operation, authorization } = await app.signer.recall({ intentId: id })
+  const [newest] = attempts
+  if (newest !== undefined) return (await reconcileNonce(app, newest)) ? 'transaction' : null
+  if (operation === undefined || operation.chainId !== chainId) return null
+  await reconcileOperation(app, operation, authorization?.intentId === id ? authorization.nonce : null)
+  return 'operation'
+}
 
 /**
  * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
- * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already. Safe to repeat.
- * @returns whether the ledger holds an operation of this id
- * @throws signer_unavailable, database_unavailable
+ * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already.
+ * @param nonce  by which its account delegates with it; null: it did before
  */
-export async function restoreOperation(app: App, chain: Pick<Chain, 'chainId'>, id: string): Promise<boolean> {
-  const { operation, authorization } = await app.signer.recall({ intentId: id })
-  if (operation === undefined || operation.chainId !== chain.chainId) return false
-  const nonce = authorization?.intentId === id ? authorization.nonce : null
+async function reconcileOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
+  const { intentId: id } = operation
   await bringBack(app, { userId: operation.userId, address: operation.from })
   // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
   for (const { from, nonce: slot } of operation.outers)
-    await restoreSlot(app, { chainId: operation.chainId, from, nonce: slot })
+    await reconcileNonce(app, { chainId: operation.chainId, from, nonce: slot })
   const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
   if (isNew)
     app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
-  return true
 }
 
 /**
@@ -82,8 +97,8 @@ async function putRow(
       const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
       const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
       // Another that has its number now was never signed for it, and gets another when it is.
-      await db
-        .updateTable('operations')
+      await operationRows
+        .update(db, 'makeWay')
         .set({ sequence: sql<number>`-1 - sequence` })
         .where('chain_id', '=', chainId)
         .where('space', '=', fromHex(space))
@@ -100,19 +115,19 @@ async function putRow(
       // In one order, and before what they carry, as who stores them does.
       for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
         await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
-      const taken = await db
-        .insertInto('operations')
-        .values({ ...row, state: 'BOUND', created_at: whenSigned(operation) })
+      const taken = await operationRows
+        .insert(db, 'reconcile', [{ ...row, created_at: whenSigned(operation) }])
         .onConflict((on) =>
           on
             .column('id')
             .doUpdateSet({
+              ...operationRows.changed('reconcile'),
               ...signed,
               // It may have been bound again after this transaction began.
               created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
               updated_at: sql`now()`,
             })
-            .where('operations.state', '=', 'BOUND'),
+            .where(operationRows.isFrom('reconcile')),
         )
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()

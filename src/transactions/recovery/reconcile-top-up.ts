@@ -14,7 +14,7 @@ const MAX_LOST = 256
  * person's. Inside a transaction, where its own row is there.
  * @param first  what the ledger signed first for its nonce
  */
-export async function countRestoredTopUp(db: Db, chainId: number, first: Recalled): Promise<void> {
+export async function reconcileTopUp(db: Db, chainId: number, first: Recalled): Promise<void> {
   const { to, data } = readRaw(fromHex(first.raw))
   if (first.kind !== 'send' || first.clientId === null || to === null || data.length > 0) return
   const person = await db

@@ -16,7 +16,7 @@ import { toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { readTransaction } from '../read/read.ts'
-import { restoreOperation } from './restore-operation.ts'
+import { reconcileIntent } from './reconcile-operation.ts'
 
 let world: Sponsored
 before(async () => {
@@ -62,11 +62,11 @@ test('what carried a lost operation is there before it is: while the signer does
   const { signer } = app
   const away = new AppError('signer_unavailable', 'The signer is away.')
   app.signer = { ...signer, recall: (asked) => ('nonce' in asked ? Promise.reject(away) : signer.recall(asked)) }
-  await assert.rejects(restoreOperation(app, chain, answer.id), away)
+  await assert.rejects(reconcileIntent(app, chain, answer.id), away)
   const rowsOf = () => world.db.selectFrom('operations').select('outer_id').where('id', '=', answer.id).execute()
   assert.deepEqual(await rowsOf(), [])
   app.signer = signer
-  assert.ok(await restoreOperation(app, chain, answer.id))
+  assert.equal(await reconcileIntent(app, chain, answer.id), 'operation')
   assert.notEqual((await rowsOf())[0]!.outer_id, null)
   await world.mine()
 })
@@ -110,7 +110,7 @@ test('an operation that was bound again while its restore waited was made when i
   const { id } = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
   const { operation } = await app.signer.recall({ intentId: id })
   await world.db.updateTable('operations').set({ created_at: SOON }).where('id', '=', id).execute()
-  assert.ok(await restoreOperation(app, chain, id))
+  assert.equal(await reconcileIntent(app, chain, id), 'operation')
   const restored = await read(id)
   assert.deepEqual([restored.state, restored.created_at.getTime()], ['BOUND', operation!.signedAt])
   assert.ok(isOrderly(restored))
@@ -169,7 +169,7 @@ test('what has the same number on another network is not what was lost, and keep
   await goBack()
   const beside = { ...row, id: newTransactionId(), chain_id: 5, state: 'BOUND', outer_id: null, transitions: '[]', revert: null } as const // prettier-ignore
   await world.db.insertInto('operations').values(beside).execute()
-  assert.ok(await restoreOperation(app, chain, answer.id))
+  assert.equal(await reconcileIntent(app, chain, answer.id), 'operation')
   const { sequence } = await world.db.selectFrom('operations').select('sequence').where('id', '=', beside.id).executeTakeFirstOrThrow() // prettier-ignore
   assert.equal(sequence, row.sequence)
   await world.mine()

@@ -1,0 +1,27 @@
+import { existsSync } from 'node:fs'
+import { readSome, type Environment } from '../config.ts'
+import { loadKeys, readPublicKeys } from '../oauth/keys.ts'
+import { sealKeysOf } from '../oauth/seal-keys.ts'
+import type { SealKeys } from '../store/seal.ts'
+import { keyFiles } from './key-files.ts'
+
+/**
+ * The keys by which the authorization server knows what a command wrote; made in development, where the server would make them.
+ * @throws Error  naming the setting: without them it would count as someone else's
+ */
+export async function readSealKeys(env: Environment): Promise<SealKeys> {
+  const isDevelopment = env.NODE_ENV !== 'production'
+  const { AUTH_KEYS_FILE } = readSome(env, ['AUTH_KEYS_FILE'])
+  if (!isDevelopment && AUTH_KEYS_FILE === undefined)
+    throw new Error('AUTH_KEYS_FILE is missing: what a command changes is sealed by a key in it.')
+  const files = keyFiles(env)
+  if (!isDevelopment && !existsSync(files.keysFile))
+    throw new Error('AUTH_KEYS_FILE names no file: chatelaine auth-keys create comes first.')
+  return sealKeysOf((await loadKeys({ ...files, create: isDevelopment })).seals)
+}
+
+/** Their public halves, as the authorization server has published them; none where it never started. */
+export async function publishedSealKeys(env: Environment): Promise<SealKeys> {
+  const { jwksFile } = keyFiles(env)
+  return sealKeysOf(existsSync(jwksFile) ? (await readPublicKeys(jwksFile)).seals : [])
+}

@@ -1,0 +1,103 @@
+import { strict as assert } from 'node:assert'
+import { readdir, readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { sql } from 'kysely'
+import { testDatabase } from '../../test/kit/database.ts'
+import type { Db } from '../store/db.ts'
+import { OPERATION_MOVES, operationRows, TRANSACTION_MOVES, transactionRows } from './rows.ts'
+
+type Moves = Record<string, Record<string, string | readonly string[]>>
+const all: Record<'transactions' | 'operations', Moves> = {
+  transactions: TRANSACTION_MOVES,
+  operations: OPERATION_MOVES,
+}
+const STATES = ['BOUND', 'VACANT', 'SUBMITTED', 'MINED', 'FINALIZED', 'REVERTED', 'FAILED', 'REPLACED', 'CANCELLED']
+const OTHER = sql.lit('OTHER')
+
+/** A row in each state, named after it. */
+async function fill(db: Db): Promise<void> {
+  const account = '00000000-0000-0000-0000-000000000001'
+  await sql`insert into accounts (account_id, address, user_id) values (${account}, '\\x01', 'demo:rows')`.execute(db)
+  for (const [at, state] of STATES.entries()) {
+    await sql`insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, abi, gas_limit, max_fee, state, transitions)
+      values (${state}, ${account}, '', 1, '\\x01', ${at}::bigint, '', '', '', '', 0, '', ${state}, '[]')`.execute(db)
+    await sql`insert into operations (id, account_id, client_id, chain_id, sender, space, sequence, calls, abi, gas_limit, deadline, state, charged, hour)
+      values (${state}, ${account}, '', 1, '\\x01', '', ${at}::bigint, '', '', 0, 0, ${state}, 0, now())`.execute(db)
+  }
+}
+
+const statesOf = async (db: Db, table: 'transactions' | 'operations'): Promise<Record<string, string>> =>
+  Object.fromEntries((await db.selectFrom(table).select(['id', 'state']).execute()).map(({ id, state }) => [id, state]))
+
+class Undone extends Error {}
+
+test('a change of a row happens in the states that its cause has, and leaves alone rows in all others', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await fill(db)
+  for (const [name, causes] of Object.entries(all)) {
+    const table = name as keyof typeof all
+    const rows = table === 'transactions' ? transactionRows : operationRows
+    for (const [cause, { NONE: _made, ...moves }] of Object.entries(causes)) {
+      const hasSeveral = Object.values(moves).some((to) => typeof to !== 'string')
+      const expected = STATES.filter((state) => moves[state] !== 'NONE').map((state) => {
+        const to = moves[state] ?? state
+        return [state, hasSeveral && state in moves ? 'OTHER' : to]
+      })
+      const undone = db.transaction().execute(async (work) => {
+        const change = { set: sql`abi = 'changed'`, where: sql`true or false`, ...(hasSeveral ? { state: OTHER } : {}) }
+        if (Object.values(moves).includes('NONE')) await rows.delete(work, cause as never).execute()
+        else if (Object.keys(moves).length > 0) await sql`${rows.updating(cause as never, change)}`.execute(work)
+        assert.deepEqual(await statesOf(work, table), Object.fromEntries(expected), `${table}: ${cause}`)
+        const changed = await work.selectFrom(table).select('id').where('abi', '=', 'changed').execute()
+        const left = Object.keys(moves).filter((state) => moves[state] !== 'NONE')
+        assert.deepEqual(changed.map(({ id }) => id).toSorted(), left.toSorted(), `${table}: ${cause}`)
+        throw new Undone()
+      })
+      await assert.rejects(undone, (error) => error instanceof Undone || assert.fail(error as Error))
+    }
+  }
+})
+
+test('docs/states.md has every change of a row, and no other', async () => {
+  const page = await readFile(new URL('../../docs/states.md', import.meta.url), 'utf8')
+  const [before, operations] = page.split('\n## An operation')
+  const sections = { transactions: before!.split('\n## The queue')[0]!, operations: operations!.split('\n## ')[0]! }
+  // What a proven block corrects, and what an operator takes back, the page says in a sentence.
+  const CORRECTED = ['MINED', 'REVERTED', 'CANCELLED', 'REPLACED', 'FINALIZED']
+  const untold: Record<keyof typeof all, Record<string, string[]>> = {
+    transactions: { mine: CORRECTED, retract: ['FINALIZED', 'FAILED'] },
+    operations: { settle: [...CORRECTED, 'FAILED'], retract: ['FINALIZED'] },
+  }
+  for (const [name, causes] of Object.entries(all)) {
+    const table = name as keyof typeof all
+    const written = new Set<string>()
+    for (const [cause, moves] of Object.entries(causes))
+      for (const [from, ends] of Object.entries(moves))
+        for (const to of [ends].flat()) {
+          const isStep = cause === 'finalize' && table === 'transactions'
+          if (untold[table][cause]?.includes(from) === true) continue
+          if (from !== to || from === 'SUBMITTED') written.add(`${from} ${to}`)
+          else if (isStep) written.add(`${from} FINALIZED`)
+        }
+    const told = new Set<string>()
+    for (const [, froms, tos] of sections[table].matchAll(
+      /^\| ((?:`[A-Z]+`(?:, )?)+|–) \| ((?:`[A-Z]+`(?:, )?)+|–) \|/gm,
+    ))
+      for (const from of froms!.split(', '))
+        for (const to of tos!.split(', ')) told.add(`${from} ${to}`.replaceAll('`', '').replaceAll('–', 'NONE'))
+    assert.deepEqual([...told].toSorted(), [...written].toSorted(), table)
+  }
+})
+
+test('every change of the tables has a place that makes it', async () => {
+  const folder = new URL('.', import.meta.url)
+  const files = (await readdir(folder, { recursive: true })).filter((name) => /(?<!\.test)\.ts$/.test(name))
+  const text = (await Promise.all(files.map((file) => readFile(new URL(file, folder), 'utf8')))).join('\n')
+  for (const [name, causes] of [
+    ['transactionRows', TRANSACTION_MOVES],
+    ['operationRows', OPERATION_MOVES],
+  ] as const)
+    for (const cause of Object.keys(causes))
+      assert.match(text, new RegExp(`\\b${name}\\s*\\.\\w+\\([^)]*?'${cause}'`), `${name}: ${cause}`)
+})
