@@ -1,10 +1,10 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { backfill, type BackfillProgress } from '../history/backfill.ts'
-import type { Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
 import { collect } from './options.ts'
+import { isAddress, wholeIn } from '../digits.ts'
 
 /** milliseconds between looks for blocks that become final */
 const WAIT_MS = 2_000
@@ -60,10 +60,9 @@ const lineOf = ({ group, groups, accounts, nextBlock, toBlock, transfers }: Back
 
 /** @throws Error when there is no such account */
 async function findAccount({ db }: Installation['app'], text: string): Promise<string> {
-  const isAddress = /^0x[0-9a-fA-F]{40}$/.test(text)
   const query = db.selectFrom('accounts').select('account_id')
   const row = await (
-    isAddress ? query.where('address', '=', fromHex(text.toLowerCase() as Hex)) : query.where('user_id', '=', text)
+    isAddress(text) ? query.where('address', '=', fromHex(text.toLowerCase())) : query.where('user_id', '=', text)
   ).executeTakeFirst()
   if (row === undefined) throw new Error(`There is no account ${text}.`)
   return row.account_id
@@ -71,6 +70,7 @@ async function findAccount({ db }: Installation['app'], text: string): Promise<s
 
 /** A block number of an option. @throws InvalidArgumentError */
 export function readBlock(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('A block number in decimal digits.')
-  return Number(text)
+  const block = wholeIn(text)
+  if (block === null) throw new InvalidArgumentError('A block number in decimal digits.')
+  return block
 }

@@ -39,31 +39,28 @@ type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'config' | 'poolWait
  * @returns the way to stop; another process, or the next start, continues where this one was
  */
 export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = LOOK_MS): { stop(): Promise<void> } {
+  if (app.config.BACKFILL === 'off') return { stop: async () => {} }
   const stopping = new AbortController()
-  const { signal } = stopping
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
-  const run = async () => {
-    let waitMs = firstLookMs
-    for (let failures = 0; ;) {
-      await app.clock.sleep(waitMs, signal).catch(() => {})
-      if (signal.aborted) return
-      const since = app.clock.ticks()
-      try {
-        const became = await fillNext(app, chain, { owner, stopping: signal })
-        waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
-        failures = 0
-      } catch (error) {
-        // A database that was away is no reason to leave a node alone.
-        waitMs = error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
-        app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
-      }
+  let failures = 0
+  const rounds = every(app.clock, firstLookMs, async () => {
+    const since = app.clock.ticks()
+    try {
+      const became = await fillNext(app, chain, { owner, stopping: stopping.signal })
+      failures = 0
+      return became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
+    } catch (error) {
+      // A database that was away is no reason to leave a node alone.
+      const waitMs =
+        error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
+      app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
+      return waitMs
     }
-  }
-  const done = app.config.BACKFILL === 'on' ? run() : Promise.resolve()
+  })
   return {
-    stop: async () => {
+    stop: () => {
       stopping.abort()
-      await done
+      return rounds.stop()
     },
   }
 }
