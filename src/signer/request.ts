@@ -247,12 +247,6 @@ export function readGrantRequest(request: unknown): { userId: string; chainId: n
   return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
 }
 
-/** @throws bad_request */
-export function readRevokeGrantRequest(request: unknown): { grant: string } {
-  const { grant } = readFields(request, new Set(['grant']))
-  return { grant: readIntentId(grant) }
-}
-
 export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
