@@ -476,6 +476,31 @@ test('the time is read and waited for by the clock that is passed by hand, and t
   )
 })
 
+/** What asks over HTTP, and whom. Places that others name are asked by the first alone, which judges each address. */
+const waysOut: Record<string, string> = {
+  'oauth/federation/outbound.ts': 'identity providers, and what they name',
+  'auth-link/connect.ts': 'the other program of this installation, by its socket',
+  'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
+  'cli/reach.ts': 'the operator API',
+  'devnet/rpc.ts': 'the node of a development installation',
+  'signer/chain-counts.ts': 'a node of an operator’s command line',
+  'signer/kek/service.ts': 'key services of the configuration: answers hold keys and are wiped',
+}
+
+test('there is one way out to places that others name, and one for each of the others', async () => {
+  const found = new Set<string>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    if (
+      /(?<![.\w])fetch\(|\b(?:https?|net|tls)\)?\.(?:request|get|connect)\(|\brequest as \w+.* from 'node:https?'/.test(
+        text,
+      )
+    )
+      found.add(file)
+  }
+  assert.deepEqual([...found].toSorted(), Object.keys(waysOut).toSorted())
+})
+
 /** Tests that wait for wall time, and why. The list may only get shorter. */
 const sleepers: Record<string, string> = {
   'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
