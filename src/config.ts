@@ -80,7 +80,7 @@ const keys = {
   SIGNER_AUTH_SOCKET: { kind: 'path', part: 'both', help: 'Second signer socket, for `chatelaine auth run` only. If set, only this socket creates accounts and accepts lists of revoked tokens' },
   SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer` commands that ask the running signer, for its own user only. Default: SIGNER_DIR/admin.sock' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'Folder of the signer’s store: wrapped keys and ledger' },
-  SIGNER_KEK: { kind: 'text', part: 'signer', help: 'Location of the master key (KEK), if SIGNER_KEK_FILE is not set: `file:`, `pkcs11:`, `vault:`, `vault+unix:`, `aws-kms:` or `gcp-kms:`: docs/operate/signer-keys.md#where-the-master-key-is' },
+  SIGNER_KEK: { kind: 'text', part: 'signer', help: 'Location of the master key (KEK), if SIGNER_KEK_FILE is not set: `file:`, `pkcs11:`, `vault:`, `vault+unix:`, `aws-kms:` or `gcp-kms:`: docs/operate/signer-keys.md#master-key-location' },
   SIGNER_KEK_FILE: { kind: 'path', part: 'signer', help: 'File with the master key (KEK), 32 bytes. Store it apart from SIGNER_DIR and all backups. This or SIGNER_KEK is required' },
   SIGNER_KEK_PIN_FILE: { kind: 'path', part: 'signer', help: 'File with the PIN of the HSM in SIGNER_KEK, readable by the signer’s user only' },
   SIGNER_KEK_TOKEN_FILE: { kind: 'path', part: 'signer', help: 'File with a Vault token or a Google Cloud access token, readable by the signer’s user only. Read at each use, so another program can renew it' },
