@@ -18,7 +18,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const installed = installation()
 
 test('the application of the first guide works as it stands', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/first-application.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/build/first-application.md'), 'utf8')
   const { facts } = installed.program
   const port = await freePort()
   const code = /<!-- run -->\n```js\n([\s\S]*?)```/
@@ -77,7 +77,7 @@ test('the application of the first guide works as it stands', async (t) => {
 })
 
 test('the guide to token exchange works as it stands: commands, identity provider and exchange', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/token-exchange.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/build/token-exchange.md'), 'utf8')
   const { facts, dataDir } = installed.program
   const port = await freePort()
   const exampleOf = (language: string) =>
@@ -112,7 +112,7 @@ test('the guide to token exchange works as it stands: commands, identity provide
 })
 
 test('the guide on sending to people works as it stands', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/sending.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/build/transfers.md'), 'utf8')
   const { facts, dataDir } = installed.program
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
