@@ -1,0 +1,22 @@
+import { chromium } from 'playwright-core'
+const [site, name] = process.argv.slice(2)
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'] })
+const page = await browser.newPage()
+page.setDefaultTimeout(90000)
+page.on('pageerror', (e) => console.log('pageerror', e.message))
+page.on('console', (m) => m.type() === 'error' && console.log('console', m.text()))
+try {
+  await page.goto(site)
+  await page.getByText('Sign in', { exact: true }).click()
+  await page.getByRole('button', { name: /Continue with/ }).click()
+  await page.getByRole('textbox').fill(name)
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Allow', exact: true }).click()
+  await page.getByRole('button', { name: /Send 0.01/ }).waitFor()
+  await page.waitForTimeout(1500)
+  console.log((await page.locator('body').innerText()).replaceAll('\n', ' | '))
+  await page.getByRole('button', { name: /Send 0.01/ }).click()
+  await page.getByText(/SUCCESS/).waitFor()
+  console.log((await page.locator('body').innerText()).replaceAll('\n', ' | '))
+} catch (e) { console.log(String(e).slice(0,600)); console.log(page.url(), (await page.locator('body').innerText()).slice(0, 800)) }
+await browser.close()
