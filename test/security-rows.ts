@@ -1,13 +1,13 @@
 import type { SourceMutant } from './source-mutants.ts'
 
 /**
- * What holds a row of SECURITY.md (“What a thief gets”): of each test file that it names a test, by a part of its name, and mechanisms which, when they are
- * switched off in the source, that test has to notice (`security-mutants.test.ts`).
+ * What holds a row of SECURITY.md, “What a thief gets”: of each test file that its row in docs/evidence/security.md names, a test by a part of its name; and
+ * mechanisms which, when they are switched off in the source, that test has to notice (`security-mutants.test.ts`).
  */
 export type SecurityRow = { tests: Record<string, string>; mechanisms: SourceMutant[] }
 
 export const SECURITY_ROWS: Record<string, SecurityRow> = {
-  'the API, apart': {
+  'the separate API': {
     tests: {
       'e2e/apart.test.ts': 'what the API has signs nobody in and nothing for them',
       'src/signer/api-user.test.ts': 'writes nothing of the signer’s, and reads none of its secrets',
@@ -20,7 +20,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['a raise without a token costs twice as much', 'signer/policy.ts', 'agreed * maxRaise', 'agreed * maxRaise * 2n', 'signer/unattended', 'a raise costs at most eight times'], // prettier-ignore
     ],
   },
-  'the authorization server, or the server as one program': {
+  'the authorization server, or the combined server': {
     tests: {
       'src/signer/sockets.test.ts': 'that one signs nothing',
       'src/signer/anchor.test.ts': 'not because the server wrote it',
@@ -40,7 +40,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['people are found by their id at any provider', 'users/sign-in.ts', 'and provider = ${provider} and subject = ${subject}\n    returning', 'and subject = ${subject}\n    returning', 'users/sign-in', 'the same subject at two providers'], // prettier-ignore
     ],
   },
-  'a token of the operator API': {
+  'an operator API token': {
     tests: {
       'src/oauth/flow.test.ts': 'a permission to spend that was not allowed before takes a recent sign-in',
       'src/applications/manage.test.ts':
@@ -66,7 +66,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['a revoked token signs', 'signer/revocations.ts', 'if (newest.entries.has(grant)) throw', 'if (newest.entries.size < 0) throw', 'signer/revocations', 'a revoked token is refused from the list on'], // prettier-ignore
     ],
   },
-  'a session cookie of a person': {
+  "a user's session cookie": {
     tests: {
       'src/oauth/flow.test.ts': 'a permission to spend that was not allowed before takes a recent sign-in',
       'src/oauth/account/account.test.ts': 'adding, removing and deleting ask for a sign-in when the last one is old',
@@ -76,7 +76,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['an old session may allow an application to spend', 'oauth/consent.ts', 'return isFresh(found?.loginTs, app.clock)', 'return found !== undefined', 'oauth/flow', 'a permission to spend that was not allowed before'], // prettier-ignore
     ],
   },
-  'the database, to read': {
+  'read access to the database': {
     tests: {
       'e2e/apart.test.ts': 'what the API has signs nobody in and nothing for them',
       'src/oauth/tokens.test.ts': 'no credential lies in the database or in the log',
@@ -85,7 +85,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['records have their own id, which is a session or a token', 'oauth/records.ts', 'const { jti: _jti, ...kept } = payload', 'const kept = payload', 'oauth/tokens', 'no credential lies in the database'], // prettier-ignore
     ],
   },
-  'a node, all that the service asks': {
+  'a blockchain node': {
     tests: {
       'src/transactions/settle/proof.test.ts': 'settles nothing, and an honest one settles it',
       'src/follower/proof.test.ts': 'no proof with another byte, node, root or account says another count',
@@ -96,7 +96,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['nodes of a proof are taken without their hash', 'follower/proof.ts', 'node === undefined || !keccak(node).equals(reference)', 'node === undefined', 'follower/proof', 'no proof with another byte'], // prettier-ignore
     ],
   },
-  'the database, to write': {
+  'write access to the database': {
     tests: {
       'src/transactions/lanes/forged-intents.test.ts':
         'a row that nobody asked for, under the id of a key that can be guessed, pays nobody',
@@ -118,7 +118,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['a seal is good in another table', 'store/seal.ts', 'canonical([table, ...', 'canonical([...', 'oauth/row-macs', 'a seal is of its table'], // prettier-ignore
     ],
   },
-  "the signer's folder, to write, without the master key": {
+  'write access to `SIGNER_DIR`, without the master key': {
     tests: {
       'src/signer/keys.test.ts': 'every field of a row is bound to its key',
       'src/signer/tampers.test.ts': 'tampers with recomputed hashes are all found',

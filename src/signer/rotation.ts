@@ -34,7 +34,7 @@ export type Rotation = {
   idle: () => Promise<void>
 }
 
-/** Keys in one job: 13 ms that a signature may wait for (docs/performance.md). */
+/** Keys in one job: 13 ms that a signature may wait for (docs/evidence/performance.md). */
 const BATCH = 128
 /** After all signatures of its group. */
 const LAST = Number.MAX_SAFE_INTEGER

@@ -6,7 +6,7 @@ export type Cell = { settledMs: number } | { problems: string[] } | { not: strin
 
 export const keyOf = (profile: Profile, fault: Fault): string => `${profile.name} × ${fault.name}`
 
-/** Between these lines of docs/proof.md stands what the last whole run wrote. */
+/** Between these lines of docs/evidence/proof.md stands what the last whole run wrote. */
 export const BEGIN = '<!-- written by `npm run prove -- nodes --write` -->'
 export const END = '<!-- end of what was written -->'
 
@@ -52,6 +52,6 @@ export function tableOf(
 /** The page with the table in its place. @throws Error when it has no place for it */
 export function withTable(page: string, table: string): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (begin === -1 || end < begin) throw new Error('docs/proof.md has no place for the table of nodes')
+  if (begin === -1 || end < begin) throw new Error('docs/evidence/proof.md has no place for the table of nodes')
   return `${page.slice(0, begin)}${BEGIN}\n\n${table}\n\n${page.slice(end)}`
 }

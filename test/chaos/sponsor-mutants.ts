@@ -127,7 +127,7 @@ export const sponsorMutants: SponsorMutant[] = [
   },
 ]
 
-/** The table of `docs/proof.md`. */
+/** The table of `docs/evidence/proof.md`. */
 export const sponsorMutantTable = (): string =>
   [
     '| mistake | scenario | caught by |',

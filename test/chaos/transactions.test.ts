@@ -99,7 +99,7 @@ test(
 )
 
 test('the page of the mutants lists them all', () => {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/proof-mutants.md'), 'utf8')
+  const page = readFileSync(join(import.meta.dirname, '../../docs/evidence/proof-mutants.md'), 'utf8')
   assert.ok(page.includes(`${mutantTable()}\n`), 'npm run prove -- --list prints the table')
 })
 
