@@ -4,6 +4,7 @@ import { brandProblems } from './brand-settings.ts'
 import { DELEGATES } from './ids.ts'
 import { misspelt } from './misspelt.ts'
 import { readNativeDecimals } from './native-decimals.ts'
+import { amountIn, wholeIn } from './digits.ts'
 
 /** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
 type SettingKind =
@@ -140,7 +141,7 @@ const keys = {
   WRITES_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 20, part: 'server', help: 'the same writes in a burst, dry runs and refused ones counted' },
   APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests per application' },
   SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests per IP address (IPv6: /64) to each step of a sign-in; development mode has no such limit' },
-  MAX_IN_FLIGHT: { kind: 'integer', unit: 'requests', min: 16, max: 65536, default: 4096, part: 'server', help: 'highest limit of requests in flight per process; below it the limit adapts by itself: docs/guides/operating.md. Above it only those find room who hold less than their part: up to a quarter more, and what takes access away up to twice as many; a thousand that wait for a block are not counted' },
+  MAX_IN_FLIGHT: { kind: 'integer', unit: 'requests', min: 16, max: 65536, default: 512, part: 'server', help: 'requests in flight per process: half of them reads, a quarter writes, a quarter sign-in and the rest. An application that holds less than its part finds room up to a quarter above; a thousand that wait for a block are not counted' },
   MAX_CONNECTIONS: { kind: 'integer', unit: 'connections', min: 16, max: 1000000, default: 16384, part: 'server', help: 'maximum number of open connections per process; one more is closed immediately, without a response, and logged (`connections_full`). A connection without a first request is closed after 5 s, an idle one after 72 s, a request that is not whole after 15 s, a client that takes nothing of its answer after 120 s' },
   MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes per account that are broadcast at a time; geth guarantees 16, reth caps at 16' },
   MAX_QUEUED_WRITES: { kind: 'integer', unit: 'transactions', min: 0, max: 1000, default: 64, part: 'server', help: 'accepted writes per account that wait behind those, stored and signed; 0: none, the next write is refused' },
@@ -261,14 +262,14 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
     case 'integer':
     case 'decimal': {
       const value = Number(text)
-      if (key.kind === 'integer' && !/^\d{1,15}$/.test(text)) return new Error('must be a whole number')
+      if (key.kind === 'integer' && wholeIn(text) === null) return new Error('must be a whole number')
       if (!/^\d{1,15}(\.\d{1,3})?$/.test(text)) return new Error('must be a decimal number')
       if (value < (key.min ?? 0)) return new Error(`must be at least ${key.min ?? 0}`)
       if (value > (key.max ?? Number.MAX_SAFE_INTEGER)) return new Error(`must be at most ${key.max}`)
       return value
     }
     case 'wei':
-      return /^\d{1,78}$/.test(text) ? BigInt(text) : new Error('must be decimal digits (wei)')
+      return amountIn(text) ?? new Error('must be decimal digits (wei) of a number below 2^256')
     case 'url':
       return /^https?:\/\//.test(text) && URL.canParse(text)
         ? text.replace(/\/+$/, '')

@@ -168,7 +168,6 @@ export const LOG_EVENTS: Record<string, string> = {
   verb_failed: 'A request to the signer failed for a reason of its own.',
   withdrawal_granted: 'The signer’s user granted a withdrawal from a sponsor.',
   withdrawal_refused: 'A withdrawal was refused; `code` says why.',
-  withdrawal_revoked: 'A grant of a withdrawal was revoked.',
   withdrawal_sent: 'Funds of a sponsor were sent to its operator.',
   withdrawal_waits: 'A withdrawal waits; `code` says for what.',
   withdrawals_failed: 'Withdrawals could not be looked at; it is retried.',

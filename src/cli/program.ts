@@ -102,7 +102,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'backfill',
     arguments: '[options]',
-    description: 'look up the transfers of accounts that existed before this installation knew them',
+    description: 'give accounts of a network their past transfers now, as BACKFILL does in the background',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {

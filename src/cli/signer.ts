@@ -219,22 +219,13 @@ export function signer(shell: Shell): Command {
   command
     .command('grant-withdrawal')
     .description(
-      'let one withdrawal from a sponsor be signed within an hour, for `chatelaine sponsor withdraw`; asks a running signer',
+      'let one withdrawal from a sponsor be signed within an hour, for `chatelaine sponsor withdraw`, in the place of an earlier grant for it on this network; asks a running signer',
     )
     .argument('<sponsor>', 'name of the sponsor')
     .argument('<chain-id>', 'chain id of the network')
     .argument('<address>', 'address that gets it')
     .argument('<wei>', 'how much at most, with the fee')
-    .action((...words: string[]) => become(shell, 'withdrawal.ts', ['grant', ...words.slice(0, 4)]))
-  command
-    .command('withdrawals')
-    .description('list withdrawals that are granted; asks a running signer')
-    .action(() => become(shell, 'withdrawal.ts', ['grants']))
-  command
-    .command('revoke-withdrawal')
-    .description('take a grant back that was not used; asks a running signer')
-    .argument('<grant>', 'what `grant-withdrawal` printed')
-    .action((grant: string) => become(shell, 'withdrawal.ts', ['revoke', grant]))
+    .action((...words: string[]) => become(shell, 'withdrawal.ts', words.slice(0, 4)))
   return command
 }
 

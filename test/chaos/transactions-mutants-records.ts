@@ -246,6 +246,11 @@ export const recordMutants: Mutant[] = [
         "storeReplacement: { SUBMITTED: 'SUBMITTED' }",
         "storeReplacement: { SUBMITTED: 'SUBMITTED', MINED: 'MINED', FINALIZED: 'FINALIZED' }",
       ],
+      [
+        'transactions/lanes/store.ts',
+        "'storeReplacement', stepOf(app, attempt))",
+        "'storeReplacement', stepOf === null ? undefined : undefined)",
+      ],
     ],
   },
   {
