@@ -15,7 +15,7 @@ export function addAudit(program: Command, shell: Shell): void {
   program
     .command('audit')
     .description(
-      'compare the history of final blocks with a node, or with --sums what its entries add up to with balances; exits with code 1 if they differ',
+      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
     )
     .option('--from <number>', 'first block; with --samples the lowest', readBlock)
     .option('--to <number>', 'last block, final; with --sums the block of the balances, default: the newest', readBlock)

@@ -9,7 +9,7 @@ import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
 export function addBackfill(program: Command, shell: Shell): void {
   program
     .command('backfill')
-    .description('give accounts of a network their past transfers now, as BACKFILL does in the background')
+    .description('backfill past transfers of a network in the foreground')
     .option(...NETWORK_OPTION)
     .action(inShell(shell, run))
 }

@@ -41,7 +41,7 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     .description(
       'let the application exchange tokens of its own identity provider (RFC 8693); run it again to change it',
     )
-    .requiredOption('--provider <name>', 'APP_…: prefix of its people’s user ids, permanent')
+    .requiredOption('--provider <name>', 'APP_…: permanent prefix of its users’ ids')
     .requiredOption('--issuer <uri>', 'the tokens’ iss claim, exactly')
     .requiredOption('--audience <text>', 'the aud claim they must have')
   addWays(trusting, ways)

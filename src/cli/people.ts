@@ -23,28 +23,28 @@ export function people(shell: Shell, command: Command): void {
   const paged = (name: string): Command =>
     command
       .command(name)
-      .option('--limit <number>', 'entries of a page, 1 to 200', '50')
-      .option('--cursor <text>', 'as the page before printed it')
+      .option('--limit <number>', 'entries per page, 1 to 200', '50')
+      .option('--cursor <text>', 'cursor that the previous page printed')
       .option('--json', 'print JSON')
   paged('list')
-    .description('list people, the newest first, or find some')
-    .option('--search <text>', 'a user id or an address, or how a username or an e-mail address begins')
+    .description('list users, newest first, or search for them')
+    .option('--search <text>', 'user id or address, or the beginning of a username or e-mail address')
     .action(inShell(shell, list))
   command
     .command('show')
-    .description('show a person: their address and their ways to sign in')
+    .description('show a user: address and linked identities')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(inShell(shell, show))
   command
     .command('count')
-    .description('count people, in all and by provider')
+    .description('count users, in total and by provider')
     .option('--json', 'print JSON')
     .action(inShell(shell, countAll))
   paged('transactions')
-    .description('list what was sent from an account, the newest first')
+    .description('list the transactions of an account, newest first')
     .argument('<user>', 'user id')
-    .option('--network <name>', 'name of the network; required where there are several')
+    .option('--network <name>', 'name of the network; required if there are several')
     .action(inShell(shell, listSent))
 }
 

@@ -5,17 +5,17 @@ import { collect } from './options.ts'
 
 /** `chatelaine policy …`: policies of the signer before they are in force: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
-  const command = new Command('policy').description(
-    'policies of the signer: read, sign and try them; changes nothing in force',
-  )
+  const command = new Command('policy').description('check, sign and replay signer policies; changes nothing in force')
   command
     .command('check')
-    .description('show what a policy says, with warnings of rules that cannot match; signed or not')
+    .description('describe a policy in words, with warnings')
     .argument('<file>')
     .action((file: string) => become(shell, 'policy-tool.ts', ['check', file]))
   command
     .command('keygen')
-    .description('create a key for policies: FILE is private, FILE.pub goes to the signer; never overwrites a file')
+    .description(
+      'create a key that signs policies: FILE is private, FILE.pub is for the signer; never overwrites a file',
+    )
     .argument('<file>')
     .action((file: string) => become(shell, 'policy-tool.ts', ['keygen', file]))
   command
@@ -33,9 +33,7 @@ export function policy(shell: Shell): Command {
     )
   command
     .command('replay')
-    .description(
-      'list what a policy would have refused of all that the signer signed; reads SIGNER_DIR, beside a running signer, too',
-    )
+    .description('list what a policy would have rejected of all past signatures; also while the signer runs')
     .argument('<file>')
     .action((file: string) => become(shell, 'policy-tool.ts', ['replay', file]))
   return command
