@@ -45,7 +45,7 @@ test('what the README says npm start prints is what it prints', async () => {
 })
 
 test('dev.json has what the guide says that programs find there', async () => {
-  const guide = await readFile(join(root, 'docs/guides/running.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/operate/local.md'), 'utf8')
   const [, named = ''] = /Programs read `DATA_DIR\/dev\.json` \(([^)]*)\)/.exec(guide) ?? []
   const said = [...named.matchAll(/`(\w+)`/g)].map(([, name]) => name)
   const written = JSON.parse(await readFile(join(installed.program.dataDir, 'dev.json'), 'utf8')) as object

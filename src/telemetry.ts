@@ -22,9 +22,8 @@ export type Telemetry = {
   followerStopped: Gauge<string>
   backfillLeft: Gauge<string>
   backfillAccounts: Gauge<string>
-  loopDelay: Gauge<string>
+  loopUtilization: Gauge<string>
   poolWait: Histogram<string>
-  admissionLimit: Gauge<string>
   inFlight: Gauge<string>
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
@@ -40,6 +39,7 @@ export type Telemetry = {
 export function openTelemetry(name: string, level: string, write?: WriteLine): Telemetry {
   const registry = new Registry()
   const registers = [registry]
+  let scraped = performance.eventLoopUtilization()
   return {
     log: openLog(name, level, write),
     registry,
@@ -146,10 +146,15 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       labelNames: ['chain_id'],
       registers,
     }),
-    loopDelay: new Gauge({
-      name: 'event_loop_delay_seconds',
-      help: 'Event loop delay, seconds',
+    loopUtilization: new Gauge({
+      name: 'event_loop_utilization_ratio',
+      help: 'Part of the time since the last scrape in which the event loop was busy, 0 to 1',
       registers,
+      collect() {
+        const now = performance.eventLoopUtilization()
+        this.set(performance.eventLoopUtilization(now, scraped).utilization)
+        scraped = now
+      },
     }),
     poolWait: new Histogram({
       name: 'db_pool_wait_seconds',
@@ -157,15 +162,9 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 5],
       registers,
     }),
-    admissionLimit: new Gauge({
-      name: 'admission_limit',
-      help: 'Limit of requests in flight: all, reads, writes',
-      labelNames: ['of'],
-      registers,
-    }),
     inFlight: new Gauge({
       name: 'requests_in_flight',
-      help: 'Requests in flight: all, reads, writes',
+      help: 'Requests in flight: status, writes, reads',
       labelNames: ['of'],
       registers,
     }),

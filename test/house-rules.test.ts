@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const core = [
   'errors',
   'ids',
+  'digits',
   'hex',
   'bounded-map',
   'keccak',
@@ -64,14 +65,15 @@ const table: Record<string, string[]> = {
   'verify-log': [],
   backup: [],
   'brand-settings': ['color'],
+  digits: ['ids'],
   hex: ['ids'],
   'native-decimals': [],
-  config: ['errors', 'ids', 'brand-settings', 'misspelt', 'native-decimals'],
+  config: ['errors', 'ids', 'digits', 'brand-settings', 'misspelt', 'native-decimals'],
   log: ['errors'],
   telemetry: ['errors', 'ids', 'log'],
   store: ['errors', 'ids', 'hex', 'clock'],
-  chain: ['errors', 'ids', 'bounded-map', 'clock', 'state'],
-  abi: ['errors', 'ids', 'bounded-map', 'keccak'],
+  chain: ['errors', 'ids', 'digits', 'bounded-map', 'clock', 'state'],
+  abi: ['errors', 'ids', 'digits', 'bounded-map', 'keccak'],
   'signer-wire': ['errors', 'ids', 'clock'],
   app: ['errors', 'ids', 'clock', 'state', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
   texts: ['errors'],
@@ -110,6 +112,7 @@ const table: Record<string, string[]> = {
   signer: [
     'errors',
     'ids',
+    'digits',
     'hex',
     'bounded-map',
     'clock',
@@ -129,7 +132,21 @@ const table: Record<string, string[]> = {
   ],
   snapshot: [...core, 'backup'],
   gas: ['ids', 'hex', 'keccak', 'rlp', 'secp256k1'],
-  devnet: ['errors', 'ids', 'hex', 'bounded-map', 'clock', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
+  devnet: [
+    'errors',
+    'ids',
+    'digits',
+    'hex',
+    'bounded-map',
+    'clock',
+    'keccak',
+    'log',
+    'chain',
+    'abi',
+    'texts',
+    'http',
+    'gas',
+  ],
 }
 const programParts = ['server', 'closers', 'open-database', 'open-auth', 'open', 'run', 'main', 'auth', 'cli']
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), ...programParts]
@@ -413,7 +430,6 @@ const apart = [
   'abi/item.ts',
   'http/dpop.ts',
   'http/ending.ts',
-  'http/refused-connections.ts',
   'http/turns.ts',
   'oauth/unit-of-work.ts',
   'store/pool.ts',
@@ -437,7 +453,6 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
 const clocks: Record<string, string> = {
   'clock.ts': 'it is the clock',
   'devnet/anvil.ts': 'start and end of a process of another program',
-  'http/loop-delay.ts': 'how late the event loop runs is measured by its own timer',
   'log.ts': 'the time of a line, and the patience of a write that blocks the process',
   'signer/main.ts': 'the end of a process that does not end',
 }
@@ -461,6 +476,31 @@ test('the time is read and waited for by the clock that is passed by hand, and t
   )
 })
 
+/** What asks over HTTP, and whom. Places that others name are asked by the first alone, which judges each address. */
+const waysOut: Record<string, string> = {
+  'oauth/federation/outbound.ts': 'identity providers, and what they name',
+  'auth-link/connect.ts': 'the other program of this installation, by its socket',
+  'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
+  'cli/reach.ts': 'the operator API',
+  'devnet/rpc.ts': 'the node of a development installation',
+  'signer/chain-counts.ts': 'a node of an operator’s command line',
+  'signer/kek/service.ts': 'key services of the configuration: answers hold keys and are wiped',
+}
+
+test('there is one way out to places that others name, and one for each of the others', async () => {
+  const found = new Set<string>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    if (
+      /(?<![.\w])fetch\(|\b(?:https?|net|tls)\)?\.(?:request|get|connect)\(|\brequest as \w+.* from 'node:https?'/.test(
+        text,
+      )
+    )
+      found.add(file)
+  }
+  assert.deepEqual([...found].toSorted(), Object.keys(waysOut).toSorted())
+})
+
 /** Tests that wait for wall time, and why. The list may only get shorter. */
 const sleepers: Record<string, string> = {
   'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
@@ -469,7 +509,6 @@ const sleepers: Record<string, string> = {
   'follower/follow.test.ts': 'left: reads while another process follows',
   'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',
   'http/quotas.test.ts': 'hours end by the clock of the database: none may end within a test',
-  'http/refused-connections.test.ts': 'left: timers of the gate are moved for all',
   'lines.test.ts': 'left: bytes that come in pieces',
   'oauth/gone-meanwhile.test.ts': 'a revocation at a random moment of a refresh',
   'signer/api-user.test.ts': 'within a process of another user, which asks nobody',

@@ -114,6 +114,8 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['an address counts without the signer’s word', 'http/proven-address.ts', 'attestation !== null && by.isSigned(', 'attestation !== null || by.isSigned(', 'users/false-address', 'a false deposit address'], // prettier-ignore
       ['a linked identity counts without a seal', 'store/seal.ts', 'return verify(null, text, key, given)', 'return true', 'users/proven-identity', 'a first identity proves itself'], // prettier-ignore
       ['a row counts without its seal', 'http/authentic-row.ts', 'isSealed(sealKeys, table, row)', 'row.seal !== \'\'', 'oauth/row-macs', 'what someone wrote into a consent'], // prettier-ignore
+      ['a MAC is not compared', 'store/seal.ts', 'return given.length === expected.length && timingSafeEqual(given, expected)', 'return true', 'oauth/row-macs', 'a seal is of one row'], // prettier-ignore
+      ['a seal is good in another table', 'store/seal.ts', 'canonical([table, ...', 'canonical([...', 'oauth/row-macs', 'a seal is of its table'], // prettier-ignore
     ],
   },
   'write access to `SIGNER_DIR`, without the master key': {

@@ -13,7 +13,6 @@ async function readers(): Promise<string[]> {
   return [
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
     ...(await below('docs/build', (name) => name.endsWith('.md'))),
-    ...(await below('docs/guides', (name) => name.endsWith('.md'))),
     ...(await below('docs/operate', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
     ...['README.md', 'SECURITY.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/glossary.md', 'docs/states.md'],

@@ -6,6 +6,7 @@ import { withRegistry } from './database.ts'
 import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
+import { wholeIn } from '../digits.ts'
 
 type Settings = Omit<ApplicationSettings, 'sponsor'>
 
@@ -258,6 +259,7 @@ function collectQuota(text: string, before: Quota[] = []): Quota[] {
   return [...before, { counts, limit: Number(limit), per }]
 }
 function weightOf(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
-  return Number(text)
+  const weight = wholeIn(text)
+  if (weight === null) throw new InvalidArgumentError('Expected a whole number.')
+  return weight
 }

@@ -2,11 +2,10 @@ import type { Command } from 'commander'
 import { openRpc, type Rpc } from '../chain/rpc/rpc.ts'
 import { audit, type Difference } from '../history/audit.ts'
 import { compareSums, type SumOptions } from './audit-sums.ts'
-import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
-import { collect } from './options.ts'
+import { collect, readBlock } from './options.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000

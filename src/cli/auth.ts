@@ -5,7 +5,7 @@ import type { Shell } from './shell.ts'
 /** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
 export function auth(shell: Shell): Command {
   const command = new Command('auth').description(
-    'the authorization server as a program of its own: docs/guides/apart.md',
+    'the authorization server as a program of its own: docs/operate/split-deployment.md',
   )
   command
     .command('run')

@@ -94,7 +94,7 @@ async function restore(
   if (migrated.length > 0) console.log(`Brought up to date since version ${manifest.program}: ${migrated.join(', ')}.`)
   if (files !== undefined) console.log(`In ${files}: ${restored.files.join(', ')}.`)
   if (manifest.head !== null)
-    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/guides/backup.md`) // prettier-ignore
+    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/operate/backup-restore.md`) // prettier-ignore
   console.log(
     'What was done since then is not in it. Do not start a server before the signer is restored, if it was lost too.',
   )

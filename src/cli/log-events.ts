@@ -5,7 +5,7 @@ export const LOG_EVENTS: Record<string, string> = {
   account_made_ahead: 'An account was created for the recipient of a transfer who has not signed in yet.',
   account_resumed: 'A stopped account continues, as its operator asked.',
   account_stopped:
-    'A transaction that this service did not make used a nonce of the account. See "Stopped accounts" in docs/guides/operating.md.',
+    'A transaction that this service did not make used a nonce of the account. See docs/operate/runbooks/stopped-account.md.',
   account_unreadable: 'The account page left out what could not be read, such as balances of a network that is down.',
   account_used_elsewhere: 'An account whose key was exported or imported was used elsewhere; it continues by itself.',
   accounts_marked_exported: 'The signer reported exported or imported keys; the accounts are marked.',
@@ -43,7 +43,8 @@ export const LOG_EVENTS: Record<string, string> = {
   database_back: 'The database is back; `absence` fields say for how long it was away.',
   database_primary: 'Another database server accepts writes now.',
   database_primary_undecided: 'No single database server could be chosen as the primary. Follow `hint`.',
-  database_two_primaries: 'Two database servers accept writes. Stop one at once (docs/guides/failover.md).',
+  database_two_primaries:
+    'Two database servers accept writes. Stop one at once (docs/operate/high-availability.md#two-primaries).',
   export_record_damaged: 'A record of a key request in the signer’s ledger was altered; nothing is given by it.',
   exports_not_read: 'The signer’s list of exported keys was not read; it is retried each minute.',
   faucet_failed: 'A new development account got no first funds.',
@@ -76,7 +77,8 @@ export const LOG_EVENTS: Record<string, string> = {
   lease_lost: 'Another process follows the network.',
   lease_release_failed: 'The lease was not released at the end; others wait until it lapses.',
   ledger_compared_anew: 'The signer’s ledger is another one than before and is compared from its beginning.',
-  ledger_damaged: 'The signer’s ledger does not fit together; nothing is signed. See docs/guides/custody.md.',
+  ledger_damaged:
+    'The signer’s ledger does not fit together; nothing is signed. See docs/operate/runbooks/signer-restore.md.',
   listening: 'The program accepts requests.',
   master_key_rotated: 'Data keys are wrapped by another master key.',
   meters_counted_again:
@@ -94,7 +96,7 @@ export const LOG_EVENTS: Record<string, string> = {
   nodes_of_unknown_network: 'The file of networks names a network that is not in the database.',
   nonce_filled: 'A gap in an account’s nonces was filled by an empty transaction.',
   nonce_used_unproven:
-    'A nonce seems used elsewhere, and no node proves it. See "Stopped accounts" in docs/guides/operating.md.',
+    'A nonce seems used elsewhere, and no node proves it. See docs/operate/runbooks/stopped-account.md.',
   oauth_failed: 'A request of the authorization server failed for a reason that is not its sender’s.',
   operation_packed_again: 'An operation was sent again in another transaction.',
   operation_taken_in: 'An operation that the database had lost was restored from the signer’s ledger.',
@@ -110,7 +112,7 @@ export const LOG_EVENTS: Record<string, string> = {
   providers_file_open_to_all:
     'The file with secrets at providers can be read by everyone on this machine. Change its mode.',
   queue_not_sent: 'Queued writes were not sent; the next round follows.',
-  raise_denied: 'The signer refused a higher fee; its limits are in docs/guides/custody.md.',
+  raise_denied: 'The signer refused a higher fee; its limits are in docs/operate/signer-rules.md.',
   recall_failed: 'The signer’s ledger could not be asked for a write that it knows.',
   refused:
     'A request was refused by the `code` that is logged. At the level error it failed, which is a bug: report it with its stack.',
@@ -156,8 +158,7 @@ export const LOG_EVENTS: Record<string, string> = {
   transaction_not_taken: 'A node refused a transaction; it is sent again.',
   transaction_not_taken_in: 'A transaction of the signer’s ledger could not be restored into the database.',
   transaction_raised: 'The fee of a transaction was raised.',
-  transaction_rejected:
-    'Nodes have refused a transaction for a minute. See "A write is stuck" in docs/guides/operating.md.',
+  transaction_rejected: 'Nodes have refused a transaction for a minute. See docs/operate/runbooks/stuck-write.md.',
   transaction_sent: 'A write was signed and sent.',
   transaction_taken_in: 'A transaction that the database had lost was restored from the signer’s ledger.',
   transaction_unattended: 'An open transaction could not be looked after in this round.',
@@ -168,7 +169,6 @@ export const LOG_EVENTS: Record<string, string> = {
   verb_failed: 'A request to the signer failed for a reason of its own.',
   withdrawal_granted: 'The signer’s user granted a withdrawal from a sponsor.',
   withdrawal_refused: 'A withdrawal was refused; `code` says why.',
-  withdrawal_revoked: 'A grant of a withdrawal was revoked.',
   withdrawal_sent: 'Funds of a sponsor were sent to its operator.',
   withdrawal_waits: 'A withdrawal waits; `code` says for what.',
   withdrawals_failed: 'Withdrawals could not be looked at; it is retried.',

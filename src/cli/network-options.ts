@@ -3,9 +3,10 @@ import type { NetworkChanges, StoredFacts } from '../applications/wire.ts'
 import type { Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { collect, said, type Ways } from './options.ts'
+import { wholeIn } from '../digits.ts'
 
 /** NaN where a number was expected: that is refused with the rest. */
-export const readCount = (text: string): number => (/^\d{1,15}$/.test(text) ? Number(text) : Number.NaN)
+export const readCount = (text: string): number => wholeIn(text) ?? Number.NaN
 /** `default` removes what was set before. */
 const orDefault =
   <T>(read: (text: string) => T) =>

@@ -243,7 +243,7 @@ async function askNodes(
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
       console.error(
-        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/guides/nodes.md.`,
+        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/operate/nodes.md.`,
       )
   }
   try {

@@ -14,6 +14,7 @@ import { publishedSealKeys } from './seal-keys.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { wholeIn } from '../digits.ts'
 
 type PageOptions = JsonOption & { limit: string; cursor?: string }
 
@@ -138,7 +139,8 @@ const proverOf = async (shell: Shell, signer: Signer, db: Db): Promise<AddressPr
 })
 
 function readLimit({ limit }: PageOptions): number {
-  if (/^\d{1,3}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= 200) return Number(limit)
+  const count = wholeIn(limit) ?? 0
+  if (count >= 1 && count <= 200) return count
   throw new Error('--limit is a number from 1 to 200.')
 }
 

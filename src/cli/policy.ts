@@ -3,7 +3,7 @@ import { become } from './become.ts'
 import type { Shell } from './shell.ts'
 import { collect } from './options.ts'
 
-/** `chatelaine policy …`: policies of the signer before they are in force: docs/guides/policy.md. */
+/** `chatelaine policy …`: policies of the signer before they are in force: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
   const command = new Command('policy').description(
     'policies of the signer: read, sign and try them; changes nothing in force',

@@ -36,7 +36,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'auth',
-    description: 'the authorization server as a program of its own: docs/guides/apart.md',
+    description: 'the authorization server as a program of its own: docs/operate/split-deployment.md',
     add: async (program, shell) => program.addCommand((await import('./auth.ts')).auth(shell)),
   },
   {
@@ -82,7 +82,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'sponsor',
     description:
-      'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
+      'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/operate/gas/overview.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
@@ -102,7 +102,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'backfill',
     arguments: '[options]',
-    description: 'look up the transfers of accounts that existed before this installation knew them',
+    description: 'give accounts of a network their past transfers now, as BACKFILL does in the background',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {

@@ -88,7 +88,7 @@ export function signer(shell: Shell): Command {
   command
     .command('import-keys')
     .description('bring keys from keystores or from `export-all` of another installation; asks a running signer')
-    .argument('<file>', 'lines of JSON: docs/guides/leaving.md')
+    .argument('<file>', 'lines of JSON: docs/reference/key-file-format.md')
     .requiredOption('--manifest <file>', 'file to write: users and addresses, for `chatelaine account import`')
     .option('--recipient-key <file>', 'what `recipient-key` created: the lines are of `export-all`')
     .option('--password-file <file>', 'password of the keystores: the lines have keystores (Web3 Secret Storage v3)')
@@ -185,7 +185,7 @@ export function signer(shell: Shell): Command {
   command
     .command('policy-keys')
     .description(
-      'show which keys may sign policies and how many of them it takes; beside a running signer, too (docs/guides/policy.md)',
+      'show which keys may sign policies and how many of them it takes; beside a running signer, too (docs/operate/policy.md)',
     )
     .option('--offer <file>', 'public key from `chatelaine policy keygen`; repeat for each', collect, [])
     .option('--accept <fingerprint>', 'trust an offered key; repeat for each', collect, [])
@@ -219,22 +219,13 @@ export function signer(shell: Shell): Command {
   command
     .command('grant-withdrawal')
     .description(
-      'let one withdrawal from a sponsor be signed within an hour, for `chatelaine sponsor withdraw`; asks a running signer',
+      'let one withdrawal from a sponsor be signed within an hour, for `chatelaine sponsor withdraw`, in the place of an earlier grant for it on this network; asks a running signer',
     )
     .argument('<sponsor>', 'name of the sponsor')
     .argument('<chain-id>', 'chain id of the network')
     .argument('<address>', 'address that gets it')
     .argument('<wei>', 'how much at most, with the fee')
-    .action((...words: string[]) => become(shell, 'withdrawal.ts', ['grant', ...words.slice(0, 4)]))
-  command
-    .command('withdrawals')
-    .description('list withdrawals that are granted; asks a running signer')
-    .action(() => become(shell, 'withdrawal.ts', ['grants']))
-  command
-    .command('revoke-withdrawal')
-    .description('take a grant back that was not used; asks a running signer')
-    .argument('<grant>', 'what `grant-withdrawal` printed')
-    .action((grant: string) => become(shell, 'withdrawal.ts', ['revoke', grant]))
+    .action((...words: string[]) => become(shell, 'withdrawal.ts', words.slice(0, 4)))
   return command
 }
 

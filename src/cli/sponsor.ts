@@ -20,7 +20,7 @@ import { systemClock } from '../clock.ts'
 /** `chatelaine sponsor …`: accounts of the operator that pay for the gas of people’s writes. */
 export function sponsor(shell: Shell): Command {
   const command = new Command('sponsor').description(
-    'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
+    'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/operate/gas/overview.md',
   )
   command
     .command('create')

@@ -1,5 +1,6 @@
 import { StartError } from './refusal.ts'
 import type { Restored } from './restored.ts'
+import { exactQuantityIn } from '../digits.ts'
 
 const TIMEOUT_MS = 30_000
 const PER_REQUEST = 100
@@ -61,8 +62,7 @@ async function call(url: string, calls: CountCall[]): Promise<unknown[]> {
 }
 
 function toNumber(hex: unknown): number {
-  if (typeof hex !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(hex)) {
-    throw new StartError('The node at --rpc-url returned no count for an account.')
-  }
-  return Number(hex)
+  const count = exactQuantityIn(hex)
+  if (count === null) throw new StartError('The node at --rpc-url returned no count for an account.')
+  return count
 }

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
-import { readVerifierKey } from './verifier.ts'
+import { isHeadOf, readVerifierKey } from './verifier.ts'
 import { encodeFrame, FrameError, frameReader } from './frames.ts'
 import {
   readSignedHead,
@@ -180,8 +180,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     // Nothing that another signer says counts, an address least of all. Of a refusal nothing follows.
     if (!from.isKnown && 'answer' in frame) {
       const shown = readSignedHead(frame.head ?? '')
-      const isItsOwn = shown !== null && shown.origin === pinned?.origin && pinned.isSigned(shown.text, shown.signature)
-      if (!isItsOwn) return lose(from, foreign())
+      if (shown === null || pinned === null || !isHeadOf(pinned, shown)) return lose(from, foreign())
       from.isKnown = true
     }
     // By a signer that was shown the one before and did not refuse: it is the next, also after a restore that was accepted.

@@ -11,7 +11,7 @@ export const KEYS_FORMAT = 'chatelaine keys 1'
 export type Ask = <T>(question: { verb: string; request: object }) => Promise<T>
 
 /**
- * All keys of a running signer, sealed to a recipient, a line each (docs/guides/leaving.md). Each is a record of the ledger
+ * All keys of a running signer, sealed to a recipient, a line each (docs/operate/runbooks/move-installation.md). Each is a record of the ledger
  * before its line is here.
  * @param recipient  public key, base64url
  */

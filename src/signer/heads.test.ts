@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { sign, signingLogStore } from '../../test/signing-log-store.ts'
 import { signNote, verifierKeyOf } from './heads.ts'
 import { readSignedHead } from './wire.ts'
+import { isHeadOf, readVerifierKey } from './verifier.ts'
 import { LedgerDamaged } from './refusal.ts'
 
 const damaged = (reason: RegExp) => (error: unknown) => error instanceof LedgerDamaged && reason.test(error.message)
@@ -28,6 +29,18 @@ test('a head is a checkpoint that anyone with the public key can read: size, roo
   assert.equal(readSignedHead(note)!.size, 3)
   for (const bad of ['', note.slice(0, -1), note.replace('\n3\n', '\n03\n'), note.replace('— ', '- '), `${note}x`])
     assert.equal(readSignedHead(bad), null)
+
+  const [verifier, head] = [readVerifierKey(verifierKeyOf(log.identity))!, readSignedHead(note)!]
+  assert.ok(isHeadOf(verifier, head))
+  const foreign = 'chatelaine-signing-log/0000000000000000'
+  const bent = Buffer.from(head.signature.map((byte, n) => (n === 40 ? byte ^ 1 : byte)))
+  for (const change of [{ signature: bent }, { text: `${head.text}x` }, { origin: foreign }])
+    assert.equal(isHeadOf(verifier, { ...head, ...change }), false, JSON.stringify(change))
+  assert.equal(
+    readVerifierKey(verifierKeyOf({ ...log.identity, origin: foreign })),
+    null,
+    'the name is made of the key',
+  )
 })
 
 test('the same identity and the same head are there after a start, and a new head only when something was signed', async (t) => {

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { SignerIdentity } from './identity.ts'
 import { LedgerDamaged } from './refusal.ts'
 import type { Tree } from './tree.ts'
+import { isHeadOf } from './verifier.ts'
 import { readSignedHead, type SignedHead } from './wire.ts'
 
 /**
@@ -63,7 +64,7 @@ export function openHeads({
     behind: () => reason,
     show(text) {
       const shown = readSignedHead(text)
-      if (shown === null || !isOurs(shown)) return false
+      if (shown === null || !isHeadOf(identity, shown)) return false
       const found = reasonOf(shown)
       // Of several servers' heads the longest: a restore overrules what it covers.
       if (found === null || shown.size <= most) return true
@@ -80,7 +81,7 @@ export function openHeads({
     // Without it a ledger that was cut off would only look younger.
     if (row === undefined) throw new LedgerDamaged('The newest head of the ledger is missing.')
     const head = readSignedHead(row.note)
-    if (head === null || !isOurs(head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
+    if (head === null || !isHeadOf(identity, head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
     if (head.size !== tree.size() || !head.root.equals(tree.root()))
       throw new LedgerDamaged(`The ledger does not end where its newest head says, at record ${head.size}.`)
     return { note: row.note, size: head.size, at: head.at }
@@ -94,12 +95,8 @@ export function openHeads({
     return { note: sealed, size: head.size, at: head.at }
   }
 
-  function isOurs({ origin, text, signature }: SignedHead): boolean {
-    return origin === identity.origin && identity.isSigned(text, signature)
-  }
-
   function reasonOf(shown: SignedHead | null): string | null {
-    if (shown === null || !isOurs(shown)) return null
+    if (shown === null || !isHeadOf(identity, shown)) return null
     if (overruled.some(({ from, to, before }) => shown.size >= from && shown.size <= to && shown.at < before))
       return null
     if (shown.size > tree.size())

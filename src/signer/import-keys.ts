@@ -10,6 +10,7 @@ import { openKeystore } from './keystore.ts'
 import { KEYS_FORMAT, type Ask } from './export-all.ts'
 import { syncFolder } from './kek/file.ts'
 import { readOwnFile } from './own-file.ts'
+import { isAddress } from '../digits.ts'
 
 /** Opens what a line holds, into a buffer that is wiped. @throws Error  a sentence */
 type Opener = (line: Record<string, unknown>, terms: { userId: string; address: Buffer }) => Buffer
@@ -54,7 +55,7 @@ export async function importKeys(
 
   function addOne(line: Record<string, unknown> | null): void {
     const { userId, address: hex } = line ?? {}
-    const isRow = typeof userId === 'string' && typeof hex === 'string' && /^0x[0-9a-fA-F]{40}$/.test(hex)
+    const isRow = typeof userId === 'string' && isAddress(hex)
     if (!isRow) return void done.refused.push({ row: `line ${at}`, reason: 'it has no userId and address' })
     const address = Buffer.from(hex.slice(2), 'hex')
     try {

@@ -269,8 +269,6 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       importKeys: (request) => bulk.take(request),
       exportKeys: (request) => bulk.give(request),
       grantWithdrawal: withdrawals.grant,
-      withdrawals: withdrawals.list,
-      revokeWithdrawal: withdrawals.revoke,
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.

@@ -48,7 +48,7 @@ function folder(t: TestContext): (name: string, text?: string) => string {
 test('the policy that is shipped for production is read without a doubt, and says what the guide says', () => {
   const policy = readPolicy(readFileSync(DEFAULT, 'utf8'))
   assert.deepEqual(findDoubts(policy, new Set([1])), [])
-  const guide = readFileSync(new URL('../../docs/guides/policy.md', import.meta.url), 'utf8')
+  const guide = readFileSync(new URL('../../docs/operate/policy.md', import.meta.url), 'utf8')
   for (const line of describePolicy(policy)) assert.ok(guide.includes(line), line)
 })
 

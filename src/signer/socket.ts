@@ -22,8 +22,6 @@ export const ADMIN_VERBS = [
   'importKeys',
   'exportKeys',
   'grantWithdrawal',
-  'withdrawals',
-  'revokeWithdrawal',
 ] as const
 export type AdminHandlers = { [verb in (typeof ADMIN_VERBS)[number]]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>

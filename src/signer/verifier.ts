@@ -1,4 +1,5 @@
 import { createPublicKey, hash, verify } from 'node:crypto'
+import type { SignedHead } from './wire-heads.ts'
 
 /** Who a signer is. By this anyone tells what it signed: heads of its log, addresses, keys that are elsewhere, too. */
 export type Verifier = {
@@ -22,6 +23,12 @@ export function verifierOf(bytes: Uint8Array): Verifier {
     isSigned: (text, signature) => verify(null, Buffer.from(text, 'utf8'), key, signature),
   }
 }
+
+/** Whether a head is of its log, by its own word. */
+export const isHeadOf = (
+  { origin, isSigned }: Verifier,
+  head: Pick<SignedHead, 'origin' | 'text' | 'signature'>,
+): boolean => head.origin === origin && isSigned(head.text, head.signature)
 
 export const originOf = (publicKey: Uint8Array): string =>
   `chatelaine-signing-log/${hash('sha256', publicKey, 'hex').slice(0, 16)}`

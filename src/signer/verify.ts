@@ -7,7 +7,7 @@ import { signerOf } from './curve.ts'
 import { readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { verifierKeyOf } from './heads.ts'
 import { identityFault } from './identity.ts'
-import { verifierOf } from './verifier.ts'
+import { isHeadOf, verifierOf } from './verifier.ts'
 import { fileFault } from './index-faults.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
@@ -145,8 +145,7 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   if (identity === undefined) return isUnused(db, head) ? null : 'The identity key of the signer is missing.'
   const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
   const signed = readSignedHead(row?.note ?? '')
-  const { origin, isSigned } = verifierOf(identity.public)
-  if (signed === null || signed.origin !== origin || !isSigned(signed.text, signed.signature))
+  if (signed === null || !isHeadOf(verifierOf(identity.public), signed))
     return 'The newest head of the ledger was not signed by this signer.'
   if (signed.size !== head.count) return 'The ledger does not end at its signed head.'
   try {

@@ -5,7 +5,7 @@ import type { Keys } from './keys.ts'
 import { NO_POLICY, rejected, type PolicyVerdict } from './limits.ts'
 import type { Decision, PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
-import { readGrantRequest, readRevokeGrantRequest, type SignOrder } from './request.ts'
+import { readGrantRequest, type SignOrder } from './request.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 import { toHex } from '../hex.ts'
 
@@ -37,22 +37,17 @@ export type ShownGrant = {
   to: string
   most: string
   expiresAt: number
-  isUsed: boolean
 }
 
 export type Withdrawals = {
-  /** @throws bad_request, unknown_account */
+  /** In the place of an earlier one for the sponsor on this network, used or not. @throws bad_request, unknown_account */
   grant: (request: unknown) => ShownGrant
-  list: () => { grants: ShownGrant[] }
-  /** @throws bad_request  where it is not known */
-  revoke: (request: unknown) => { grants: ShownGrant[] }
   /** the grant that a text is; null where it is no text of a grant. @throws policy_denied  of one that is over or not known */
   find: (text: string) => WithdrawalGrant | null
 }
 
 /** An hour, in which the operator of the server uses it. */
 const LASTS_MS = 3_600_000
-const MAX_GRANTS = 16
 const PREFIX = 'withdrawal_'
 /** In the place of an application's, which has no such id. */
 const CLIENT_ID = 'withdrawal'
@@ -70,13 +65,13 @@ export function openWithdrawals({
   log: Logger
   now: () => number
 }): Withdrawals {
+  /** by sponsor and network */
   const grants = new Map<string, WithdrawalGrant>()
   /** Those that are over are forgotten. */
   const live = (): WithdrawalGrant[] => {
-    for (const [text, { expiresAt }] of grants) if (expiresAt <= now()) grants.delete(text)
+    for (const [of, { expiresAt }] of grants) if (expiresAt <= now()) grants.delete(of)
     return [...grants.values()]
   }
-  const list = () => ({ grants: live().map(show) })
   return {
     grant(request) {
       const { userId, chainId, to, most } = readGrantRequest(request)
@@ -85,24 +80,15 @@ export function openWithdrawals({
       if (account.address.equals(to)) throw new Refusal('bad_request', 'That is the address of the sponsor itself.')
       if (chains?.has(chainId) === false)
         throw new Refusal('bad_request', 'The signer signs nothing for this network: SIGNER_CHAINS.')
-      if (live().length >= MAX_GRANTS)
-        throw new Refusal('bad_request', `There are ${MAX_GRANTS} grants: revoke one, or wait until one is over.`)
       const text = `${PREFIX}${randomBytes(32).toString('base64url')}`
       const made = { text, userId, chainId, to, most, expiresAt: now() + LASTS_MS, usedBy: null }
-      grants.set(text, { ...made, caller: callerOf(made) })
+      const of = `${userId} ${chainId}`
+      // For a withdrawal that found the earlier one, and waits for its turn.
+      const earlier = grants.get(of)
+      if (earlier !== undefined) earlier.expiresAt = 0
+      grants.set(of, { ...made, caller: callerOf(made) })
       log.warn('withdrawal_granted', { sponsor: userId, chainId, to: toHex(to), most: String(most) })
-      return show(grants.get(text)!)
-    },
-    list,
-    revoke(request) {
-      const { grant: text } = readRevokeGrantRequest(request)
-      const revoked = grants.get(text)
-      if (revoked === undefined) throw new Refusal('bad_request', 'There is no such grant, or it is over.')
-      grants.delete(text)
-      // For who found it before, and waits for their turn.
-      revoked.expiresAt = 0
-      log.warn('withdrawal_revoked', {})
-      return list()
+      return show(made)
     },
     find(text) {
       if (!text.startsWith(PREFIX)) return null
@@ -158,12 +144,11 @@ function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'c
   }
 }
 
-const show = ({ text, userId, chainId, to, most, expiresAt, usedBy }: WithdrawalGrant): ShownGrant => ({
+const show = ({ text, userId, chainId, to, most, expiresAt }: Omit<WithdrawalGrant, 'caller'>): ShownGrant => ({
   grant: text,
   sponsor: userId,
   chainId,
   to: toHex(to),
   most: String(most),
   expiresAt,
-  isUsed: usedBy !== null,
 })

@@ -54,7 +54,7 @@ test('every mutant of sponsored writes fits the program that it is made from, an
   assert.ok(page.includes(`${sponsorMutantTable()}\n`), 'npm run prove sponsor -- --list prints the table')
 })
 
-const CAUGHT_QUICKLY = 'the status of the transaction is believed'
+const CAUGHT_QUICKLY = 'trusts the status of the transaction'
 
 for (const mutant of sponsorMutants.filter(({ name }) => name === CAUGHT_QUICKLY))
   test(

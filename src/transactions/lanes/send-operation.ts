@@ -30,7 +30,7 @@ import { LOST, MAX_LOST, sendOnce, type Outcome } from '../pipeline.ts'
 import { explainRefusal } from './refused-operation.ts'
 import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { sequencesOf } from './sequences.ts'
-import { operation as step } from './operation-steps.ts'
+import { operation as step } from './steps.ts'
 import { exhaustedError } from '../sponsors/top-up.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 

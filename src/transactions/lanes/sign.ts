@@ -9,7 +9,7 @@ import { endIfDelegation } from './own-nonces.ts'
 import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
-import { adopt } from '../recovery/recall.ts'
+import { reconcileBound } from './store.ts'
 import { reconcileNonce } from '../recovery/reconcile.ts'
 import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { denialOf } from '../recovery/trouble.ts'
@@ -105,7 +105,7 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
       error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
     if (!isBehind) throw error
     // The ledger holds a newer attempt than our tables: signed before a crash, or beside us by another replica.
-    const found = await adopt(app, chain, bound)
+    const found = await reconcileBound(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
       throw new AppError('conflict', 'The fee of this transaction was raised at the same moment. Retry.', {

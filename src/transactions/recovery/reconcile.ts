@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import type { Fees } from '../../chain/fees.ts'
 import { readRaw } from '../../follower/transaction.ts'
 import { newTransactionId, parseUserId, SPONSOR_PROVIDER, type Hex, type UserId } from '../../ids.ts'
 import type { Recalled } from '../../signer/wire.ts'
@@ -16,9 +17,8 @@ import { CHANGED_NOW, nobodysNonce, transactionRows } from '../rows.ts'
 import { delegateOf } from '../sponsors/delegation.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
-import { writeFees } from '../intent.ts'
+import { writeFees, type Attempt } from '../intent.ts'
 import { MIN_GAS } from '../lanes/limits.ts'
-import { toAttempt } from './recalled.ts'
 import { reconcileTopUp } from './reconcile-top-up.ts'
 
 /** A nonce of an account on a network. */
@@ -29,7 +29,8 @@ export async function ledgerAttempts(
   { signer }: Pick<App, 'signer'>,
   of: NonceSlot | { intentId: string },
 ): Promise<Recalled[]> {
-  const asked = 'intentId' in of ? of : { chainId: of.chainId, from: of.from, nonce: of.nonce }
+  // An attempt has both, and its nonce is what counts.
+  const asked = 'nonce' in of ? { chainId: of.chainId, from: of.from, nonce: of.nonce } : { intentId: of.intentId }
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
@@ -37,6 +38,17 @@ export async function ledgerAttempts(
     all.push(...attempts)
     if (!hasMore) return all
   }
+}
+
+/** An attempt as the signer's ledger tells it. */
+export function toAttempt(recalled: Recalled): Attempt {
+  const { raw, hash, gas, kind } = recalled
+  return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
+}
+
+function readFees({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }: Recalled): Fees {
+  if (gasPrice !== undefined) return { type: 'legacy', gasPrice: BigInt(gasPrice) }
+  return { type: 'eip1559', maxFeePerGas: BigInt(maxFeePerGas!), maxPriorityFeePerGas: BigInt(maxPriorityFeePerGas!) }
 }
 
 /**
