@@ -48,7 +48,7 @@ const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
   [/^CONTRIBUTING\.md$/, /./, 'shows what was written before'],
-  [/^docs\/(?:build|guides|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
+  [/^docs\/(?:build|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
 ]
 
 /** Places of unwanted words in a text: `file:line: word → instead`. */

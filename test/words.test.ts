@@ -15,7 +15,16 @@ async function readers(): Promise<string[]> {
     ...(await below('docs/build', (name) => name.endsWith('.md'))),
     ...(await below('docs/operate', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
-    ...['README.md', 'SECURITY.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/glossary.md', 'docs/states.md'],
+    ...[
+      'README.md',
+      'SECURITY.md',
+      'ARCHITECTURE.md',
+      'CONTRIBUTING.md',
+      'docs/README.md',
+      'docs/how-it-works.md',
+      'docs/glossary.md',
+      'docs/states.md',
+    ],
   ]
 }
 
