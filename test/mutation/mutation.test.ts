@@ -72,9 +72,13 @@ suite('a mutant', { concurrency: false }, () => {
     })
     const bench = { folder: copy.folder, tmp, env: {}, tidy: async () => {} }
     const planned = [
-      { file: 'src/signer/judge.ts', change: 'facts.isElsewhere → false', test: 'src/signer/judge.test.ts' },
-      { file: 'src/signer/judge.ts', change: '16 → 17', test: 'src/signer/judge.test.ts' },
-      { file: 'src/signer/ledger.ts', change: 'DISTINCT → ∅', test: 'src/signer/ledger.test.ts' },
+      {
+        file: 'src/signer/rules/judge.ts',
+        change: 'facts.isElsewhere → false',
+        test: 'src/signer/rules/judge.test.ts',
+      },
+      { file: 'src/signer/rules/judge.ts', change: '16 → 17', test: 'src/signer/rules/judge.test.ts' },
+      { file: 'src/signer/ledger/ledger.ts', change: 'DISTINCT → ∅', test: 'src/signer/ledger/ledger.test.ts' },
     ]
     for (const { file, change, test: by } of planned) {
       const text = readFileSync(join(ROOT, file), 'utf8')
