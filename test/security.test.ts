@@ -27,6 +27,12 @@ test('each test that SECURITY.md names is there, by its whole path, and has a te
   assert.deepEqual(empty, [])
 })
 
+test('the signer’s own SECURITY.md names tests of the table only', () => {
+  const named = testsIn(read('src/signer/SECURITY.md'))
+  assert.ok(named.length > 5, String(named.length))
+  assert.deepEqual(named.filter((path) => !testsIn(text).includes(path)), []) // prettier-ignore
+})
+
 test('each row of what a thief gets names test files; of each a test is named that is there, and a mechanism that one of them holds', () => {
   const rows = rowsOf(text)
   assert.ok(rows.size >= 12, String(rows.size))

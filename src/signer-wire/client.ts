@@ -1,3 +1,9 @@
+/**
+ * signer-wire: the verbs of the signer, as the server calls them and as they travel.
+ * Owns: the shapes of requests and answers, their frames, and the table of who may ask for which verb (`wire.ts`).
+ * Does not own: what a verb does (`signer/verbs/pipeline.ts`), when the server asks.
+ */
+
 import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
 import { isHeadOf, readVerifierKey } from './verifier.ts'

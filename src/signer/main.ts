@@ -1,11 +1,10 @@
 /**
  * signer: a program of its own that holds the keys and signs.
- * Owns: the keys, the ledger of what was signed with its witness, the rules (`judge.ts`, `policy.ts`), its own check of
+ * Owns: the keys, the ledger of what was signed with its witness, the rules (`signer/rules/judge.ts`), its own check of
  *   access tokens and revocations.
  * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
  *   database nor chain.
- * The server imports `client.ts`, `verifier.ts` and `wire.ts` only. Start with `pipeline.ts`, then
- *   `authority.ts` and `judge.ts`.
+ * The server imports `signer-wire/` only. Start with README.md beside this file.
  */
 
 import { randomBytes } from 'node:crypto'

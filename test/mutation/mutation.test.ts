@@ -123,7 +123,7 @@ test('a query builder’s conditions, orders and locks are mutated, its columns 
 
 test('every folder lists files that exist; a pattern that finds no file is an error', () => {
   for (const name of folderNames) assert.ok(folderOf(name).tests.length > 0, name)
-  assert.throws(() => filesOf(['src/signer/{judge,no-such-file}.ts']), /no-such-file\.ts finds no file/)
+  assert.throws(() => filesOf(['src/signer/rules/{judge,no-such-file}.ts']), /no-such-file\.ts finds no file/)
 })
 
 test('a seed decides the sample, and its beginning is the smaller sample of the same seed', () => {

@@ -1,3 +1,9 @@
+/**
+ * signer/keys: the keys of accounts, and the data keys that encrypt them.
+ * Owns: wrapping and opening them, signing with one, their rotation, the key by which the signer is known (`identity.ts`).
+ * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), what is signed (`signer/verbs/pipeline.ts`).
+ */
+
 import type { KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Deks, KeptDek } from './deks.ts'

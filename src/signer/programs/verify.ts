@@ -1,3 +1,9 @@
+/**
+ * signer/programs: the commands of the signer's operator, one file each.
+ * Owns: checking, backing up and restoring the signer's store, and asking a running signer on its operator's socket.
+ * Does not own: the signer that runs (`signer/main.ts`), the names and help of the commands (`cli/signer-or-server.ts`).
+ */
+
 import type { DatabaseSync } from 'node:sqlite'
 import { parseTransaction, serializeTransaction } from 'viem/utils'
 import { ConfigError, readConfig } from '../../config.ts'

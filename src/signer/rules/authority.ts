@@ -1,3 +1,10 @@
+/**
+ * signer/rules: what may be signed, and how much of it.
+ * Owns: who has to have agreed to a signature (`authority.ts`), what one nonce may be used for (`judge.ts`), the operator's policy
+ *   while it is in force, the amounts used up within each period (`meters.ts`).
+ * Does not own: the language of a policy (`signer/policy/document.ts`), whether a token is genuine (`signer/tokens/tokens.ts`).
+ */
+
 import type { TokenCaller } from '../tokens/caller.ts'
 import { askGas, gasOf } from './gas-limits.ts'
 import { askPolicy, NO_POLICY, type NextAttempt, type Limiting, type PolicyVerdict } from './limits.ts'

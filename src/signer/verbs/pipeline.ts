@@ -1,3 +1,9 @@
+/**
+ * signer/verbs: what the server asks the signer for, one file for each verb.
+ * Owns: reading a request for a signature, the order of the checks before it, and what it writes to the ledger.
+ * Does not own: what may be signed (`signer/rules/authority.ts`), the records (`signer/ledger/ledger.ts`).
+ */
+
 import type { Authority } from '../rules/authority.ts'
 import type { Signature } from '../keys/curve.ts'
 import { assertNotSuspended, type Freezes } from '../tokens/freezes.ts'
