@@ -373,8 +373,8 @@ test('a start by a clock that is far behind frees nothing once the clock is righ
 })
 
 test('no rule of a document has the name of a built-in one', () => {
-  const built = ['policy.ts', 'sign.ts', 'top-up.ts', 'policy/evaluate.ts'].flatMap((file) =>
-    [...readFileSync(join(import.meta.dirname, file), 'utf8').matchAll(/(?:rule|name): '([a-z-]+)'/g)].map(
+  const built = ['rules/policy.ts', 'verbs/sign.ts', 'rules/top-up.ts', 'policy/evaluate.ts'].flatMap((file) =>
+    [...readFileSync(join(import.meta.dirname, '..', file), 'utf8').matchAll(/(?:rule|name): '([a-z-]+)'/g)].map(
       ([, name]) => name!,
     ),
   )
