@@ -14,7 +14,16 @@ async function readers(): Promise<string[]> {
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
     ...(await below('docs/guides', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
-    ...['README.md', 'SECURITY.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/glossary.md', 'docs/states.md'],
+    ...[
+      'README.md',
+      'SECURITY.md',
+      'ARCHITECTURE.md',
+      'CONTRIBUTING.md',
+      'docs/glossary.md',
+      'docs/states.md',
+      'src/signer/README.md',
+      'src/signer/SECURITY.md',
+    ],
   ]
 }
 

@@ -12,7 +12,7 @@ export function signer(shell: Shell): Command {
   command
     .command('create-key')
     .description('create the master key (KEK) of a new signer: SIGNER_KEK_FILE; never overwrites a file')
-    .action(() => become(shell, 'create-key.ts', []))
+    .action(() => become(shell, 'programs/create-key.ts', []))
   command
     .command('run')
     .description('run the signer until SIGTERM; prints `ready` when it listens')
@@ -24,7 +24,7 @@ export function signer(shell: Shell): Command {
     .command('verify')
     .description('verify the whole store: ledger, witness, every signature; works beside a running signer')
     .argument('[folder]', 'default SIGNER_DIR')
-    .action((folder?: string) => become(shell, 'verify.ts', folder === undefined ? [] : [folder]))
+    .action((folder?: string) => become(shell, 'programs/verify.ts', folder === undefined ? [] : [folder]))
   command
     .command('accept-restore')
     .description('show what a restored store has lost, and accept it; the signer must not run')
@@ -47,7 +47,7 @@ export function signer(shell: Shell): Command {
     )
     .option('--accept <record>', 'confirm: the record that this command shows without this option')
     .action(({ rpcUrl, withoutNetworks, accept, head, freeze }: AcceptOptions) =>
-      become(shell, 'accept-restore.ts', [
+      become(shell, 'programs/accept-restore.ts', [
         ...(head === undefined ? [] : ['--head', head]),
         ...freeze.flatMap((one) => ['--freeze', one]),
         ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
@@ -66,7 +66,7 @@ export function signer(shell: Shell): Command {
       'take only those whose address this identity has attested: the key of the signer whose disk is lost',
     )
     .action((file: string, { identity }: { identity?: string }) =>
-      become(shell, 'restore-keys.ts', [file, ...(identity === undefined ? [] : ['--identity', identity])]),
+      become(shell, 'programs/restore-keys.ts', [file, ...(identity === undefined ? [] : ['--identity', identity])]),
     )
   const shares = command
     .command('kek-shares')
@@ -78,13 +78,20 @@ export function signer(shell: Shell): Command {
     .requiredOption('--need <number>', 'how many of them give the key')
     .option('--to <dir>', 'folder for a file each, apart from the key and from SIGNER_DIR')
     .action(({ of, need, to }: { of: string; need: string; to?: string }) =>
-      become(shell, 'kek-shares.ts', ['split', '--of', of, '--need', need, ...(to === undefined ? [] : ['--to', to])]),
+      become(shell, 'programs/kek-shares.ts', [
+        'split',
+        '--of',
+        of,
+        '--need',
+        need,
+        ...(to === undefined ? [] : ['--to', to]),
+      ]),
     )
   shares
     .command('combine')
     .description('create the master key from its shares; never overwrites a file')
     .argument('<file...>', 'one share each; - is standard input')
-    .action((files: string[]) => become(shell, 'kek-shares.ts', ['combine', '--', ...files]))
+    .action((files: string[]) => become(shell, 'programs/kek-shares.ts', ['combine', '--', ...files]))
   command
     .command('import-keys')
     .description('bring keys from keystores or from `export-all` of another installation; asks a running signer')
@@ -97,7 +104,7 @@ export function signer(shell: Shell): Command {
         file: string,
         { manifest, recipientKey, passwordFile }: { manifest: string; recipientKey?: string; passwordFile?: string },
       ) =>
-        become(shell, 'import-keys.ts', [
+        become(shell, 'programs/import-keys.ts', [
           ...[file, '--manifest', manifest],
           ...(recipientKey === undefined ? [] : ['--recipient-key', recipientKey]),
           ...(passwordFile === undefined ? [] : ['--password-file', passwordFile]),
@@ -107,20 +114,20 @@ export function signer(shell: Shell): Command {
     .command('recipient-key')
     .description('create a key pair that keys can be sealed to, and print its public half; never overwrites a file')
     .argument('<file>', 'file to create: the private half')
-    .action((file: string) => become(shell, 'export-all.ts', ['recipient-key', file]))
+    .action((file: string) => become(shell, 'programs/export-all.ts', ['recipient-key', file]))
   command
     .command('export-all')
     .description('write all keys, sealed to a recipient; needs SIGNER_EXPORT_ALL=on; asks a running signer')
     .argument('<file>', 'file to create')
     .requiredOption('--to-recipient <key>', 'public key that `recipient-key` printed where the keys are going')
     .action((file: string, { toRecipient }: { toRecipient: string }) =>
-      become(shell, 'export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
+      become(shell, 'programs/export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
     )
   command
     .command('create-backup-key')
     .description('create what opens backups (an age identity) in a file, and print its recipient; needs no age program')
     .argument('<file>', 'file to create; keep it away from the backups, and not on this machine')
-    .action((file: string) => become(shell, 'create-backup-key.ts', [file]))
+    .action((file: string) => become(shell, 'programs/create-backup-key.ts', [file]))
   command
     .command('backup')
     .description(
@@ -132,7 +139,7 @@ export function signer(shell: Shell): Command {
     )
     .requiredOption('--recipient <age1…>', 'who can open it; repeat for each', collect)
     .action(({ to, recipient }: { to: string; recipient: string[] }) =>
-      become(shell, 'backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
+      become(shell, 'programs/backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
     )
   command
     .command('restore')
@@ -142,7 +149,7 @@ export function signer(shell: Shell): Command {
     .argument('<file>', 'file of `chatelaine signer backup`')
     .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
     .action((file: string, { identity }: { identity: string[] }) =>
-      become(shell, 'restore.ts', [file, ...identity.flatMap((one) => ['--identity', one])]),
+      become(shell, 'programs/restore.ts', [file, ...identity.flatMap((one) => ['--identity', one])]),
     )
   command
     .command('drill')
@@ -153,7 +160,7 @@ export function signer(shell: Shell): Command {
     .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
     .option('--in <folder>', 'where the temporary folder is made, with room for the store')
     .action((file: string, given: { identity: string[]; in?: string }) =>
-      become(shell, 'drill.ts', [
+      become(shell, 'programs/drill.ts', [
         file,
         ...given.identity.flatMap((one) => ['--identity', one]),
         ...(given.in === undefined ? [] : ['--in', given.in]),
@@ -164,11 +171,11 @@ export function signer(shell: Shell): Command {
     .description(
       'wrap all data keys by the master key at SIGNER_KEK_NEXT_FILE; asks a running signer, which keeps signing',
     )
-    .action(() => become(shell, 'rotate.ts', ['rotateKek']))
+    .action(() => become(shell, 'programs/rotate.ts', ['rotateKek']))
   command
     .command('rotate-dek')
     .description('wrap all keys by a new data key; asks a running signer, which keeps signing')
-    .action(() => become(shell, 'rotate.ts', ['rotateDek']))
+    .action(() => become(shell, 'programs/rotate.ts', ['rotateDek']))
   command
     .command('trust-key')
     .description(
@@ -177,7 +184,7 @@ export function signer(shell: Shell): Command {
     .option('--accept <fingerprint>', 'trust a key that SIGNER_JWKS_FILE offers; repeat for each', collect, [])
     .option('--remove <fingerprint>', 'trust a key no more; repeat for each', collect, [])
     .action(({ accept, remove }: { accept: string[]; remove: string[] }) =>
-      become(shell, 'trust-key.ts', [
+      become(shell, 'programs/trust-key.ts', [
         ...accept.flatMap((one) => ['--accept', one]),
         ...remove.flatMap((one) => ['--remove', one]),
       ]),
@@ -192,7 +199,7 @@ export function signer(shell: Shell): Command {
     .option('--remove <fingerprint>', 'trust a key no more; repeat for each', collect, [])
     .option('--threshold <number>', 'how many of the keys have to sign a policy')
     .action((options: { offer: string[]; accept: string[]; remove: string[]; threshold?: string }) =>
-      become(shell, 'policy-keys.ts', [
+      become(shell, 'programs/policy-keys.ts', [
         ...(['offer', 'accept', 'remove'] as const).flatMap((name) =>
           options[name].flatMap((one) => [`--${name}`, one]),
         ),
@@ -206,16 +213,16 @@ export function signer(shell: Shell): Command {
       'sign nothing for a person, an application, a network or everything from now on, whatever token is shown; asks a running signer',
     )
     .argument('<subject...>', subject)
-    .action((words: string[]) => become(shell, 'freeze.ts', ['freeze', ...words]))
+    .action((words: string[]) => become(shell, 'programs/freeze.ts', ['freeze', ...words]))
   command
     .command('unfreeze')
     .description('sign again for what was frozen; asks a running signer')
     .argument('<subject...>', subject)
-    .action((words: string[]) => become(shell, 'freeze.ts', ['unfreeze', ...words]))
+    .action((words: string[]) => become(shell, 'programs/freeze.ts', ['unfreeze', ...words]))
   command
     .command('frozen')
     .description('list what is frozen, here or by the server; asks a running signer')
-    .action(() => become(shell, 'freeze.ts', ['frozen']))
+    .action(() => become(shell, 'programs/freeze.ts', ['frozen']))
   command
     .command('grant-withdrawal')
     .description(
@@ -225,7 +232,7 @@ export function signer(shell: Shell): Command {
     .argument('<chain-id>', 'chain id of the network')
     .argument('<address>', 'address that gets it')
     .argument('<wei>', 'how much at most, with the fee')
-    .action((...words: string[]) => become(shell, 'withdrawal.ts', words.slice(0, 4)))
+    .action((...words: string[]) => become(shell, 'programs/withdrawal.ts', words.slice(0, 4)))
   return command
 }
 

@@ -69,6 +69,17 @@ test('a seal is of one row: its table, its key and each of its columns, whatever
     assert.equal(isRight('consents', { ...consents, ...other }, seal), false, JSON.stringify(other))
 })
 
+test('a seal is of its table, also where another one has the same columns in the same order', () => {
+  const keys = madeSealKeys()
+  const [at, bytes] = [new Date(0), Buffer.of(1)]
+  const names = { interaction_uid: 'i', provider: 'p', nonce: 'n', code_verifier: 'v', request: null }
+  const visit = { ...names, state_hash: bytes, browser_hash: bytes, expires_at: at }
+  const record = { kind: '01', id_hash: 'i', grant_id: 'p', uid: 'n', user_id: 'v', client_id: '01', payload: null, consumed_at: at.toISOString() } // prettier-ignore
+  const seal = sealOf(keys, 'sign_ins', visit)
+  assert.ok(isSealed(keys, 'sign_ins', { ...visit, seal }))
+  assert.equal(isSealed(keys, 'oauth_records', { ...record, seal }), false)
+})
+
 test('a program that has public keys alone tells false signatures, and no row under a MAC', () => {
   const keys = madeSealKeys()
   const reader = { ...keys, signing: null, macs: null }
