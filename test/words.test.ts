@@ -13,6 +13,7 @@ async function readers(): Promise<string[]> {
   return [
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
     ...(await below('docs/guides', (name) => name.endsWith('.md'))),
+    ...(await below('docs/evidence', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
     ...[
       'README.md',

@@ -251,7 +251,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'head stands still',
+    name: 'stale head',
     ms: 1_000,
     start: (node) => {
       const at = node.head()
