@@ -10,8 +10,7 @@ import { testDatabase } from './kit/database.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
- * `signer-wire` the files of it that the server may use.
+ * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them.
  */
 const core = [
   'errors',
@@ -162,6 +161,13 @@ const rooms: Record<string, { is: 'low'; sees?: string[] } | { is: 'high'; entry
   // How a program of the signer says that it cannot start.
   'signer/kek': { is: 'low', sees: ['signer/refusal.ts'] },
   'signer/policy': { is: 'low' },
+  'signer/export': { is: 'open' },
+  'signer/keys': { is: 'open' },
+  'signer/ledger': { is: 'open' },
+  'signer/programs': { is: 'open' },
+  'signer/rules': { is: 'open' },
+  'signer/tokens': { is: 'open' },
+  'signer/verbs': { is: 'open' },
   'oauth/account': { is: 'high', entry: 'oauth/oauth.ts' },
   'transactions/lanes': { is: 'open' },
   'transactions/read': { is: 'open' },
@@ -177,23 +183,23 @@ const programs = [
   'main.ts',
   'auth.ts',
   'signer/main.ts',
-  'signer/restore-keys.ts',
-  'signer/backup.ts',
-  'signer/restore.ts',
-  'signer/drill.ts',
-  'signer/create-backup-key.ts',
-  'signer/rotate.ts',
-  'signer/verify.ts',
-  'signer/accept-restore.ts',
-  'signer/create-key.ts',
-  'signer/kek-shares.ts',
-  'signer/freeze.ts',
-  'signer/withdrawal.ts',
-  'signer/trust-key.ts',
-  'signer/policy-keys.ts',
-  'signer/policy-tool.ts',
-  'signer/export-all.ts',
-  'signer/import-keys.ts',
+  'signer/programs/restore-keys.ts',
+  'signer/programs/backup.ts',
+  'signer/programs/restore.ts',
+  'signer/programs/drill.ts',
+  'signer/programs/create-backup-key.ts',
+  'signer/programs/rotate.ts',
+  'signer/programs/verify.ts',
+  'signer/programs/accept-restore.ts',
+  'signer/programs/create-key.ts',
+  'signer/programs/kek-shares.ts',
+  'signer/programs/freeze.ts',
+  'signer/programs/withdrawal.ts',
+  'signer/programs/trust-key.ts',
+  'signer/programs/policy-keys.ts',
+  'signer/programs/policy-tool.ts',
+  'signer/programs/export-all.ts',
+  'signer/programs/import-keys.ts',
 ]
 
 /** Files of the product, each with its imports. */
@@ -228,7 +234,6 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (/^signer\/(client|frames|verifier|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 
@@ -459,7 +464,7 @@ const clocks: Record<string, string> = {
 
 /** Where the system's clock is passed from: programs, commands and the programs of a development installation; what is opened without an App. */
 const openers =
-  /^(cli|devnet|signer|snapshot)\/|^(main|open|open-auth)\.ts$|^store\/(db|pool)\.ts$|^chain\/rpc\/(expensive-calls|http|node|rpc)\.ts$|^oauth\/federation\/check-provider\.ts$/
+  /^(cli|devnet|signer|signer-wire|snapshot)\/|^(main|open|open-auth)\.ts$|^store\/(db|pool)\.ts$|^chain\/rpc\/(expensive-calls|http|node|rpc)\.ts$|^oauth\/federation\/check-provider\.ts$/
 
 test('the time is read and waited for by the clock that is passed by hand, and the system has one at its entries only', async () => {
   const [found, named] = [new Set<string>(), new Set<string>()]
@@ -483,7 +488,7 @@ const waysOut: Record<string, string> = {
   'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
   'cli/reach.ts': 'the operator API',
   'devnet/rpc.ts': 'the node of a development installation',
-  'signer/chain-counts.ts': 'a node of an operator’s command line',
+  'signer/ledger/chain-counts.ts': 'a node of an operator’s command line',
   'signer/kek/service.ts': 'key services of the configuration: answers hold keys and are wiped',
 }
 

@@ -43,6 +43,12 @@ test('each claim of the evidence names its tests', () => {
   assert.deepEqual(without, [])
 })
 
+test('the signer’s own SECURITY.md names tests of the evidence only', () => {
+  const named = testsIn(read('src/signer/SECURITY.md'))
+  assert.ok(named.length > 5, String(named.length))
+  assert.deepEqual(named.filter((path) => !testsIn(evidence).includes(path)), []) // prettier-ignore
+})
+
 test('each row of what a thief gets names test files; of each a test is named that is there, and a mechanism that one of them holds', () => {
   const said = tablesOf(read('SECURITY.md')).get(SECTION)!
   assert.ok(rows.size >= 12, String(rows.size))

@@ -47,7 +47,7 @@ const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/(?:texts|oauth\/account)\//, /coins/i, 'pages for people: the key of a text, and of a filter in an address'],
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
-  [/^CONTRIBUTING\.md$/, /./, 'shows what was written before'],
+  [/^docs\/evidence\/proof-mutants\.md$/, /coins/i, 'the name of a scenario'],
   [/^docs\/(?:build|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
 ]
 

@@ -14,6 +14,7 @@ async function readers(): Promise<string[]> {
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
     ...(await below('docs/build', (name) => name.endsWith('.md'))),
     ...(await below('docs/operate', (name) => name.endsWith('.md'))),
+    ...(await below('docs/evidence', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
     ...[
       'README.md',
@@ -24,6 +25,8 @@ async function readers(): Promise<string[]> {
       'docs/how-it-works.md',
       'docs/glossary.md',
       'docs/states.md',
+      'src/signer/README.md',
+      'src/signer/SECURITY.md',
     ],
   ]
 }

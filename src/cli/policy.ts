@@ -10,14 +10,14 @@ export function policy(shell: Shell): Command {
     .command('check')
     .description('describe a policy in words, with warnings')
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['check', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['check', file]))
   command
     .command('keygen')
     .description(
       'create a key that signs policies: FILE is private, FILE.pub is for the signer; never overwrites a file',
     )
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['keygen', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['keygen', file]))
   command
     .command('sign')
     .description('add signatures to a policy, or to a file that others have signed')
@@ -25,7 +25,7 @@ export function policy(shell: Shell): Command {
     .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
     .option('--out <file>', 'where to write it; default standard output')
     .action((file: string, { key, out }: { key: string[]; out?: string }) =>
-      become(shell, 'policy-tool.ts', [
+      become(shell, 'programs/policy-tool.ts', [
         ...['sign', file],
         ...key.flatMap((one) => ['--key', one]),
         ...(out === undefined ? [] : ['--out', out]),
@@ -35,6 +35,6 @@ export function policy(shell: Shell): Command {
     .command('replay')
     .description('list what a policy would have rejected of all past signatures; also while the signer runs')
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['replay', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['replay', file]))
   return command
 }

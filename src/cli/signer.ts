@@ -14,7 +14,7 @@ export function signer(shell: Shell): Command {
   command
     .command('create-key')
     .description('create the master key (KEK) of a new signer: SIGNER_KEK_FILE; never overwrites a file')
-    .action(() => become(shell, 'create-key.ts', []))
+    .action(() => become(shell, 'programs/create-key.ts', []))
   command
     .command('run')
     .description('run the signer until SIGTERM; prints `ready` when it listens')
@@ -26,7 +26,7 @@ export function signer(shell: Shell): Command {
     .command('verify')
     .description('verify the whole store: ledger, witness, every signature; works beside a running signer')
     .argument('[folder]', 'default SIGNER_DIR')
-    .action((folder?: string) => become(shell, 'verify.ts', folder === undefined ? [] : [folder]))
+    .action((folder?: string) => become(shell, 'programs/verify.ts', folder === undefined ? [] : [folder]))
   command
     .command('accept-restore')
     .description('show what a restored store has lost, and accept it, while the signer is stopped')
@@ -46,7 +46,7 @@ export function signer(shell: Shell): Command {
     )
     .option('--accept <record>', 'accept; the value that this command prints without this option')
     .action(({ rpcUrl, withoutNetworks, accept, head, freeze }: AcceptOptions) =>
-      become(shell, 'accept-restore.ts', [
+      become(shell, 'programs/accept-restore.ts', [
         ...(head === undefined ? [] : ['--head', head]),
         ...freeze.flatMap((one) => ['--freeze', one]),
         ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
@@ -63,7 +63,7 @@ export function signer(shell: Shell): Command {
       'restore only keys whose address this identity attested: the verifier key of the lost signer',
     )
     .action((file: string, { identity }: { identity?: string }) =>
-      become(shell, 'restore-keys.ts', [file, ...(identity === undefined ? [] : ['--identity', identity])]),
+      become(shell, 'programs/restore-keys.ts', [file, ...(identity === undefined ? [] : ['--identity', identity])]),
     )
   const shares = command
     .command('kek-shares')
@@ -75,13 +75,20 @@ export function signer(shell: Shell): Command {
     .requiredOption('--need <number>', 'number of shares that restore the key')
     .option('--to <dir>', 'folder for the share files; not SIGNER_DIR and not the folder of the key')
     .action(({ of, need, to }: { of: string; need: string; to?: string }) =>
-      become(shell, 'kek-shares.ts', ['split', '--of', of, '--need', need, ...(to === undefined ? [] : ['--to', to])]),
+      become(shell, 'programs/kek-shares.ts', [
+        'split',
+        '--of',
+        of,
+        '--need',
+        need,
+        ...(to === undefined ? [] : ['--to', to]),
+      ]),
     )
   shares
     .command('combine')
     .description('create the master key from its shares; never overwrites a file')
     .argument('<file...>', 'one share each; - is standard input')
-    .action((files: string[]) => become(shell, 'kek-shares.ts', ['combine', '--', ...files]))
+    .action((files: string[]) => become(shell, 'programs/kek-shares.ts', ['combine', '--', ...files]))
   command
     .command('import-keys')
     .description('import keys from keystores or from `export-all` of another installation, into a running signer')
@@ -94,7 +101,7 @@ export function signer(shell: Shell): Command {
         file: string,
         { manifest, recipientKey, passwordFile }: { manifest: string; recipientKey?: string; passwordFile?: string },
       ) =>
-        become(shell, 'import-keys.ts', [
+        become(shell, 'programs/import-keys.ts', [
           ...[file, '--manifest', manifest],
           ...(recipientKey === undefined ? [] : ['--recipient-key', recipientKey]),
           ...(passwordFile === undefined ? [] : ['--password-file', passwordFile]),
@@ -104,20 +111,20 @@ export function signer(shell: Shell): Command {
     .command('recipient-key')
     .description('create a key pair for `export-all`, and print its public half; never overwrites a file')
     .argument('<file>', 'file to create: the private half')
-    .action((file: string) => become(shell, 'export-all.ts', ['recipient-key', file]))
+    .action((file: string) => become(shell, 'programs/export-all.ts', ['recipient-key', file]))
   command
     .command('export-all')
     .description('export all keys of a running signer, sealed to a recipient; needs SIGNER_EXPORT_ALL=on')
     .argument('<file>', 'file to create')
     .requiredOption('--to-recipient <key>', 'public key that `recipient-key` printed where the keys are going')
     .action((file: string, { toRecipient }: { toRecipient: string }) =>
-      become(shell, 'export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
+      become(shell, 'programs/export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
     )
   command
     .command('create-backup-key')
     .description('create a backup identity (age) in a file, and print its recipient')
     .argument('<file>', 'file to create; store it apart from the backups, and not on this machine')
-    .action((file: string) => become(shell, 'create-backup-key.ts', [file]))
+    .action((file: string) => become(shell, 'programs/create-backup-key.ts', [file]))
   command
     .command('backup')
     .description('back up the store into one encrypted file (age), while the signer runs; without the master key (KEK)')
@@ -127,7 +134,7 @@ export function signer(shell: Shell): Command {
     )
     .requiredOption('--recipient <age1…>', 'recipient who can open it; repeat for several', collect)
     .action(({ to, recipient }: { to: string; recipient: string[] }) =>
-      become(shell, 'backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
+      become(shell, 'programs/backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
     )
   command
     .command('restore')
@@ -135,7 +142,7 @@ export function signer(shell: Shell): Command {
     .argument('<file>', 'file of `chatelaine signer backup`')
     .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
     .action((file: string, { identity }: { identity: string[] }) =>
-      become(shell, 'restore.ts', [file, ...identity.flatMap((one) => ['--identity', one])]),
+      become(shell, 'programs/restore.ts', [file, ...identity.flatMap((one) => ['--identity', one])]),
     )
   command
     .command('drill')
@@ -144,7 +151,7 @@ export function signer(shell: Shell): Command {
     .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
     .option('--in <folder>', 'parent of the temporary folder, with space for the store')
     .action((file: string, given: { identity: string[]; in?: string }) =>
-      become(shell, 'drill.ts', [
+      become(shell, 'programs/drill.ts', [
         file,
         ...given.identity.flatMap((one) => ['--identity', one]),
         ...(given.in === undefined ? [] : ['--in', given.in]),
@@ -153,11 +160,11 @@ export function signer(shell: Shell): Command {
   command
     .command('rotate-kek')
     .description('rewrap all data keys with the next master key (SIGNER_KEK_NEXT…), while the signer runs')
-    .action(() => become(shell, 'rotate.ts', ['rotateKek']))
+    .action(() => become(shell, 'programs/rotate.ts', ['rotateKek']))
   command
     .command('rotate-dek')
     .description('rewrap all user keys with a new data key, while the signer runs')
-    .action(() => become(shell, 'rotate.ts', ['rotateDek']))
+    .action(() => become(shell, 'programs/rotate.ts', ['rotateDek']))
   command
     .command('trust-key')
     .description(
@@ -166,7 +173,7 @@ export function signer(shell: Shell): Command {
     .option('--accept <fingerprint>', 'trust a key that SIGNER_JWKS_FILE offers; repeat for several', collect, [])
     .option('--remove <fingerprint>', 'end the trust in a key; repeat for several', collect, [])
     .action(({ accept, remove }: { accept: string[]; remove: string[] }) =>
-      become(shell, 'trust-key.ts', [
+      become(shell, 'programs/trust-key.ts', [
         ...accept.flatMap((one) => ['--accept', one]),
         ...remove.flatMap((one) => ['--remove', one]),
       ]),
@@ -181,7 +188,7 @@ export function signer(shell: Shell): Command {
     .option('--remove <fingerprint>', 'end the trust in a key; repeat for several', collect, [])
     .option('--threshold <number>', 'number of signatures that a policy requires')
     .action((options: { offer: string[]; accept: string[]; remove: string[]; threshold?: string }) =>
-      become(shell, 'policy-keys.ts', [
+      become(shell, 'programs/policy-keys.ts', [
         ...(['offer', 'accept', 'remove'] as const).flatMap((name) =>
           options[name].flatMap((one) => [`--${name}`, one]),
         ),
@@ -193,16 +200,16 @@ export function signer(shell: Shell): Command {
     .command('freeze')
     .description('freeze a user, an application, a network or everything in the running signer, for any token')
     .argument('<subject...>', subject)
-    .action((words: string[]) => become(shell, 'freeze.ts', ['freeze', ...words]))
+    .action((words: string[]) => become(shell, 'programs/freeze.ts', ['freeze', ...words]))
   command
     .command('unfreeze')
     .description('lift a freeze in the running signer')
     .argument('<subject...>', subject)
-    .action((words: string[]) => become(shell, 'freeze.ts', ['unfreeze', ...words]))
+    .action((words: string[]) => become(shell, 'programs/freeze.ts', ['unfreeze', ...words]))
   command
     .command('frozen')
     .description('list freezes in the running signer, its own and the server’s')
-    .action(() => become(shell, 'freeze.ts', ['frozen']))
+    .action(() => become(shell, 'programs/freeze.ts', ['frozen']))
   command
     .command('grant-withdrawal')
     .description(
@@ -212,7 +219,7 @@ export function signer(shell: Shell): Command {
     .argument('<chain-id>', 'chain id of the network')
     .argument('<address>', 'recipient')
     .argument('<wei>', 'maximum amount, including the fee, wei')
-    .action((...words: string[]) => become(shell, 'withdrawal.ts', words.slice(0, 4)))
+    .action((...words: string[]) => become(shell, 'programs/withdrawal.ts', words.slice(0, 4)))
   return command
 }
 

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { closeChain } from '../chain/open.ts'
-import type { Signer } from '../signer/client.ts'
+import type { Signer } from '../signer-wire/client.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
 import { openState } from '../state.ts'

@@ -1,7 +1,14 @@
 import { Refusal } from './refusal.ts'
-import { isSponsor } from './sponsor.ts'
+import { isSponsor } from './tokens/sponsor.ts'
 import type { FeeFields, MarketFees, UnsignedTransaction } from './transaction.ts'
-import { MAX_ATTESTED, MAX_HELD, WIRE_VERSION, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
+import {
+  MAX_ATTESTED,
+  MAX_HELD,
+  WIRE_VERSION,
+  type HeldElsewhere,
+  type Hex,
+  type SignRequest,
+} from '../signer-wire/wire.ts'
 import { isAddress, canonicalAmountIn } from '../digits.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path'
 import { once } from 'node:events'
 import type { Logger } from '../log.ts'
 import { Refusal, StartError } from './refusal.ts'
-import { encodeFrame, frameReader, MAX_FRAME_BYTES } from './frames.ts'
-import { type AnswerFrame, type Verb } from './wire.ts'
+import { encodeFrame, frameReader, MAX_FRAME_BYTES } from '../signer-wire/frames.ts'
+import { type AnswerFrame, type Verb } from '../signer-wire/wire.ts'
 import { systemClock } from '../clock.ts'
 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */

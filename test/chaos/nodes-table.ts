@@ -34,8 +34,8 @@ export function tableOf(
   const clean = played.filter((cell) => 'settledMs' in cell)
   return [
     `\`npm run prove -- nodes --seed ${seed} --write\`, ${minutes} minutes: ${played.length} cells played, ${clean.length} clean. A number is the`,
-    'seconds from the end of the fault until every write was in a block and the service said so; a letter is why there is no',
-    'such cell.',
+    'seconds from the end of the fault until every write was in a block and the service reported it. A letter is the reason for no',
+    'cell.',
     '',
     `| | ${columns.map(({ name }) => name).join(' | ')} |`,
     `|---|${columns.map(() => '---|').join('')}`,
@@ -43,7 +43,7 @@ export function tableOf(
     '',
     ...reasons.map((reason, index) => `- ${String.fromCharCode(97 + index)}: ${reason}`),
     '',
-    '| node | what it is |',
+    '| node | properties |',
     '|---|---|',
     ...columns.map(({ name, is }) => `| ${name} | ${is} |`),
   ].join('\n')

@@ -47,7 +47,7 @@ export const sponsorMutants: SponsorMutant[] = [
       ['transactions/sponsors/tend-operations.ts', ".where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)", ''],
       ['transactions/sponsors/tend-operations.ts', '  await expire(app, chain)\n', ''],
       ['transactions/sponsors/pack.ts', 'operation.deadline >= soon)', 'operation.deadline >= 0 * soon)'],
-      ['signer/sign-outer.ts', '  assertInTime(order, at)\n', ''],
+      ['signer/verbs/sign-outer.ts', '  assertInTime(order, at)\n', ''],
     ],
   },
   {
@@ -62,7 +62,7 @@ export const sponsorMutants: SponsorMutant[] = [
     caughtBy: 'lost',
     patches: [
       ['transactions/sponsors/pack.ts', 'group.map(({ packed }) => packed)', 'group.map(({ packed }) => Buffer.concat([packed.subarray(0, -1), Buffer.of(packed.at(-1)! ^ 1)]))'], // prettier-ignore
-      ['signer/sign-outer.ts', '|| !held.packed.equals(packed)', ''],
+      ['signer/verbs/sign-outer.ts', '|| !held.packed.equals(packed)', ''],
     ],
   },
   {

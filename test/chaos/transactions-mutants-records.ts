@@ -392,11 +392,11 @@ export const recordMutants: Mutant[] = [
   // What is known of the signer's log
   {
     name: 'takes the ledger head of a refusal for the newest',
-    file: 'src/signer/client.test.ts',
+    file: 'src/signer-wire/client.test.ts',
     test: 'the head that comes with a refusal is not the newest: it follows the one that was shown, or not',
     patches: [
       [
-        'signer/client.ts',
+        'signer-wire/client.ts',
         "    if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head\n",
         "    if (typeof frame.head === 'string') head = frame.head\n",
       ],

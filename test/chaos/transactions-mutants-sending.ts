@@ -175,7 +175,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'lost',
     patches: [
       [
-        'signer/judge.ts',
+        'signer/rules/judge.ts',
         '  if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }\n',
         '  if (attempts.length >= 0) return { sign: ask.kind, terms }\n',
       ],

@@ -1,8 +1,8 @@
 /**
  * signer/policy: rules of the operator for what is signed, as a document.
  * Owns: the document and its parser, what a transaction does, the decision, windows of time, its signatures, its words.
- * Does not own: the built-in rules (`signer/policy.ts`), meters in the store (`signer/meters.ts`), which document is in
- *   force (`signer/policy-in-force.ts`).
+ * Does not own: the built-in rules (`signer/rules/policy.ts`), meters in the store (`signer/rules/meters.ts`), which document is in
+ *   force (`signer/rules/policy-in-force.ts`).
  */
 
 import { canonicalAmountIn, isAddress } from '../../digits.ts'

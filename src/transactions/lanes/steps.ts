@@ -1,5 +1,5 @@
 import type { App } from '../../app.ts'
-import type { SignOperationRequest } from '../../signer/wire.ts'
+import type { SignOperationRequest } from '../../signer-wire/wire.ts'
 import { bind } from './bind.ts'
 import { bindOperation } from './bind-operation.ts'
 import { broadcast, giveToNode } from './broadcast.ts'
