@@ -86,3 +86,36 @@ test('twenty thousand random comings and goings leave nothing behind, and are ne
   for (const leave of under) leave()
   assert.equal(sum(), 0)
 })
+
+test('whoever floods an application, sign-in or the vital routes leaves room to another there, who comes up to a fair part', () => {
+  for (const kind of ['read', 'status', 'vital'] as const) {
+    const { admission } = opened(400)
+    const fillAs = (person: string): Leave[] => {
+      const held: Leave[] = []
+      for (let leave; (leave = admission.enter(kind, { application: 'one', person })) !== null;) held.push(leave)
+      return held
+    }
+    const flood = fillAs('flood')
+    let other = fillAs('other').length
+    assert.equal(other, flood.length / 4, `${kind}: the reserve above the limit`)
+    for (const leave of flood) {
+      leave()
+      if (admission.enter(kind, { application: 'one', person: 'flood' }) !== null) break
+      other += fillAs('other').length
+    }
+    assert.equal(other, flood.length / 2, kind)
+  }
+})
+
+test('many persons of one application take no room that is left to another application', () => {
+  const { admission, fill } = opened(200)
+  let crowd = 0
+  while (admission.enter('read', { application: 'crowd', person: `p${crowd}` }) !== null) crowd++
+  assert.equal(crowd, 125, 'alone it has the reserve too')
+  const beside = opened(200)
+  beside.admission.enter('read', { application: 'quiet' })
+  for (crowd = 0; beside.admission.enter('read', { application: 'crowd', person: `p${crowd}` }) !== null;) crowd++
+  assert.equal(crowd, 99)
+  assert.equal(beside.fill('read', 'quiet').length, 25, 'the whole reserve')
+  assert.equal(fill('read', 'quiet').length, 0)
+})

@@ -1,14 +1,15 @@
 /**
- * What holds a request up: `write` node, signer and commits, `read` a node, `status` only our own database (signing in, what
- * became of a write). `vital` is of `status`: taking access away, operators, whether we live.
+ * What holds a request up: `write` node, signer and commits, `read` a node, `status` our own database (what became of a write)
+ * and, of those who sign in, their provider. `vital` is of `status`: taking access away, operators, whether we live.
  */
 export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 
 /**
  * Whose request it is.
+ * `person`: whom the application asks for, or an address where nobody is known
  * `weight`: the application's part against those of the others; 1 unless given
  */
-export type Requester = { application: string; weight?: number }
+export type Requester = { application: string; person?: string; weight?: number }
 
 /** Gives back what a request holds. Twice does no harm. */
 export type Leave = () => void
@@ -25,7 +26,7 @@ export type Admission = {
   inFlight(): Record<'status' | 'writes' | 'reads', number>
 }
 
-/** Room above a limit, as a part of it, for who holds less than a fair share. */
+/** Room above a limit, as a part of it, for applications and persons that hold less than a fair share. */
 const RESERVE = 0.25
 
 /**
@@ -55,7 +56,7 @@ export function openAdmission(most: number): Admission {
 }
 
 function openSemaphore(limit: number) {
-  const holders = new Map<string, { count: number; weight: number }>()
+  const holders = new Map<string, { count: number; weight: number; persons: Map<string, number> }>()
   let inFlight = 0
 
   /** An application's part of the limit, by weight among those that hold something now. */
@@ -69,13 +70,22 @@ function openSemaphore(limit: number) {
     inFlight: () => inFlight,
     hasRoom(whose: Requester): boolean {
       if (inFlight < limit) return true
-      return inFlight < limit * (1 + RESERVE) && (holders.get(whose.application)?.count ?? 0) < shareOf(whose)
+      if (inFlight >= limit * (1 + RESERVE)) return false
+      const share = shareOf(whose)
+      const { count, persons } = holders.get(whose.application) ?? { count: 0, persons: new Map<string, number>() }
+      if (count < share) return true
+      // Its own people may have taken its share: a reserve of its own is for those who have less of it than others.
+      const own = persons.get(whose.person ?? '') ?? 0
+      return count < share * (1 + RESERVE) && own < share / (persons.size + (own === 0 ? 1 : 0))
     },
-    add({ application, weight = 1 }: Requester, count: number): void {
-      const holder = { count: (holders.get(application)?.count ?? 0) + count, weight }
-      if (holder.count === 0) holders.delete(application)
-      else holders.set(application, holder)
-      inFlight += count
+    add({ application, person = '', weight = 1 }: Requester, more: number): void {
+      const { count, persons } = holders.get(application) ?? { count: 0, persons: new Map<string, number>() }
+      const own = (persons.get(person) ?? 0) + more
+      if (own === 0) persons.delete(person)
+      else persons.set(person, own)
+      if (count + more === 0) holders.delete(application)
+      else holders.set(application, { count: count + more, weight, persons })
+      inFlight += more
     },
   }
 }

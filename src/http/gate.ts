@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { openAdmission, type Admission, type AdmissionClass, type Leave, type Requester } from './admission.ts'
 import { allowedTo, knownReader, type Reader } from './bearer.ts'
+import { addressOf } from './limits.ts'
 import { problemOf } from './problems.ts'
 import { requestIdOf } from './request-id.ts'
 import { openTurns } from './turns.ts'
@@ -176,18 +177,20 @@ export function classOf(config: FastifyContextConfig): AdmissionClass {
 }
 
 /**
- * Before the token is verified: one that was seen before says whose it is. All others are one application together, or each
- * of a thousand addresses would have a fair part of its own; what is vital is another, so that those who sign in leave it room.
+ * Before the token is verified: one that was seen before says whose it is, of all others the address does. These are one
+ * application together, or each of a thousand addresses would have a fair part of its own; what is vital is another, so that
+ * those who sign in leave it room.
  */
 function whoseOf(app: App, request: FastifyRequest, kind: AdmissionClass): Requester {
   const reader = knownReader(app, request)
-  if (reader === undefined) return { application: kind === 'vital' ? 'vital' : 'unknown' }
-  return toRequester(app, reader)
+  if (reader !== undefined) return toRequester(app, reader)
+  return { application: kind === 'vital' ? 'vital' : 'unknown', person: addressOf(request.ip) }
 }
 
-const toRequester = (app: App, { clientId }: Reader): Requester => ({
-  application: `app ${clientId}`,
-  weight: allowedTo(app, clientId).weight,
+const toRequester = (app: App, reader: Reader): Requester => ({
+  application: `app ${reader.clientId}`,
+  person: reader.kind === 'machine' ? '' : reader.accountId,
+  weight: allowedTo(app, reader.clientId).weight,
 })
 
 type RefusalText = { headers: Record<string, string>; body: string }

@@ -26,6 +26,22 @@ const rows = {
   consents: { account_id: 'a', client_id: 'shop', permissions: ['x', 'y'], keys: { k: { permissions: ['ä'], at: '1' } }, ways: [] }, // prettier-ignore
   identities: { provider: 'TWO', subject: '7', user_id: 'ONE-1' },
   oauth_records: { kind: 'Session', id_hash: 'ab', grant_id: null, uid: 'u', user_id: 'ONE-1', client_id: null, payload: { exp: 1 }, consumed_at: null }, // prettier-ignore
+  applications: {
+    client_id: 'shop',
+    name: 'Shop',
+    chain_id: 1,
+    kind: 'web',
+    redirect_uris: ['https://shop.example/back'],
+    permissions: ['x'],
+    allowed_origins: ['https://shop.example'],
+    secret_hashes: ['ab'],
+    logo_uri: 'https://shop.example/logo.png',
+    needs_pkce: true,
+    needs_dpop: false,
+    issuers: [{ issuer: 'https://shop.example' }],
+    post_logout_redirect_uris: ['https://shop.example/out'],
+    is_first_party: false,
+  },
 }
 
 test('a seal is of one row: its table, its key and each of its columns, whatever order the database gives members in', () => {

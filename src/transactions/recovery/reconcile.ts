@@ -157,9 +157,9 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
         .where(transactionRows.isFrom('reconcile'))
         // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
         .where(
-          sql<boolean>`transactions.state in ('BOUND', 'VACANT')
+          sql<boolean>`(transactions.state in ('BOUND', 'VACANT')
             or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
-            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)}))`,
+            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)})))`,
         ),
     )
     // 0 where it was inserted, not updated.
