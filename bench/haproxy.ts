@@ -12,7 +12,7 @@ const BINARY = ['/usr/sbin/haproxy', '/usr/local/sbin/haproxy'].find((path) => e
 const PROBLEM = JSON.stringify({ status: 503, code: 'overloaded', title: 'Too much is asked of the service', retryable: true }) // prettier-ignore
 
 /**
- * HAProxy in front of a server, as docs/guides/operating.md has it: so many requests in it at a time, 40 ms of waiting for
+ * HAProxy in front of a server, as docs/operate/monitoring.md has it: so many requests in it at a time, 40 ms of waiting for
  * the others, then 503.
  * @throws Error where its package is not installed
  */

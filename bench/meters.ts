@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from '../src/log.ts'
 import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
-import { openMeterSeal } from '../src/signer/meter-seal.ts'
-import { openMeters, spentToText, type MeterSeal } from '../src/signer/meters.ts'
-import { openSigningLog } from '../src/signer/signing-log.ts'
+import { openMeterSeal } from '../src/signer/rules/meter-seal.ts'
+import { openMeters, spentToText, type MeterSeal } from '../src/signer/rules/meters.ts'
+import { openSigningLog } from '../src/signer/ledger/signing-log.ts'
 import { openStore } from '../src/signer/store.ts'
 
 const [METERS, RECORDS] = [Number(process.argv[2] ?? 300_000), Number(process.argv[3] ?? 300_000)]

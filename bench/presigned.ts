@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { publicKeyOf, addressOf, signDigest } from '../src/signer/curve.ts'
+import { publicKeyOf, addressOf, signDigest } from '../src/signer/keys/curve.ts'
 import { assemble, digestOf } from '../src/signer/transaction.ts'
 import type { Hex } from '../src/ids.ts'
 

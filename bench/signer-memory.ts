@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { ask, makePlace, startSigner } from '../test/kit/signer.ts'
-import type { Hex } from '../src/signer/wire.ts'
+import type { Hex } from '../src/signer-wire/wire.ts'
 
 /**
  * `node bench/signer-memory.ts [--minutes=10] [--rate=0] [--at-once=32]`: what the signer's process holds in memory against how

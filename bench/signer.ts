@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { addressOf, publicKeyOf, signDigest } from '../src/signer/curve.ts'
+import { addressOf, publicKeyOf, signDigest } from '../src/signer/keys/curve.ts'
 import { ask, makePlace, startSigner, type Running } from '../test/kit/signer.ts'
-import type { Hex } from '../src/signer/wire.ts'
+import type { Hex } from '../src/signer-wire/wire.ts'
 
 /**
  * `node bench/signer.ts [seconds]`: signatures per second through the signer's socket, durable ledger and token check

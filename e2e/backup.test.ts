@@ -34,7 +34,7 @@ test(
     const folder = await mkdtemp(join(tmpdir(), 'chatelaine-walk-'))
     t.after(() => rm(folder, { recursive: true, force: true }))
     const inside = (name: string) => join(folder, name)
-    const guide = await readFile(join(root, 'docs/guides/backup.md'), 'utf8')
+    const guide = await readFile(join(root, 'docs/operate/backup-restore.md'), 'utf8')
     const blocks = [...guide.matchAll(/<!-- run -->\n *```sh\n([\s\S]*?)```/g)].map((match) => match[1]!)
     const [once, eachTime, tryThem, restoreServer, restoreSigner, keys, lost, accept, trust] = blocks
     assert.equal(blocks.length, 9)

@@ -11,7 +11,7 @@ import { until } from '../test/kit/until.ts'
 import { noMachine, openMachine, type Machine } from './debian/machine.ts'
 
 /**
- * docs/guides/debian.md, run as it is written: every block in its order, by whom it names, on a machine that is made
+ * docs/operate/debian.md, run as it is written: every block in its order, by whom it names, on a machine that is made
  * for it and thrown away. Not as written: packages are those of this machine, systemd is e2e/debian/systemctl, and the
  * certificate is made here, for both proxies. What is committed is what is installed.
  */
@@ -31,7 +31,7 @@ const told: string[] = []
 
 before(async () => {
   if (skip !== false) return
-  guide = await readFile(join(ROOT, 'docs/guides/debian.md'), 'utf8')
+  guide = await readFile(join(ROOT, 'docs/operate/debian.md'), 'utf8')
   machine = await openMachine()
   const { key, cert } = await makeCertificate('wallet.example', 'idp.example', 'sepolia-node.example')
   await machine.write(`${LIVE}/fullchain.pem`, cert)

@@ -17,7 +17,7 @@ import { configKeys, readConfig } from '../src/config.ts'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 let guide: string
 before(async () => {
-  guide = await readFile(join(ROOT, 'docs/guides/debian.md'), 'utf8')
+  guide = await readFile(join(ROOT, 'docs/operate/debian.md'), 'utf8')
 })
 
 const blockOf = (path: string): string => {

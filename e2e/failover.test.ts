@@ -5,12 +5,11 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { findPrograms, startPair } from '../test/chaos/failover-pair.ts'
 import { testCluster } from '../test/kit/database.ts'
 
-const guide = fileURLToPath(new URL('../docs/guides/failover.md', import.meta.url))
+const pages = ['high-availability.md', 'runbooks/database-restore.md']
 const programs = findPrograms()
 const skip =
   testCluster === null
@@ -20,10 +19,10 @@ const skip =
       : false
 
 test(
-  'every command of the guide to failover does what the guide says, on a primary and a standby',
+  'every command of the pages on failover and dumps does what they say, on a primary and a standby',
   { skip, timeout: 120_000 },
   async (t) => {
-    const text = await readFile(guide, 'utf8')
+    const text = (await Promise.all(pages.map((page) => readFile(new URL(`../docs/operate/${page}`, import.meta.url), 'utf8')))).join('\n') // prettier-ignore
     const blocks = [...text.matchAll(/<!-- run -->\n *```sh\n([\s\S]*?)```/g)].map((match) => match[1]!)
     const [create, synchronous, promote, pooler, role, dump, restore] = blocks
     assert.equal(blocks.length, 7)

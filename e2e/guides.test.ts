@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { suite, test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/kit/until.ts'
@@ -17,8 +17,38 @@ import { walk } from './walk.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const installed = installation()
 
+/** Starts a program of a page, and waits until it prints where it is. */
+async function startSite(
+  t: TestContext,
+  [command, ...words]: string[],
+  env: Record<string, string> = {},
+): Promise<string> {
+  const program = spawn(command!, words, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, ...env },
+  })
+  const gone = once(program, 'exit')
+  t.after(async () => {
+    program.kill('SIGKILL')
+    await gone
+  })
+  let printed = ''
+  for (const stream of [program.stdout, program.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      printed += chunk.toString()
+    })
+  return until(
+    'the application listens',
+    async () => {
+      if (program.exitCode !== null) throw new Error(printed)
+      return /Open (\S+)/.exec(printed)?.[1]
+    },
+    30_000,
+  )
+}
+
 test('the application of the first guide works as it stands', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/first-application.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/build/first-application.md'), 'utf8')
   const { facts } = installed.program
   const port = await freePort()
   const code = /<!-- run -->\n```js\n([\s\S]*?)```/
@@ -29,28 +59,7 @@ test('the application of the first guide works as it stands', async (t) => {
   t.after(() => rm(folder, { recursive: true, force: true }))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await writeFile(join(folder, 'shop.mjs'), code)
-  const shop = spawn(process.execPath, [join(folder, 'shop.mjs')], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, ERC20: facts.contracts.erc20! },
-  })
-  const gone = once(shop, 'exit')
-  t.after(async () => {
-    shop.kill('SIGKILL')
-    await gone
-  })
-  let printed = ''
-  for (const stream of [shop.stdout, shop.stderr])
-    stream.on('data', (chunk: Buffer) => {
-      printed += chunk.toString()
-    })
-  const site = await until(
-    'the application listens',
-    async () => {
-      if (shop.exitCode !== null) throw new Error(printed)
-      return /Open (\S+)/.exec(printed)?.[1]
-    },
-    30_000,
-  )
+  const site = await startSite(t, [process.execPath, join(folder, 'shop.mjs')], { ERC20: facts.contracts.erc20! })
 
   const away = await fetch(`${site}/sign-in`, { redirect: 'manual' })
   // As in a browser, where this machine's cookies arrive together whatever their port.
@@ -77,7 +86,7 @@ test('the application of the first guide works as it stands', async (t) => {
 })
 
 test('the guide to token exchange works as it stands: commands, identity provider and exchange', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/token-exchange.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/build/token-exchange.md'), 'utf8')
   const { facts, dataDir } = installed.program
   const port = await freePort()
   const exampleOf = (language: string) =>
@@ -111,8 +120,9 @@ test('the guide to token exchange works as it stands: commands, identity provide
   assert.match(stdout, /address: '0x[0-9a-fA-F]{40}'/)
 })
 
-test('the guide on sending to people works as it stands', async (t) => {
-  const guide = await readFile(join(root, 'docs/guides/sending.md'), 'utf8')
+/** What the shell examples of a page print as JSON, one after the other, in the folder of the repository. */
+async function runShellOf(t: TestContext, page: string) {
+  const guide = await readFile(join(root, page), 'utf8')
   const { facts, dataDir } = installed.program
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
@@ -141,14 +151,18 @@ test('the guide on sending to people works as it stands', async (t) => {
       ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }),
     },
   })
-  const answers = stdout
+  return stdout
     .split('\n')
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
+}
+
+test('the page on transfers works as it stands', async (t) => {
+  const answers = await runShellOf(t, 'docs/build/transfers.md')
   assert.deepEqual(
     answers.map(({ status }) => status),
     Array.from({ length: 6 }, () => 'SUCCESS'),
-    stdout,
+    JSON.stringify(answers),
   )
   const [, tokens, coins, dry, plain, supply] = answers
   assert.deepEqual(
@@ -158,4 +172,59 @@ test('the guide on sending to people works as it stands', async (t) => {
   assert.deepEqual(coins.recipient, tokens.recipient)
   assert.deepEqual([dry.hash, dry.recipient.address, plain.tx.data], [undefined, tokens.recipient.address, '0x'])
   assert.equal(BigInt(supply.response.hex) >= 5_000_000_000_000_000_000n, true)
+})
+
+test('the page on writes works as it stands: the same key returns the same transaction', async (t) => {
+  const answers = await runShellOf(t, 'docs/build/writing-transactions.md')
+  assert.deepEqual(
+    answers.map(({ status, state }) => [status, state]),
+    [
+      ['SUCCESS', 'MINED'],
+      ['SUCCESS', 'MINED'],
+    ],
+    JSON.stringify(answers),
+  )
+  assert.deepEqual([answers[1].id, answers[1].hash], [answers[0].id, answers[0].hash])
+})
+
+suite('a quickstart works as it stands: sign-in, balance, and one transfer to a user who has never signed in', () => {
+  const quickstarts = [
+    ['express', 'js', 'app.mjs', process.execPath],
+    ['python', 'python', 'app.py', 'python3'],
+  ] as const
+  for (const [name, language, file, command] of quickstarts)
+    test(name, async (t) => {
+      const { facts } = installed.program
+      const guide = await readFile(join(root, `docs/build/quickstart-${name}.md`), 'utf8')
+      const found = new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)\\n\\1\`\`\``, 'm').exec(guide)!
+      const folder = await mkdtemp(join(tmpdir(), 'chatelaine-quickstart-'))
+      t.after(() => rm(folder, { recursive: true, force: true }))
+      await symlink(join(root, 'e2e/foreign/node_modules'), join(folder, 'node_modules'))
+      const code = found[2]!
+        .replaceAll(new RegExp(`^${found[1]!}`, 'gm'), '')
+        .replaceAll('http://localhost:4000', facts.origin)
+        .replaceAll('3000', String(await freePort()))
+      await writeFile(join(folder, file), code)
+      const site = await startSite(t, [command, join(folder, file)])
+
+      let cookie = ''
+      const visit = async (path: string, init: RequestInit = {}) => {
+        const response = await fetch(new URL(path, site), { ...init, redirect: 'manual', headers: { cookie } })
+        cookie = response.headers.get('set-cookie')?.split(';')[0] ?? cookie
+        return { away: response.headers.get('location'), text: await response.text() }
+      }
+      assert.match((await visit('/')).text, /href="\/sign-in"/)
+      const { away } = await visit('/sign-in')
+      const { url: back } = await walk(away!, { origin: facts.origin, username: `quick-${name}` })
+      assert.equal((await visit(back.pathname + back.search)).away, '/')
+      const { text } = await visit('/')
+      assert.match(text, new RegExp(`<h1>quick-${name}</h1><p>0x[0-9a-fA-F]{40}<p>10 ETH`))
+      const body = new URLSearchParams({ key: /name="key" value="([^"]+)"/.exec(text)![1]! })
+      const [first, again] = [
+        await visit('/send', { method: 'POST', body }),
+        await visit('/send', { method: 'POST', body }),
+      ]
+      assert.match(first.text, /^SUCCESS: /)
+      assert.equal(again.text, first.text)
+    })
 })

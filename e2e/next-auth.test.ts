@@ -15,12 +15,12 @@ const handle = (nextAuth as unknown as { default: Handle }).default
 
 const installed = installation()
 
-/** What the README says to a site with Auth.js. */
+/** What the guide to clients gives to a site with Auth.js. */
 type Recipe = { chatelaine: { checks: string[] }; callbacks: object }
 
 async function readRecipe(): Promise<Recipe> {
-  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
-  const code = /<!-- run: Auth\.js -->\n```js\n([\s\S]*?)```/.exec(readme)![1]!
+  const guide = await readFile(new URL('../docs/build/client-libraries.md', import.meta.url), 'utf8')
+  const code = /<!-- run: Auth\.js -->\n```js\n([\s\S]*?)```/.exec(guide)![1]!
   const text = code.replace('http://localhost:4000', installed.program.facts.origin)
   return (await import(`data:text/javascript;base64,${Buffer.from(text).toString('base64')}`)) as Recipe
 }
@@ -182,7 +182,7 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
       assert.equal(write.status, 200, await write.text())
     })
 
-  test('the README’s recipe names the person as the API does, renews the token for hours, and says when the sign-in has ended', async (t) => {
+  test('the guide’s recipe names the person as the API does, renews the token for hours, and says when the sign-in has ended', async (t) => {
     const { chatelaine, callbacks } = await readRecipe()
     const wellKnown = `${installed.program.facts.issuer}/.well-known/openid-configuration`
     const v4 = { ...chatelaine, id: 'wallet', type: 'oauth', wellKnown, issuer: undefined, checks: ['pkce', 'state'] }

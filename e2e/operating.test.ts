@@ -15,7 +15,8 @@ import { endAll, keepCompiled, startProgram } from './programs.ts'
 import { freePort } from '../test/kit/ports.ts'
 
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : false
-const GUIDE = fileURLToPath(new URL('../docs/guides/operating.md', import.meta.url))
+/** In this order: each page uses what the pages before it created. */
+const PAGES = ['deploy', 'key-rotation', 'networks', 'applications', 'operator-api']
 const MAIN = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
 
 let folder: string
@@ -48,12 +49,15 @@ after(async () => {
 })
 
 test(
-  'every example of the operating guide works, one after the other, as it stands',
+  'every example of the operator pages works, one after the other, as it is',
   { skip, timeout: 180_000 },
   async () => {
-    const guide = await readFile(GUIDE, 'utf8')
+    const pages = PAGES.map((page) => readFile(new URL(`../docs/operate/${page}.md`, import.meta.url), 'utf8'))
+    const guide = (await Promise.all(pages)).join('\n')
     const blocks = (mark: string) =>
-      [...guide.matchAll(new RegExp(`<!-- ${mark} -->\\n\`\`\`sh\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!)
+      [...guide.matchAll(new RegExp(`<!-- ${mark} -->\\n *\`\`\`sh\\n([\\s\\S]*?)\`\`\``, 'g'))].map(
+        ([, code]) => code!,
+      )
     const examples = blocks('run')
     assert.ok(examples.length >= 8)
     const env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, ...keepCompiled() }

@@ -18,14 +18,15 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const installed = installation(newPlace)
 let examples: { language: string; code: string }[]
 before(async () => {
-  const readme = await readFile(join(root, 'README.md'), 'utf8')
-  examples = [...readme.matchAll(/<!-- run -->\n```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({
+  const read = (page: string) => readFile(join(root, page), 'utf8')
+  const pages = (await read('README.md')) + (await read('docs/build/client-libraries.md'))
+  examples = [...pages.matchAll(/<!-- run -->\n```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({
     language: language!,
     code: code!,
   }))
 })
 
-/** An example as it stands in the README, pointed at this installation. */
+/** The first example in a language, in the README and then the guide to clients, pointed at this installation. */
 const example = (language: string): string =>
   examples
     .find((one) => one.language === language)!
@@ -44,7 +45,7 @@ test('what the README says npm start prints is what it prints', async () => {
 })
 
 test('dev.json has what the guide says that programs find there', async () => {
-  const guide = await readFile(join(root, 'docs/guides/running.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/operate/local.md'), 'utf8')
   const [, named = ''] = /Programs read `DATA_DIR\/dev\.json` \(([^)]*)\)/.exec(guide) ?? []
   const said = [...named.matchAll(/`(\w+)`/g)].map(([, name]) => name)
   const written = JSON.parse(await readFile(join(installed.program.dataDir, 'dev.json'), 'utf8')) as object
@@ -75,7 +76,7 @@ test('the shell example works when pasted', async (t) => {
   assert.doesNotMatch(stdout, /"code"/)
 })
 
-test('the sign-in example works as it stands', async (t) => {
+test('the sign-in example of the guide to clients works unchanged', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))

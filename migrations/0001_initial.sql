@@ -679,20 +679,6 @@ create table native_coverage (
   updated_at timestamptz not null default now()
 ) with (fillfactor = 50);
 
--- How far the past transfers of a group of accounts were looked up. members: SHA-256 of the account ids, so another group begins again.
-create table backfills (
-  chain_id bigint not null,
-  from_block bigint not null,
-  members bytea not null,
-  accounts int not null,
-  -- the first block that was not looked at
-  next_block bigint not null,
-  -- the history knew the accounts after this block
-  target_block bigint not null,
-  updated_at timestamptz not null default now(),
-  primary key (chain_id, from_block, members)
-);
-
 -- Automatic backfill, a row for each network that has accounts without past transfers. Its holder looks up one group of accounts; the next
 -- holder continues with that group. The epoch fences off a holder that was paused.
 create table backfill_work (

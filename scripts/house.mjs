@@ -117,7 +117,7 @@ const ways = [
     first('contracts/write-route.ts', 'contracts/routes.ts'),
     'transactions/lanes/take-nonce.ts',
   ],
-  ['a write: route to signer', first('contracts/write-route.ts', 'contracts/routes.ts'), 'signer/client.ts'],
+  ['a write: route to signer', first('contracts/write-route.ts', 'contracts/routes.ts'), 'signer-wire/client.ts'],
   ['a transfer: follower to its transaction', 'follower/follow.ts', 'follower/apply.ts'],
   ['a transfer: route to SQL', 'history/routes.ts', 'history/select.ts'],
 ]

@@ -146,13 +146,13 @@ test('what is missing is said in a clause, with its unit and default, and where 
     assert.ok(problem.length < 300, problem)
     assert.doesNotMatch(problem, /;/, problem)
   }
-  assert.throws(() => readConfig({ NODE_ENV: 'production' }, 'server'), /\nAll settings: docs\/reference\/configuration\.md\..*docs\/guides\/operating\.md\.$/) // prettier-ignore
+  assert.throws(() => readConfig({ NODE_ENV: 'production' }, 'server'), /\nAll settings: docs\/reference\/configuration\.md\..*docs\/operate\/deploy\.md\.$/) // prettier-ignore
 })
 
 test('the life of a session is a time that there is', () => {
   const tooLong = { ...PRODUCTION, SESSION_SECONDS: '999999999999999' }
   assert.deepEqual(problemsOf(tooLong), [
-    'SESSION_SECONDS must be at most 315360000: lifetime of a signed-in browser session (seconds, default 1209600)',
+    'SESSION_SECONDS must be at most 315360000: Lifetime of a browser session (seconds, default 1209600)',
   ])
 })
 

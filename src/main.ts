@@ -21,7 +21,7 @@ sign-in of its own.
   DATA_DIR=.chatelaine      where it keeps its files
   DATABASE_URL=postgres://… PostgreSQL instead of the embedded database
   RPC_URL=http://…          another chain than the embedded one
-  NODE_ENV=production       see docs/guides/operating.md
+  NODE_ENV=production       see docs/operate/deploy.md
 
 Commands for operators: npx chatelaine --help`
 

@@ -22,9 +22,8 @@ export type Telemetry = {
   followerStopped: Gauge<string>
   backfillLeft: Gauge<string>
   backfillAccounts: Gauge<string>
-  loopDelay: Gauge<string>
+  loopUtilization: Gauge<string>
   poolWait: Histogram<string>
-  admissionLimit: Gauge<string>
   inFlight: Gauge<string>
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
@@ -40,6 +39,7 @@ export type Telemetry = {
 export function openTelemetry(name: string, level: string, write?: WriteLine): Telemetry {
   const registry = new Registry()
   const registers = [registry]
+  let scraped = performance.eventLoopUtilization()
   return {
     log: openLog(name, level, write),
     registry,
@@ -52,13 +52,13 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     refusals: new Counter({
       name: 'refusals_total',
-      help: 'Problem documents sent, by code',
+      help: 'Error responses (problem documents), by code',
       labelNames: ['code'],
       registers,
     }),
     rpcCalls: new Counter({
       name: 'rpc_calls_total',
-      help: 'JSON-RPC calls to the chain node',
+      help: 'JSON-RPC calls to nodes',
       labelNames: ['method', 'outcome'],
       registers,
     }),
@@ -70,37 +70,37 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     topUps: new Counter({
       name: 'top_ups_total',
-      help: 'Top-ups by what became of them: the state of the transaction, sponsor_empty, gas_budget_exhausted or gas_not_sponsored',
+      help: 'Top-ups by outcome: the state of the transaction, sponsor_empty, gas_budget_exhausted or gas_not_sponsored',
       labelNames: ['outcome'],
       registers,
     }),
     sponsorBalance: new Gauge({
       name: 'sponsor_balance_wei',
-      help: 'What a sponsor holds, wei; as every metric a float, of about 15 digits: `chatelaine sponsor list` has all of them',
+      help: 'Balance of a sponsor, wei. A float with about 15 digits: `chatelaine sponsor list` has the exact amount',
       labelNames: ['chain_id', 'sponsor'],
       registers,
     }),
     sponsorOpen: new Gauge({
       name: 'sponsor_open_transactions',
-      help: 'Transactions of a sponsor that are not in a block yet',
+      help: 'Transactions of a sponsor that are not in a block',
       labelNames: ['chain_id', 'sponsor'],
       registers,
     }),
     sponsorStopped: new Gauge({
       name: 'sponsor_stopped',
-      help: '1 while a sponsor sends nothing because a transaction that this service did not make used a nonce of it',
+      help: '1 while a sponsor is stopped because a foreign transaction used one of its nonces',
       labelNames: ['chain_id', 'sponsor'],
       registers,
     }),
     sponsorsSpent: new Gauge({
       name: 'sponsors_spent_wei',
-      help: 'What the sponsors of a network spent in the rolling day, for all applications, wei; a float, as above',
+      help: 'Amount that the sponsors of a network spent in the rolling day, for all applications, wei. A float with about 15 digits',
       labelNames: ['chain_id'],
       registers,
     }),
     spamTransfers: new Counter({
       name: 'spam_transfers_total',
-      help: 'Transfers that were judged as spam when a history was read, by reason; one may have several',
+      help: 'Transfers that were judged as spam when a history was read, by reason. A transfer may have several',
       labelNames: ['reason'],
       registers,
     }),
@@ -112,31 +112,31 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     followedBlock: new Gauge({
       name: 'followed_block',
-      help: 'Newest block that is stored, with what it made of transactions',
+      help: 'Newest block that is stored with the transaction states in it',
       labelNames: ['chain_id'],
       registers,
     }),
     cursorLag: new Gauge({
       name: 'cursor_lag_blocks',
-      help: 'Blocks between the newest of the node and a cursor: transactions, history',
+      help: 'Blocks between the newest block of the node and a cursor: transactions, history',
       labelNames: ['chain_id', 'cursor'],
       registers,
     }),
     followerStopped: new Gauge({
       name: 'follower_stopped',
-      help: 'The last block that was taken of a network that is followed no further; state: halted, stuck; cause: why',
+      help: 'Last block that was stored of a network that is not followed; state: halted, stuck',
       labelNames: ['chain_id', 'state', 'cause'],
       registers,
     }),
     backfillLeft: new Gauge({
       name: 'backfill_blocks_left',
-      help: 'Blocks of the past that are left to the accounts that this process looks them up for',
+      help: 'Blocks that this process still has to backfill',
       labelNames: ['chain_id'],
       registers,
     }),
     backfillAccounts: new Gauge({
       name: 'backfill_accounts',
-      help: 'Accounts of a network by their past: waiting, covered; as they were counted last, in whichever process',
+      help: 'Accounts of a network by the state of their past transfers: waiting, covered. From the last count of any process',
       labelNames: ['chain_id', 'state'],
       registers,
     }),
@@ -146,10 +146,15 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       labelNames: ['chain_id'],
       registers,
     }),
-    loopDelay: new Gauge({
-      name: 'event_loop_delay_seconds',
-      help: 'Event loop delay, seconds',
+    loopUtilization: new Gauge({
+      name: 'event_loop_utilization_ratio',
+      help: 'Share of the time since the last scrape in which the event loop was busy, 0 to 1',
       registers,
+      collect() {
+        const now = performance.eventLoopUtilization()
+        this.set(performance.eventLoopUtilization(now, scraped).utilization)
+        scraped = now
+      },
     }),
     poolWait: new Histogram({
       name: 'db_pool_wait_seconds',
@@ -157,61 +162,55 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 5],
       registers,
     }),
-    admissionLimit: new Gauge({
-      name: 'admission_limit',
-      help: 'Limit of requests in flight: all, reads, writes',
-      labelNames: ['of'],
-      registers,
-    }),
     inFlight: new Gauge({
       name: 'requests_in_flight',
-      help: 'Requests in flight: all, reads, writes',
+      help: 'Requests being handled: status, writes, reads',
       labelNames: ['of'],
       registers,
     }),
     quotaUsed: new Gauge({
       name: 'quota_used_ratio',
-      help: 'Used part of a quota of an application, 0 to 1',
+      help: 'Used share of an application’s quota, 0 to 1',
       labelNames: ['client_id', 'counts', 'per'],
       registers,
     }),
     addressesNotProven: new Counter({
       name: 'addresses_not_proven_total',
-      help: 'Times that a stored address was not the one that the signer attests, and was not served',
+      help: 'Stored addresses that differed from the attested ones and were not served',
       registers,
     }),
     signerPolicy: new Gauge({
       name: 'signer_policy_info',
-      help: 'The policy that the signer decided by at the last look at /readyz: always 1; state: file, refused, missing, kept',
+      help: 'Policy in force at the last /readyz: always 1; state: file, refused, missing, kept',
       labelNames: ['version', 'hash', 'state'],
       registers,
     }),
     identitiesNotProven: new Counter({
       name: 'identities_not_proven_total',
-      help: 'Times that the database led an identity to an account without the seal of the authorization server',
+      help: 'Linked identities that were rejected because their seal was missing or invalid',
       registers,
     }),
     signIns: new Counter({
       name: 'sign_ins_total',
-      help: 'Sign-ins, by identity provider of this installation; token_exchange: by a token that an application brought',
+      help: 'Sign-ins, by identity provider of this installation, or token_exchange',
       labelNames: ['provider'],
       registers,
     }),
     signInsFailed: new Counter({
       name: 'sign_ins_failed_total',
-      help: 'Sign-ins that ended at or behind a provider without a session, by provider as above and reason: cancelled, or the code of the refusal',
+      help: 'Sign-ins that failed at or after a provider, by provider and reason: cancelled, or the error code',
       labelNames: ['provider', 'reason'],
       registers,
     }),
     people: new Gauge({
       name: 'people',
-      help: 'Accounts of people, by state: signed_in, expected (nobody has signed in yet), and beside these frozen; counted every five minutes by each authorization server',
+      help: 'Accounts by state: signed_in, expected (nobody has signed in yet) and, among both, frozen. Counted every five minutes by each authorization server',
       labelNames: ['state'],
       registers,
     }),
     rowsNotAuthentic: new Counter({
       name: 'rows_not_authentic_total',
-      help: 'Times that a row on the way to a token was not as the authorization server wrote it, and counted as absent',
+      help: 'Rows that lead to a token and were not written by the authorization server. They counted as absent',
       labelNames: ['table'],
       registers,
     }),

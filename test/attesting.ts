@@ -1,9 +1,9 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import type { Hex } from '../src/ids.ts'
-import type { Signer } from '../src/signer/client.ts'
-import { verifierKeyOf } from '../src/signer/heads.ts'
-import { originOf } from '../src/signer/verifier.ts'
-import { attestedText, type WrappedAccount } from '../src/signer/wire.ts'
+import type { Signer } from '../src/signer-wire/client.ts'
+import { verifierKeyOf } from '../src/signer/ledger/heads.ts'
+import { originOf } from '../src/signer-wire/verifier.ts'
+import { attestedText, type WrappedAccount } from '../src/signer-wire/wire.ts'
 
 /** What a signer does with addresses, for tests that have none: its identity, accounts, and its word for them. */
 export type AttestingSigner = Pick<Signer, 'createAccount' | 'attest' | 'identity'> & {

@@ -16,7 +16,7 @@ export const CHAIN = 31337
 /** For tests of the backfill that is done by itself: a chain that was followed without its accounts, and what is noted of the work. */
 export function backfillStage() {
   const { app, followed, logged } = followerStage([
-    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
+    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens'] as const),
     ...(['history_marks', 'coverage', 'backfill_work', 'networks'] as const),
   ])
   Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SignJWT, type CryptoKey } from 'jose'
-import { EXPORT_AUDIENCE, EXPORT_TOKEN_TYPE } from '../src/signer/wire.ts'
+import { EXPORT_AUDIENCE, EXPORT_TOKEN_TYPE } from '../src/signer-wire/wire.ts'
 
 type Bent = { claims?: Record<string, unknown>; header?: Record<string, string>; audience?: string; seconds?: number }
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { serializeTransaction } from 'viem'
 import type { Hex, UserId } from '../src/ids.ts'
-import type { Signer } from '../src/signer/client.ts'
-import type { Recalled } from '../src/signer/wire.ts'
+import type { Signer } from '../src/signer-wire/client.ts'
+import type { Recalled } from '../src/signer-wire/wire.ts'
 
 type Held = Recalled & { to: Hex; value: bigint; data: Hex }
 

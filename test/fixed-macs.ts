@@ -1,5 +1,5 @@
 import { createSecretKey } from 'node:crypto'
-import { openMacs, type Macs } from '../src/signer/macs.ts'
+import { openMacs, type Macs } from '../src/signer/ledger/macs.ts'
 
 /** MACs of a ledger without a master key, by a key that is always the same. For tests. */
 export function fixedMacs(key = Buffer.alloc(32, 7)): Macs {

@@ -10,12 +10,12 @@ import { testDatabase } from './kit/database.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
- * `signer-wire` the files of it that the server may use.
+ * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them.
  */
 const core = [
   'errors',
   'ids',
+  'digits',
   'hex',
   'bounded-map',
   'keccak',
@@ -64,14 +64,15 @@ const table: Record<string, string[]> = {
   'verify-log': [],
   backup: [],
   'brand-settings': ['color'],
+  digits: ['ids'],
   hex: ['ids'],
   'native-decimals': [],
-  config: ['errors', 'ids', 'brand-settings', 'misspelt', 'native-decimals'],
+  config: ['errors', 'ids', 'digits', 'brand-settings', 'misspelt', 'native-decimals'],
   log: ['errors'],
   telemetry: ['errors', 'ids', 'log'],
   store: ['errors', 'ids', 'hex', 'clock'],
-  chain: ['errors', 'ids', 'bounded-map', 'clock', 'state'],
-  abi: ['errors', 'ids', 'bounded-map', 'keccak'],
+  chain: ['errors', 'ids', 'digits', 'bounded-map', 'clock', 'state'],
+  abi: ['errors', 'ids', 'digits', 'bounded-map', 'keccak'],
   'signer-wire': ['errors', 'ids', 'clock'],
   app: ['errors', 'ids', 'clock', 'state', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
   texts: ['errors'],
@@ -110,6 +111,7 @@ const table: Record<string, string[]> = {
   signer: [
     'errors',
     'ids',
+    'digits',
     'hex',
     'bounded-map',
     'clock',
@@ -129,7 +131,21 @@ const table: Record<string, string[]> = {
   ],
   snapshot: [...core, 'backup'],
   gas: ['ids', 'hex', 'keccak', 'rlp', 'secp256k1'],
-  devnet: ['errors', 'ids', 'hex', 'bounded-map', 'clock', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
+  devnet: [
+    'errors',
+    'ids',
+    'digits',
+    'hex',
+    'bounded-map',
+    'clock',
+    'keccak',
+    'log',
+    'chain',
+    'abi',
+    'texts',
+    'http',
+    'gas',
+  ],
 }
 const programParts = ['server', 'closers', 'open-database', 'open-auth', 'open', 'run', 'main', 'auth', 'cli']
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), ...programParts]
@@ -145,6 +161,13 @@ const rooms: Record<string, { is: 'low'; sees?: string[] } | { is: 'high'; entry
   // How a program of the signer says that it cannot start.
   'signer/kek': { is: 'low', sees: ['signer/refusal.ts'] },
   'signer/policy': { is: 'low' },
+  'signer/export': { is: 'open' },
+  'signer/keys': { is: 'open' },
+  'signer/ledger': { is: 'open' },
+  'signer/programs': { is: 'open' },
+  'signer/rules': { is: 'open' },
+  'signer/tokens': { is: 'open' },
+  'signer/verbs': { is: 'open' },
   'oauth/account': { is: 'high', entry: 'oauth/oauth.ts' },
   'transactions/lanes': { is: 'open' },
   'transactions/read': { is: 'open' },
@@ -160,23 +183,23 @@ const programs = [
   'main.ts',
   'auth.ts',
   'signer/main.ts',
-  'signer/restore-keys.ts',
-  'signer/backup.ts',
-  'signer/restore.ts',
-  'signer/drill.ts',
-  'signer/create-backup-key.ts',
-  'signer/rotate.ts',
-  'signer/verify.ts',
-  'signer/accept-restore.ts',
-  'signer/create-key.ts',
-  'signer/kek-shares.ts',
-  'signer/freeze.ts',
-  'signer/withdrawal.ts',
-  'signer/trust-key.ts',
-  'signer/policy-keys.ts',
-  'signer/policy-tool.ts',
-  'signer/export-all.ts',
-  'signer/import-keys.ts',
+  'signer/programs/restore-keys.ts',
+  'signer/programs/backup.ts',
+  'signer/programs/restore.ts',
+  'signer/programs/drill.ts',
+  'signer/programs/create-backup-key.ts',
+  'signer/programs/rotate.ts',
+  'signer/programs/verify.ts',
+  'signer/programs/accept-restore.ts',
+  'signer/programs/create-key.ts',
+  'signer/programs/kek-shares.ts',
+  'signer/programs/freeze.ts',
+  'signer/programs/withdrawal.ts',
+  'signer/programs/trust-key.ts',
+  'signer/programs/policy-keys.ts',
+  'signer/programs/policy-tool.ts',
+  'signer/programs/export-all.ts',
+  'signer/programs/import-keys.ts',
 ]
 
 /** Files of the product, each with its imports. */
@@ -211,7 +234,6 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (/^signer\/(client|frames|verifier|wire|wire-heads|wire-operations)\.ts$/.test(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 
@@ -413,7 +435,6 @@ const apart = [
   'abi/item.ts',
   'http/dpop.ts',
   'http/ending.ts',
-  'http/refused-connections.ts',
   'http/turns.ts',
   'oauth/unit-of-work.ts',
   'store/pool.ts',
@@ -437,14 +458,13 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
 const clocks: Record<string, string> = {
   'clock.ts': 'it is the clock',
   'devnet/anvil.ts': 'start and end of a process of another program',
-  'http/loop-delay.ts': 'how late the event loop runs is measured by its own timer',
   'log.ts': 'the time of a line, and the patience of a write that blocks the process',
   'signer/main.ts': 'the end of a process that does not end',
 }
 
 /** Where the system's clock is passed from: programs, commands and the programs of a development installation; what is opened without an App. */
 const openers =
-  /^(cli|devnet|signer|snapshot)\/|^(main|open|open-auth)\.ts$|^store\/(db|pool)\.ts$|^chain\/rpc\/(expensive-calls|http|node|rpc)\.ts$|^oauth\/federation\/check-provider\.ts$/
+  /^(cli|devnet|signer|signer-wire|snapshot)\/|^(main|open|open-auth)\.ts$|^store\/(db|pool)\.ts$|^chain\/rpc\/(expensive-calls|http|node|rpc)\.ts$|^oauth\/federation\/check-provider\.ts$/
 
 test('the time is read and waited for by the clock that is passed by hand, and the system has one at its entries only', async () => {
   const [found, named] = [new Set<string>(), new Set<string>()]
@@ -461,6 +481,31 @@ test('the time is read and waited for by the clock that is passed by hand, and t
   )
 })
 
+/** What asks over HTTP, and whom. Places that others name are asked by the first alone, which judges each address. */
+const waysOut: Record<string, string> = {
+  'oauth/federation/outbound.ts': 'identity providers, and what they name',
+  'auth-link/connect.ts': 'the other program of this installation, by its socket',
+  'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
+  'cli/reach.ts': 'the operator API',
+  'devnet/rpc.ts': 'the node of a development installation',
+  'signer/ledger/chain-counts.ts': 'a node of an operator’s command line',
+  'signer/kek/service.ts': 'key services of the configuration: answers hold keys and are wiped',
+}
+
+test('there is one way out to places that others name, and one for each of the others', async () => {
+  const found = new Set<string>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    if (
+      /(?<![.\w])fetch\(|\b(?:https?|net|tls)\)?\.(?:request|get|connect)\(|\brequest as \w+.* from 'node:https?'/.test(
+        text,
+      )
+    )
+      found.add(file)
+  }
+  assert.deepEqual([...found].toSorted(), Object.keys(waysOut).toSorted())
+})
+
 /** Tests that wait for wall time, and why. The list may only get shorter. */
 const sleepers: Record<string, string> = {
   'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
@@ -469,7 +514,6 @@ const sleepers: Record<string, string> = {
   'follower/follow.test.ts': 'left: reads while another process follows',
   'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',
   'http/quotas.test.ts': 'hours end by the clock of the database: none may end within a test',
-  'http/refused-connections.test.ts': 'left: timers of the gate are moved for all',
   'lines.test.ts': 'left: bytes that come in pieces',
   'oauth/gone-meanwhile.test.ts': 'a revocation at a random moment of a refresh',
   'signer/api-user.test.ts': 'within a process of another user, which asks nobody',

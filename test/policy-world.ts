@@ -4,24 +4,24 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Transaction } from 'ethers'
 import { decodeFunctionData, parseAbi } from 'viem'
-import { createAccount } from '../src/signer/create.ts'
+import { createAccount } from '../src/signer/verbs/create.ts'
 import { openGroup, type RunGrouped } from '../src/signer/group.ts'
-import { unwrapDeks } from '../src/signer/deks.ts'
+import { unwrapDeks } from '../src/signer/keys/deks.ts'
 import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
-import { openKeys } from '../src/signer/keys.ts'
-import { checkWitness } from '../src/signer/ledger.ts'
-import { openUnwrapped } from '../src/signer/signing-log.ts'
+import { openKeys } from '../src/signer/keys/keys.ts'
+import { checkWitness } from '../src/signer/ledger/ledger.ts'
+import { openUnwrapped } from '../src/signer/ledger/signing-log.ts'
 import { openLog, type Logger } from '../src/log.ts'
-import { openMeterSeal } from '../src/signer/meter-seal.ts'
-import { openMeters } from '../src/signer/meters.ts'
+import { openMeterSeal } from '../src/signer/rules/meter-seal.ts'
+import { openMeters } from '../src/signer/rules/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
-import type { Inside } from '../src/signer/pipeline.ts'
-import { sign } from '../src/signer/sign.ts'
-import { signOperation } from '../src/signer/sign-operation.ts'
-import { signOuter } from '../src/signer/sign-outer.ts'
+import type { Inside } from '../src/signer/verbs/pipeline.ts'
+import { sign } from '../src/signer/verbs/sign.ts'
+import { signOperation } from '../src/signer/verbs/sign-operation.ts'
+import { signOuter } from '../src/signer/verbs/sign-outer.ts'
 import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
-import { openUnattendedFees } from '../src/signer/unattended.ts'
-import { openWitness, readWitness } from '../src/signer/witness.ts'
+import { openUnattendedFees } from '../src/signer/rules/unattended.ts'
+import { openWitness, readWitness } from '../src/signer/ledger/witness.ts'
 import type {
   Hex,
   Signed,
@@ -29,7 +29,7 @@ import type {
   SignOperationRequest,
   SignOuterRequest,
   SignRequest,
-} from '../src/signer/wire.ts'
+} from '../src/signer-wire/wire.ts'
 
 /** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
 type Death = 'before-commit' | 'after-commit'

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { jwkThumbprint } from '../src/jwk-thumbprint.ts'
-import { REVOCATIONS_TYPE } from '../src/signer/wire.ts'
+import { REVOCATIONS_TYPE } from '../src/signer-wire/wire.ts'
 import { ALICE, CHAIN_ID, ISSUER, makePlace, startSigner } from './kit/signer.ts'
 
 /** The signer as production has it, and an authorization server that can offer keys and sign with any. */
@@ -54,10 +54,14 @@ export async function productionSigner(t: TestContext) {
   }
   offer()
   const trust = async (...words: string[]) => {
-    const child = spawn(process.execPath, [join(import.meta.dirname, '../src/signer/trust-key.ts'), ...words], {
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const child = spawn(
+      process.execPath,
+      [join(import.meta.dirname, '../src/signer/programs/trust-key.ts'), ...words],
+      {
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    )
     const [out, err, code] = await Promise.all([
       text(child.stdout),
       text(child.stderr),

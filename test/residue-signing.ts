@@ -1,5 +1,5 @@
 import { readSync } from 'node:fs'
-import { addressOf, publicKeyOf, signDigest, startCurve } from '../src/signer/curve.ts'
+import { addressOf, publicKeyOf, signDigest, startCurve } from '../src/signer/keys/curve.ts'
 import { digestOf } from './residue.ts'
 
 /** Takes a key from standard input into one buffer, signs with it as the signer does, wipes it, says so and waits. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { keccak256, serializeTransaction, toHex, type TransactionSerializable } from 'viem'
 import type { Hex } from '../src/ids.ts'
-import { addressOf as addressOfKey, publicKeyOf, signDigest } from '../src/signer/curve.ts'
+import { addressOf as addressOfKey, publicKeyOf, signDigest } from '../src/signer/keys/curve.ts'
 
 /** A transaction as a node shows it whole, and the bytes that its block commits to. */
 export type WholeTransaction = { hash: Hex; encoded: Buffer; answer: Record<string, unknown> }

@@ -2,6 +2,6 @@
 import { CLAIMS, SECURITY_ROWS } from './security-rows.ts'
 import { mutantsOf } from './source-mutants.ts'
 
-/** The tests that SECURITY.md names fail when what they are about is gone. */
+/** The tests of docs/evidence/security.md fail when what they are about is gone. */
 const mechanisms = Object.values(SECURITY_ROWS).flatMap((row) => row.mechanisms)
 mutantsOf('mechanisms of SECURITY.md', [...mechanisms, ...CLAIMS], '.')

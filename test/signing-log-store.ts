@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
-import { GENESIS, recordOf, type LedgerRow } from '../src/signer/record.ts'
-import { openSigningLog, type SigningLog } from '../src/signer/signing-log.ts'
+import { GENESIS, recordOf, type LedgerRow } from '../src/signer/ledger/record.ts'
+import { openSigningLog, type SigningLog } from '../src/signer/ledger/signing-log.ts'
 import { openStore } from '../src/signer/store.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)

@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { join } from 'node:path'
 import { encodeFunctionData } from 'viem'
-import { verifyStore } from '../src/signer/verify.ts'
-import type { Hex, SignedOperationText, SignOperationRequest, SignOuterRequest } from '../src/signer/wire.ts'
+import { verifyStore } from '../src/signer/programs/verify.ts'
+import type { Hex, SignedOperationText, SignOperationRequest, SignOuterRequest } from '../src/signer-wire/wire.ts'
 import { artefact } from './gas/stage.ts'
 import { ALICE, BOB, CHAIN_ID, makePlace, SOMEWHERE, startSigner } from './kit/signer.ts'
 

@@ -1,7 +1,7 @@
 import { refusedWith } from './kit/refused.ts'
 import { strict as assert } from 'node:assert'
 import { transactionIdOf, type Hex } from '../src/ids.ts'
-import type { Signer } from '../src/signer/client.ts'
+import type { Signer } from '../src/signer-wire/client.ts'
 import type { Sponsor } from '../src/sponsors/sponsors.ts'
 import type { Step } from '../src/transactions/crash-points.ts'
 import { scopeOf } from '../src/transactions/settle/settle-top-ups.ts'

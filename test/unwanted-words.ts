@@ -91,8 +91,8 @@ const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
   [/^src\/signer\/request\.ts/, /^person$/, 'a value on the wire'],
-  [/^CONTRIBUTING\.md$/, /./, 'shows what was written before'],
-  [/^docs\/guides\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
+  [/^docs\/evidence\/proof-mutants\.md$/, /coins/i, 'the name of a scenario'],
+  [/^docs\/(?:build|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
 ]
 
 /** Places of unwanted words in a text: `file:line: word → instead`. */

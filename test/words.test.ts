@@ -16,9 +16,22 @@ async function readers(): Promise<string[]> {
     (await readdir(join(root, folder), { recursive: true })).filter(isWanted).map((name) => `${folder}/${name}`)
   return [
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
-    ...(await below('docs/guides', (name) => name.endsWith('.md'))),
+    ...(await below('docs/build', (name) => name.endsWith('.md'))),
+    ...(await below('docs/operate', (name) => name.endsWith('.md'))),
+    ...(await below('docs/evidence', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
-    ...['README.md', 'SECURITY.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/glossary.md', 'docs/states.md'],
+    ...[
+      'README.md',
+      'SECURITY.md',
+      'ARCHITECTURE.md',
+      'CONTRIBUTING.md',
+      'docs/README.md',
+      'docs/how-it-works.md',
+      'docs/glossary.md',
+      'docs/states.md',
+      'src/signer/README.md',
+      'src/signer/SECURITY.md',
+    ],
   ]
 }
 

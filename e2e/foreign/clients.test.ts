@@ -18,11 +18,11 @@ import { freePort } from '../../test/kit/ports.ts'
 import { walk } from '../walk.ts'
 import { visitor } from './visitor.ts'
 
-/** The snippets of docs/guides/clients.md as they stand there, each a whole program, with the libraries as npm has them. */
+/** The snippets of docs/build/client-libraries.md as they stand there, each a whole program, with the libraries as npm has them. */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const packages = join(root, 'e2e/foreign/node_modules')
-const guide = await readFile(join(root, 'docs/guides/clients.md'), 'utf8')
+const guide = await readFile(join(root, 'docs/build/client-libraries.md'), 'utf8')
 
 let here: World
 let folder: string

@@ -19,7 +19,7 @@ import { visitor } from './visitor.ts'
 
 /** Clients that Debian packages, with what the guide says of them. Skipped by name where they are not installed. */
 
-const guide = await readFile(fileURLToPath(new URL('../../docs/guides/clients.md', import.meta.url)), 'utf8')
+const guide = await readFile(fileURLToPath(new URL('../../docs/build/client-libraries.md', import.meta.url)), 'utf8')
 
 const MODULES = '/usr/lib/apache2/modules'
 const apache = missing('mod_auth_openidc', '/usr/sbin/apache2', `${MODULES}/mod_auth_openidc.so`)

@@ -18,7 +18,10 @@ import { glewlwyd, skip as withoutGlewlwyd, type Client, type Glewlwyd, type Per
 
 /** Glewlwyd of Debian, unmodified, as the identity provider people come from, with the entry of the guide. */
 
-const guide = await readFile(fileURLToPath(new URL('../../docs/guides/providers.md', import.meta.url)), 'utf8')
+const guide = await readFile(
+  fileURLToPath(new URL('../../docs/operate/identity-providers.md', import.meta.url)),
+  'utf8',
+)
 const ENTRY = JSON.parse(/<!-- run: glewlwyd -->\n```json\n([\s\S]*?)```/.exec(guide)![1]!) as Record<string, unknown>
 
 const skip = withoutGlewlwyd || withoutChromium

@@ -2,6 +2,7 @@ import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
+import { isAddress } from '../digits.ts'
 
 const MAX_REMEMBERED = 4_096
 // Valid addresses of 42 characters each: callers can change what is here, not how much.
@@ -24,7 +25,7 @@ export function readAddress(text: string): Hex {
 
 /** What is wrong with an address, as the end of a sentence; null when nothing is. */
 export function explainAddress(text: string): { code: string; detail: string } | null {
-  if (text.length !== 42 || !/^0x[0-9a-fA-F]{40}$/.test(text)) {
+  if (!isAddress(text)) {
     return { code: 'not_an_address', detail: 'must be 0x and 40 hexadecimal digits' }
   }
   const digits = text.slice(2)

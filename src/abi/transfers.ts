@@ -1,4 +1,5 @@
 import type { Hex } from '../ids.ts'
+import { isWord } from '../digits.ts'
 
 /** keccak256 of `Transfer(address,address,uint256)`: ERC-20 and ERC-721 share it, the number of topics tells. */
 export const TRANSFER_TOPIC: Hex = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
@@ -181,8 +182,6 @@ function wordAt(data: Hex, at: number): bigint | null {
 }
 
 const hexAt = (data: Hex, at: number): Hex => `0x${data.slice(2 + at * 2, 2 + (at + 32) * 2)}`
-
-const isWord = (text: string): boolean => /^0x[0-9a-fA-F]{64}$/.test(text)
 
 /** bytes; -1, which fits nothing, for half a byte */
 const sizeOf = (data: Hex): number => (data.length % 2 === 0 && data.startsWith('0x') ? data.length / 2 - 1 : -1)

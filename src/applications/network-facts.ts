@@ -7,6 +7,7 @@ import { textsIn } from '../store/column-values.ts'
 import type { Database } from '../store/rows.ts'
 import { rowOf } from './columns.ts'
 import type { StoredFacts } from './wire.ts'
+import { isAddress, amountIn } from '../digits.ts'
 
 type Unsaid = 'gasSpace' | 'delegate' | 'topUpContracts' | 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'
 /** What people and programs have to know of a network, but for its nodes. */
@@ -84,7 +85,7 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     refuse('feeCapGwei', 'The fee cap must be a whole number of gwei above 0.')
   if (!['self', 'topup', 'sponsor'].includes(gas)) refuse('gas', 'The gas mode must be `self`, `topup` or `sponsor`.')
   if (!isDelegateName(delegate)) refuse('delegate', 'The delegate must be `chatelaine` or `calibur`.')
-  if (gasSpace !== null && !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+  if (gasSpace !== null && !isAddress(gasSpace))
     refuse('gasSpace', 'The gas space must be the address of the key that `network deploy-gas` used.')
   else if (gas === 'sponsor' && gasSpace === null)
     refuse('gas', 'The gas mode `sponsor` needs a gas space: the address of the key that `network deploy-gas` used.')
@@ -99,7 +100,7 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     ['sponsorPerDay', 'What its sponsors may spend in a day', sponsorPerDay],
     ['sponsorLow', 'The balance below which a sponsor counts as low', sponsorLow],
   ] as const)
-    if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
+    if (wei !== null && amountIn(wei) === null)
       refuse(field, `${what} must be wei: decimal digits of a number below 2^256.`)
   if (backfillFrom !== null && !(Number.isSafeInteger(backfillFrom) && backfillFrom >= 0))
     refuse('backfillFrom', 'The first block to index must be a whole number, 0 or greater.')

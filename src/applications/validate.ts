@@ -5,6 +5,7 @@ import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
 import type { ApplicationSettings } from './wire.ts'
+import { isAddress, amountIn } from '../digits.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000
@@ -73,10 +74,9 @@ export function explainApplication(application: Claimed): FieldError[] {
   if (contracts.length > MAX_CONTRACTS)
     refuse('/sponsor/contracts', `A budget names at most ${MAX_CONTRACTS} contracts.`)
   for (const [index, contract] of contracts.entries())
-    if (!/^0x[0-9a-fA-F]{40}$/.test(contract))
-      refuse(`/sponsor/contracts/${index}`, 'A contract must be 0x and 40 hexadecimal digits.')
+    if (!isAddress(contract)) refuse(`/sponsor/contracts/${index}`, 'A contract must be 0x and 40 hexadecimal digits.')
   for (const [which, whom] of Object.entries({ perUser: 'one person', perApplication: 'all its people' } as const))
-    if (sponsor !== null && !isWei(sponsor[which as 'perUser' | 'perApplication'] ?? ''))
+    if (sponsor !== null && amountIn(sponsor[which as 'perUser' | 'perApplication']) === null)
       refuse(
         `/sponsor/${which}`,
         `The amount that sponsors may pay ${whom} must be wei: decimal digits of a number below 2^256.`,
@@ -113,8 +113,6 @@ function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): 
     ? `is the second one of ${counts} per ${per}`
     : null
 }
-
-const isWei = (text: string): boolean => /^\d{1,78}$/.test(text) && BigInt(text) < 2n ** 256n
 
 function explainLength(uri: string): string | null {
   if (uri.length > MAX_URI) return `is longer than ${MAX_URI} characters`

@@ -8,7 +8,7 @@ import { userIdOf } from '../ids.ts'
 import { linesOf } from '../lines.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
-import { MAX_OPEN_EXPORTS } from '../signer/wire.ts'
+import { MAX_OPEN_EXPORTS } from '../signer-wire/wire.ts'
 import { recorded } from '../operator/actions.ts'
 import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
@@ -33,20 +33,18 @@ type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
 /** `chatelaine account …`: people listed and counted (`people.ts`); an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
 export function account(shell: Shell): Command {
-  const command = new Command('account').description('accounts of people')
+  const command = new Command('account').description('manage user accounts')
   command
     .command('create')
-    .description('create the account that someone gets at their first sign-in, or show it if it exists')
+    .description('create the account that a user gets at the first sign-in, or show it if it exists')
     .requiredOption('--provider <name>', 'upper-case name of the identity provider')
-    .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
+    .requiredOption('--user-id <id>', 'the provider’s immutable id of the user; never a name or an e-mail address')
     .option('--json', 'print JSON')
     .action(inShell(shell, create))
   people(shell, command)
   command
     .command('freeze')
-    .description(
-      'stop an account from sending anything and sign its owner out; transactions already sent are followed to their end',
-    )
+    .description('freeze an account and sign its user out; open transactions are followed to their end')
     .argument('<user>', 'user id, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
     .action((user: string, given: JsonOption) => change(shell, user, given, 'freeze'))
@@ -69,9 +67,7 @@ export function account(shell: Shell): Command {
     .action(inShell(shell, listFrozenOnes))
   command
     .command('stopped')
-    .description(
-      'list accounts that are stopped because a foreign transaction used one of their nonces, where and since when',
-    )
+    .description('list accounts that a foreign transaction stopped')
     .option('--json', 'print JSON')
     .action(inShell(shell, listStoppedOnes))
   command
@@ -82,24 +78,24 @@ export function account(shell: Shell): Command {
     .action(inShell(shell, resume))
   command
     .command('exports')
-    .description('list people who have requested their key, and when it can be downloaded')
+    .description('list requests for keys, and when each key can be downloaded')
     .option('--json', 'print JSON')
     .action(inShell(shell, listRequested))
   command
     .command('cancel-export')
-    .description('cancel the request for a key; the person may request it again')
+    .description('cancel the request for a key; the user may request it again')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(inShell(shell, cancelRequested))
   command
     .command('import')
-    .description('create the accounts of keys that `chatelaine signer import-keys` brought')
+    .description('create the accounts of keys that `chatelaine signer import-keys` imported')
     .argument('<manifest>', 'what that command wrote; - for standard input')
     .action(inShell(shell, importManifest))
   command
     .command('export-keys')
     .description(
-      'write the keys of all accounts as the signer wrapped them, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
+      'export the wrapped keys of all accounts, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
     )
     .argument('<file>', 'file to create; - for standard output')
     .action(inShell(shell, exportKeys))

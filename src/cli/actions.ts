@@ -9,12 +9,12 @@ type ListActionsOptions = { json?: boolean; limit?: string; before?: string }
 
 /** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
 export function actions(shell: Shell): Command {
-  const command = new Command('actions').description('list actions of operators, by command and by the operator API')
+  const command = new Command('actions').description('read the audit log of operator actions')
   command
     .command('list')
-    .description('how many, newest first')
-    .option('--limit <n>', '1 to 200', '50')
-    .option('--before <seq>', 'older than this number')
+    .description('list operator actions, newest first')
+    .option('--limit <n>', 'maximum number, 1 to 200', '50')
+    .option('--before <seq>', 'only actions before this number')
     .option('--json', 'print JSON')
     .action(inShell(shell, list))
   command

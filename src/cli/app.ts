@@ -6,6 +6,7 @@ import { withRegistry } from './database.ts'
 import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
+import { wholeIn } from '../digits.ts'
 
 type Settings = Omit<ApplicationSettings, 'sponsor'>
 
@@ -30,19 +31,15 @@ const ways: Ways<Settings> = {
   ],
   logoUri: ['--logo <uri>', 'https URL of an image'],
   needsPkce: ['--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce', false],
-  needsDpop: [
-    '--dpop',
-    'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
-    true,
-  ],
+  needsDpop: ['--dpop', 'require access tokens bound to a key of the application (DPoP)', true],
   isFirstParty: [
     '--first-party',
-    'it is your own: the consent page says so, without the warning. Another redirect origin takes it away',
+    'mark it as your own: the consent page has no warning. Another redirect origin removes the mark',
     true,
   ],
   quotas: [
     '--quota <reads|writes=number/hour|day|month>',
-    'how many requests it may make, such as writes=100000/day; repeat for several',
+    'limit its requests, such as writes=100000/day; repeat for several',
     collectQuota,
   ],
   weight: ['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf],
@@ -63,14 +60,10 @@ const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permis
 const waysOfBudget: Ways<{ perUser: string; perApplication: string; contracts: string[]; isForAny: boolean }> = {
   perUser: [
     '--sponsor-per-user <wei>',
-    'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
+    'maximum that sponsors pay for one user in 24 hours, wei; requires --sponsor-per-application',
   ],
-  perApplication: ['--sponsor-per-application <wei>', 'what they may send all its people together in 24 hours'],
-  contracts: [
-    '--sponsor-contract <address>',
-    'what they pay for: writes to this address and those named beside it; repeat for several',
-    collect,
-  ],
+  perApplication: ['--sponsor-per-application <wei>', 'maximum that sponsors pay for all its users in 24 hours, wei'],
+  contracts: ['--sponsor-contract <address>', 'pay only for writes to this contract; repeat for several', collect],
   isForAny: ['--sponsor-any-contract', 'they pay for writes to any address', true],
 }
 
@@ -83,7 +76,7 @@ const waysOfCreate: Ways<{ network: string; clientId: string; kind: RegisteredAp
 
 /** `chatelaine app …`: the applications of this installation. */
 export function app(shell: Shell): Command {
-  const command = new Command('app').description('applications: register, change, suspend')
+  const command = new Command('app').description('manage applications')
   const json = ['--json', 'print JSON'] as const
   const described = (one: Command) => addWays(addWays(one, ways), waysOfBudget)
 
@@ -258,6 +251,7 @@ function collectQuota(text: string, before: Quota[] = []): Quota[] {
   return [...before, { counts, limit: Number(limit), per }]
 }
 function weightOf(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
-  return Number(text)
+  const weight = wholeIn(text)
+  if (weight === null) throw new InvalidArgumentError('Expected a whole number.')
+  return weight
 }

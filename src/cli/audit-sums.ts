@@ -13,6 +13,7 @@ import type { Hex } from '../ids.ts'
 import type { Installation } from './installation.ts'
 import { ExitCode, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
+import { isAddress } from '../digits.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -106,6 +107,6 @@ function randomOf(seed: string): (below: number) => number {
 
 /** @throws Error */
 function readAddress(text: string): Hex {
-  if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw new Error(`${text} is no address.`)
+  if (!isAddress(text)) throw new Error(`${text} is no address.`)
   return text.toLowerCase() as Hex
 }

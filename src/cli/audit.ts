@@ -2,11 +2,10 @@ import type { Command } from 'commander'
 import { openRpc, type Rpc } from '../chain/rpc/rpc.ts'
 import { audit, type Difference } from '../history/audit.ts'
 import { compareSums, type SumOptions } from './audit-sums.ts'
-import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
-import { collect } from './options.ts'
+import { collect, readBlock } from './options.ts'
 
 /** differences that are printed; the rest is counted */
 const MAX_LINES = 1_000
@@ -16,7 +15,7 @@ export function addAudit(program: Command, shell: Shell): void {
   program
     .command('audit')
     .description(
-      'compare the history of final blocks with a node, or with --sums what its entries add up to with balances; exits with code 1 if they differ',
+      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
     )
     .option('--from <number>', 'first block; with --samples the lowest', readBlock)
     .option('--to <number>', 'last block, final; with --sums the block of the balances, default: the newest', readBlock)

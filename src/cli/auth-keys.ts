@@ -16,42 +16,34 @@ import { systemClock } from '../clock.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
 export function authKeys(shell: Shell): Command {
-  const command = new Command('auth-keys').description('keys of the authorization server')
+  const command = new Command('auth-keys').description('manage the keys of the authorization server')
   command
     .command('create')
     .description('write new keys to AUTH_KEYS_FILE and the public keys beside it; never overwrites a file')
     .action(inShell(shell, create))
   command
     .command('prepare')
-    .description('first step of a key rotation: new keys that are published and do not sign yet')
+    .description('first step of a rotation: publish new keys, which do not sign yet')
     .action(inShell(shell, prepare))
   command
     .command('switch')
-    .description('second step: the new keys sign, the old ones are still accepted; run it again to go back')
+    .description('second step: sign with the new keys, still accept the old ones; run it again to go back')
     .action(inShell(shell, switchOver))
   command
     .command('fingerprints')
-    .description('of the keys that tokens are signed with, the one in use first: for `chatelaine signer trust-key`')
+    .description('print the fingerprints of the token keys, the one in use first, for `chatelaine signer trust-key`')
     .action(inShell(shell, fingerprints))
   command
     .command('authenticate-rows')
-    .description(
-      'list applications, consents, linked identities and sign-ins that the authorization server does not believe',
-    )
-    .option('--accept <digest>', 'have those believed that were listed, and no others: what the list ends with')
-    .option(
-      '--with-sign-ins',
-      'beside --accept: sessions and refresh tokens, too; without it their people sign in again',
-    )
+    .description('list applications, consents, linked identities and sign-ins without a valid seal, and accept them')
+    .option('--accept <digest>', 'accept exactly the listed rows; the digest is the last line of the list')
+    .option('--with-sign-ins', 'with --accept: also sessions and refresh tokens; without it their users sign in again')
     .action(inShell(shell, authenticate))
   command
     .command('drop')
-    .description('last step: keep only the keys that sign')
-    .option(
-      '--leaked',
-      'the old keys are in foreign hands: nothing that they sealed is believed any more, until it is listed and accepted anew',
-    )
-    .option('--prepared', 'end the rotation without its keys: remove the new ones, which must not sign')
+    .description('last step: remove the keys that do not sign')
+    .option('--leaked', 'the old keys leaked: reject everything that they sealed until you accept it again')
+    .option('--prepared', 'end the rotation and remove the new keys, which must not sign yet')
     .action(inShell(shell, drop))
   return command
 }

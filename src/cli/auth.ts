@@ -5,11 +5,11 @@ import type { Shell } from './shell.ts'
 /** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
 export function auth(shell: Shell): Command {
   const command = new Command('auth').description(
-    'the authorization server as a program of its own: docs/guides/apart.md',
+    'run the authorization server as a separate program: docs/operate/split-deployment.md',
   )
   command
     .command('run')
-    .description('run it until SIGTERM; prints `ready` when it listens')
+    .description('run the authorization server until SIGTERM; prints `ready` when it listens')
     .action(() => becomeAuth(shell))
   return command
 }

@@ -24,11 +24,11 @@ export function addBackup(program: Command, shell: Shell, version: string): void
   program
     .command('backup')
     .description(
-      'copy database and files of the server, beside running servers, into one file, encrypted to recipients (age); the signer’s side: `signer backup`',
+      'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
     )
-    .requiredOption('--to <file>', 'file to create; FILE.json beside it says what is in it')
+    .requiredOption('--to <file>', 'file to create; FILE.json beside it describes its contents')
     .requiredOption('--recipient <key>', 'age1…, who can open it; repeat for each', collect)
-    .option('--without-files', 'the database only: another user has the files')
+    .option('--without-files', 'only the database')
     .action(({ to, recipient, withoutFiles }: { to: string; recipient: string[]; withoutFiles?: true }) =>
       told('Nothing was written.', () => backup(shell, { to, recipient, hasFiles: withoutFiles !== true, version })),
     )
@@ -65,12 +65,12 @@ export function addRestore(program: Command, shell: Shell): void {
   program
     .command('restore')
     .description(
-      'restore a file of `chatelaine backup` into an empty database, PostgreSQL or embedded; all of it is checked first, and nothing is overwritten',
+      'restore a backup of `chatelaine backup` into an empty database; checks everything first and overwrites nothing',
     )
     .argument('<file>', 'file of `chatelaine backup`')
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
-    .option('--files <folder>', 'folder to create for the keys, files and settings that are in it')
-    .option('--without-files', 'the database only')
+    .option('--files <folder>', 'folder to create for the keys, files and settings in the backup')
+    .option('--without-files', 'only the database')
     .action((file: string, given: { identity: string[]; files?: string; withoutFiles?: true }) =>
       told('Nothing was restored.', () => inPrivate(() => restore(shell, file, given))),
     )
@@ -94,7 +94,7 @@ async function restore(
   if (migrated.length > 0) console.log(`Brought up to date since version ${manifest.program}: ${migrated.join(', ')}.`)
   if (files !== undefined) console.log(`In ${files}: ${restored.files.join(', ')}.`)
   if (manifest.head !== null)
-    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/guides/backup.md`) // prettier-ignore
+    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/operate/backup-restore.md`) // prettier-ignore
   console.log(
     'What was done since then is not in it. Do not start a server before the signer is restored, if it was lost too.',
   )
@@ -104,12 +104,10 @@ async function restore(
 export function addDrill(program: Command, shell: Shell): void {
   program
     .command('drill')
-    .description(
-      'try a file of `chatelaine backup`: restore it into a temporary database, check it and every attested address, and delete it; touches no installation',
-    )
+    .description('test a backup of `chatelaine backup` in a temporary database; changes no installation')
     .argument('<file>', 'file of `chatelaine backup`')
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
-    .option('--in <folder>', 'where the temporary folder is made, with room for the database', tmpdir())
+    .option('--in <folder>', 'parent of the temporary folder, with space for the database', tmpdir())
     .action(async (file: string, given: { identity: string[]; in: string }) => {
       const comesBack = await told('This backup was not tried to its end.', () =>
         inPrivate(() => drill(shell, file, given)),

@@ -5,13 +5,13 @@ import type { Shell } from './shell.ts'
 
 /** `chatelaine database …`: what the owner of the tables does where the programs have roles of their own. */
 export function database({ env, console }: Shell): Command {
-  const command = new Command('database').description('the database of an installation whose programs are apart')
+  const command = new Command('database').description('manage the database roles of a split deployment')
   command
     .command('roles')
     .description(
-      'bring the tables up to date and give two roles, which are there already, what each program needs of them and nothing else; as the owner of the tables, after every upgrade',
+      'migrate the tables and give two existing roles only the rights that each program needs; run it as the owner of the tables, after every upgrade',
     )
-    .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands about people and applications')
+    .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands for accounts and applications')
     .requiredOption('--api <role>', 'role of the API and of the commands about networks, blocks and transactions')
     .action(async (roles: { auth: string; api: string }) => {
       const settings = readInstallationSettings(env)

@@ -26,14 +26,15 @@ const PAUSE_MS = 500
 export function addDeployGas(command: Command, shell: Shell): void {
   command
     .command('deploy-gas <name>')
-    .description(
-      'deploy the contracts of sponsored gas, or check those that are there: same code, same addresses on every network; docs/gas-contracts.md',
+    .description('deploy the contracts of sponsored gas, or check the deployed ones: docs/operate/gas/sponsored.md')
+    .requiredOption(
+      '--key-file <file>',
+      'file with the private key that pays, 64 hexadecimal digits; its address is the space',
     )
-    .requiredOption('--key-file <file>', 'private key that pays, 64 hexadecimal digits; its address allows sponsors')
-    .option('--sponsor <address>', 'address that may send operations of the space of that key; repeatable', collect)
+    .option('--sponsor <address>', 'sponsor that may send operations of this space; repeat for several', collect)
     .option(
       '--delegate <name>',
-      '`chatelaine`: our own code for accounts, or `calibur`: the dispatcher for Calibur, which is on the network already; default chatelaine',
+      'code for accounts: `chatelaine` (our own) or `calibur` (only its dispatcher is deployed); default: chatelaine',
     )
     .option('--accept-unaudited', 'the contracts are not audited; required except on development networks')
     .option('--json', 'print JSON')

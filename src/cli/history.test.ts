@@ -80,9 +80,12 @@ suite(
 
       const before = await audit()
       assert.deepEqual([before.code, before.out.match(/^missing/gm)?.length], [1, 7], before.err)
-      const filled = await run('backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait')
+      const finalNow = (finalized_number: number) => db.updateTable('cursors').set({ finalized_number }).execute()
+      await finalNow(10)
+      const filled = await run('backfill')
       assert.equal(filled.code, 0, filled.err)
-      assert.match(filled.out, /block 7 of 10, 7 new transfers\nBlocks from 8 to 10 remain/)
+      assert.equal(filled.out, 'block 10 of 10, 10 new transfers\nDone: every account has its past transfers.\n')
+      await finalNow(7)
       const after = await audit('--rpc', node.url)
       assert.deepEqual([after.code, after.out], [0, '8 blocks, 7 transfers, 0 differences\n'], after.err)
       await db
@@ -105,7 +108,6 @@ suite(
           /no network mars with nodes; known networks: devnet/,
         ],
         [['audit', '--from', 'x', '--to', '8'], /decimal digits/],
-        [['backfill', '--from-block', '0', '--account', 'DEV-nobody'], /no account DEV-nobody/],
       ] as const) {
         const { code, err } = await run(...args)
         assert.equal(code, 1)
@@ -121,8 +123,8 @@ suite(
       await writeNodes(file, { devnet: [node.url] })
       const once = await command(stored, ['audit', '--from', '0', '--to', '7'])
       assert.deepEqual([once.code, once.out], [0, '8 blocks, 7 transfers, 0 differences\n'], once.err)
-      const again = await command(stored, ['backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait'])
-      assert.deepEqual([again.code, again.out], [0, 'Blocks from 8 to 10 remain: the same command continues there.\n'])
+      const again = await command(stored, ['backfill'])
+      assert.deepEqual([again.code, again.out], [0, 'Done: every account has its past transfers.\n'])
 
       // Two networks: the one that is meant has to be said, and the other one's chain is not mistaken for it.
       const other = await openSilentNode({ chainId: 5 })
@@ -132,10 +134,10 @@ suite(
       const which = await command(stored, ['audit', '--from', '0', '--to', '7'])
       assert.deepEqual([which.code, which.err], [1, 'Choose the network: --network, one of devnet, other.\n'])
       assert.equal((await command(stored, ['audit', '--network', 'devnet', '--from', '0', '--to', '7'])).code, 0)
-      const never = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
-      assert.match(never.err, /has never read this network/)
+      const never = await command(stored, ['backfill', '--network', 'other'])
+      assert.match(never.err, /no block of this network was followed yet/)
       await writeNodes(file, { devnet: [node.url], other: [node.url] })
-      const wrong = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
+      const wrong = await command(stored, ['backfill', '--network', 'other'])
       assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 31337, expected 5\n'])
     })
   },

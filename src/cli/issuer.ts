@@ -5,9 +5,10 @@ import { withRegistry } from './database.ts'
 import { addWays, collect, said, type Ways } from './options.ts'
 import { facts, print, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
+import { wholeIn } from '../digits.ts'
 
 /** NaN is refused with the other problems, as everything that is no number of seconds. */
-const secondsOf = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : Number.NaN)
+const secondsOf = (text: string): number => wholeIn(text) ?? Number.NaN
 
 /** How the command says what has a default. */
 const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
@@ -40,7 +41,7 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     .description(
       'let the application exchange tokens of its own identity provider (RFC 8693); run it again to change it',
     )
-    .requiredOption('--provider <name>', 'APP_…: prefix of its people’s user ids, permanent')
+    .requiredOption('--provider <name>', 'APP_…: permanent prefix of its users’ ids')
     .requiredOption('--issuer <uri>', 'the tokens’ iss claim, exactly')
     .requiredOption('--audience <text>', 'the aud claim they must have')
   addWays(trusting, ways)

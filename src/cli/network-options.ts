@@ -3,9 +3,10 @@ import type { NetworkChanges, StoredFacts } from '../applications/wire.ts'
 import type { Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { collect, said, type Ways } from './options.ts'
+import { wholeIn } from '../digits.ts'
 
 /** NaN where a number was expected: that is refused with the rest. */
-export const readCount = (text: string): number => (/^\d{1,15}$/.test(text) ? Number(text) : Number.NaN)
+export const readCount = (text: string): number => wholeIn(text) ?? Number.NaN
 /** `default` removes what was set before. */
 const orDefault =
   <T>(read: (text: string) => T) =>
@@ -25,41 +26,37 @@ export const factWays: Ways<SaidFacts & Pages> = {
   explorerBlock: ['--explorer-block <template>', 'page of a block, with {number}'],
   finality: [
     '--finality <blocks>',
-    '`finalized`, the node’s tag, or a number of blocks; default finalized',
+    'the tag `finalized`, or a number of blocks; default: finalized',
     (text) => (text === 'finalized' ? text : readCount(text)),
   ],
   blockVerification: [
     '--block-verification <how>',
-    '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
+    '`bloom`, `hash` or `count`; `default`: BLOCK_VERIFICATION',
     orDefault((text) => text as Verification),
   ],
-  feeCapGwei: [
-    '--fee-cap-gwei <gwei>',
-    'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI',
-    orDefault(readCount),
-  ],
+  feeCapGwei: ['--fee-cap-gwei <gwei>', 'maximum fee per gas; `default`: FEE_CAP_GWEI', orDefault(readCount)],
   gas: [
     '--gas <who>',
-    'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+    'who pays for gas: `self` (users), `topup` or `sponsor` (sponsors): docs/operate/gas/overview.md',
   ],
   topUpContracts: [
     '--topup-contract <address>',
-    'with `sponsor`: accounts send writes to it themselves, and a sponsor sends them what those need; repeat for several, in place of those before; `none`: no contract',
+    'with `sponsor`: contract that accounts call themselves after a top-up; repeat for several; replaces the list; `none` clears it',
     (text, before) => collect(text, before) as Hex[],
   ],
   sponsorPerDay: [
     '--sponsor-per-day <wei>',
-    'what its sponsors may spend in 24 hours for all applications, or `default`: as much as those may',
+    'maximum that its sponsors spend in 24 hours for all applications, wei; `default`: only application budgets apply',
     orDefault(String),
   ],
   sponsorLow: [
     '--sponsor-low <wei>',
-    'balance below which a sponsor counts as low, or `default`: what a hundred top-ups cost',
+    'balance below which a sponsor is low, wei; `default`: the cost of a hundred top-ups',
     orDefault(String),
   ],
   backfillFrom: [
     '--backfill-from <block>',
-    'first block whose transfers are looked up by itself, or `default`, which is the setting BACKFILL_FROM_BLOCK',
+    'first block of the backfill; `default`: BACKFILL_FROM_BLOCK',
     orDefault(readCount),
   ],
 }

@@ -25,7 +25,7 @@ export function addSet(
   addWays(
     command
       .command('set <name>')
-      .description('change the given facts of a network and leave the rest; its nodes are changed by `network add`'),
+      .description('change the given options of a network; change its nodes with `network add`'),
     factWays,
   )
     .option('--json', 'print JSON')

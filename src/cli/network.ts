@@ -44,13 +44,11 @@ const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(shell: Shell): Command {
-  const command = new Command('network').description('manage networks: add from a preset or manually, list, remove')
+  const command = new Command('network').description('manage networks')
   const json = ['--json', 'print JSON'] as const
   const adding = command
     .command('add <name>')
-    .description(
-      'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
-    )
+    .description('add a network from a preset or manually, or change one; the chain id is read from its nodes')
     .option(
       '--rpc-url <url>',
       'node; repeat for several of the same network; - reads them from standard input',
@@ -243,7 +241,7 @@ async function askNodes(
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
       console.error(
-        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/guides/nodes.md.`,
+        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/operate/nodes.md.`,
       )
   }
   try {

@@ -10,11 +10,11 @@ type OperatorTokenOptions = { name: string; role: string; json?: boolean }
 
 /** `chatelaine operator-token create`: a token for the operator API, with the name of its holder. */
 export function operatorToken(shell: Shell): Command {
-  const command = new Command('operator-token').description('tokens of the operator API')
+  const command = new Command('operator-token').description('manage operator API tokens')
   command
     .command('create')
     .description('create a token, shown once, and add its line to OPERATOR_TOKEN_FILE; remove a line to revoke a token')
-    .requiredOption('--name <name>', 'who holds it: actions are recorded under this name')
+    .requiredOption('--name <name>', 'holder of the token; actions are recorded under this name')
     .option('--role <role>', '`operator` may change things, `viewer` only reads', 'operator')
     .option('--json', 'print JSON')
     .action(inShell(shell, create))

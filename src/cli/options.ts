@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 
 /** How a command says a field: flags, what they mean, and the value they stand for, or how their text is read; without it, the text. */
 type Way<T> = [flags: string, help: string, value?: T | ((text: string, before?: T) => T)]
@@ -32,3 +32,9 @@ export const said = <Fields>(ways: Ways<Fields>, given: object): Partial<Fields>
 
 /** Reads an option that may be repeated. */
 export const collect = (text: string, before: string[] = []): string[] => [...before, text]
+
+/** A block number of an option. @throws InvalidArgumentError */
+export function readBlock(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('A block number in decimal digits.')
+  return Number(text)
+}

@@ -6,7 +6,7 @@ import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
 import type { AddressProver } from '../http/proven-address.ts'
 import type { Db } from '../store/db.ts'
-import type { Signer } from '../signer/client.ts'
+import type { Signer } from '../signer-wire/client.ts'
 import { countPeople, listPeople, readPerson } from '../users/people.ts'
 import type { PeopleCounts, Person } from '../users/wire.ts'
 import { withDatabaseOrServer } from './database.ts'
@@ -14,6 +14,7 @@ import { publishedSealKeys } from './seal-keys.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { wholeIn } from '../digits.ts'
 
 type PageOptions = JsonOption & { limit: string; cursor?: string }
 
@@ -22,28 +23,28 @@ export function people(shell: Shell, command: Command): void {
   const paged = (name: string): Command =>
     command
       .command(name)
-      .option('--limit <number>', 'entries of a page, 1 to 200', '50')
-      .option('--cursor <text>', 'as the page before printed it')
+      .option('--limit <number>', 'entries per page, 1 to 200', '50')
+      .option('--cursor <text>', 'cursor that the previous page printed')
       .option('--json', 'print JSON')
   paged('list')
-    .description('list people, the newest first, or find some')
-    .option('--search <text>', 'a user id or an address, or how a username or an e-mail address begins')
+    .description('list users, newest first, or search for them')
+    .option('--search <text>', 'user id or address, or the beginning of a username or e-mail address')
     .action(inShell(shell, list))
   command
     .command('show')
-    .description('show a person: their address and their ways to sign in')
+    .description('show a user: address and linked identities')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(inShell(shell, show))
   command
     .command('count')
-    .description('count people, in all and by provider')
+    .description('count users, in total and by provider')
     .option('--json', 'print JSON')
     .action(inShell(shell, countAll))
   paged('transactions')
-    .description('list what was sent from an account, the newest first')
+    .description('list the transactions of an account, newest first')
     .argument('<user>', 'user id')
-    .option('--network <name>', 'name of the network; required where there are several')
+    .option('--network <name>', 'name of the network; required if there are several')
     .action(inShell(shell, listSent))
 }
 
@@ -138,7 +139,8 @@ const proverOf = async (shell: Shell, signer: Signer, db: Db): Promise<AddressPr
 })
 
 function readLimit({ limit }: PageOptions): number {
-  if (/^\d{1,3}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= 200) return Number(limit)
+  const count = wholeIn(limit) ?? 0
+  if (count >= 1 && count <= 200) return count
   throw new Error('--limit is a number from 1 to 200.')
 }
 

@@ -3,21 +3,21 @@ import { become } from './become.ts'
 import type { Shell } from './shell.ts'
 import { collect } from './options.ts'
 
-/** `chatelaine policy …`: policies of the signer before they are in force: docs/guides/policy.md. */
+/** `chatelaine policy …`: policies of the signer before they are in force: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
-  const command = new Command('policy').description(
-    'policies of the signer: read, sign and try them; changes nothing in force',
-  )
+  const command = new Command('policy').description('check, sign and replay signer policies; changes nothing in force')
   command
     .command('check')
-    .description('show what a policy says, with warnings of rules that cannot match; signed or not')
+    .description('describe a policy in words, with warnings')
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['check', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['check', file]))
   command
     .command('keygen')
-    .description('create a key for policies: FILE is private, FILE.pub goes to the signer; never overwrites a file')
+    .description(
+      'create a key that signs policies: FILE is private, FILE.pub is for the signer; never overwrites a file',
+    )
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['keygen', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['keygen', file]))
   command
     .command('sign')
     .description('add signatures to a policy, or to a file that others have signed')
@@ -25,7 +25,7 @@ export function policy(shell: Shell): Command {
     .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
     .option('--out <file>', 'where to write it; default standard output')
     .action((file: string, { key, out }: { key: string[]; out?: string }) =>
-      become(shell, 'policy-tool.ts', [
+      become(shell, 'programs/policy-tool.ts', [
         ...['sign', file],
         ...key.flatMap((one) => ['--key', one]),
         ...(out === undefined ? [] : ['--out', out]),
@@ -33,10 +33,8 @@ export function policy(shell: Shell): Command {
     )
   command
     .command('replay')
-    .description(
-      'list what a policy would have refused of all that the signer signed; reads SIGNER_DIR, beside a running signer, too',
-    )
+    .description('list what a policy would have rejected of all past signatures; also while the signer runs')
     .argument('<file>')
-    .action((file: string) => become(shell, 'policy-tool.ts', ['replay', file]))
+    .action((file: string) => become(shell, 'programs/policy-tool.ts', ['replay', file]))
   return command
 }

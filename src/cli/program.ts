@@ -21,116 +21,114 @@ type FirstWord = {
 const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'account',
-    description: 'accounts of people',
+    description: 'manage user accounts',
     add: async (program, shell) => program.addCommand((await import('./account.ts')).account(shell)),
   },
   {
     name: 'actions',
-    description: 'list actions of operators, by command and by the operator API',
+    description: 'read the audit log of operator actions',
     add: async (program, shell) => program.addCommand((await import('./actions.ts')).actions(shell)),
   },
   {
     name: 'app',
-    description: 'applications: register, change, suspend',
+    description: 'manage applications',
     add: async (program, shell) => program.addCommand((await import('./app.ts')).app(shell)),
   },
   {
     name: 'auth',
-    description: 'the authorization server as a program of its own: docs/guides/apart.md',
+    description: 'run the authorization server as a separate program: docs/operate/split-deployment.md',
     add: async (program, shell) => program.addCommand((await import('./auth.ts')).auth(shell)),
   },
   {
     name: 'database',
-    description: 'the database of an installation whose programs are apart',
+    description: 'manage the database roles of a split deployment',
     add: async (program, shell) => program.addCommand((await import('./database-roles.ts')).database(shell)),
   },
   {
     name: 'network',
-    description: 'manage networks: add from a preset or manually, list, remove',
+    description: 'manage networks',
     add: async (program, shell) => program.addCommand((await import('./network.ts')).network(shell)),
   },
   {
     name: 'auth-keys',
-    description: 'keys of the authorization server',
+    description: 'manage the keys of the authorization server',
     add: async (program, shell) => program.addCommand((await import('./auth-keys.ts')).authKeys(shell)),
   },
   {
     name: 'operator-token',
-    description: 'tokens of the operator API',
+    description: 'manage operator API tokens',
     add: async (program, shell) => program.addCommand((await import('./operator-token.ts')).operatorToken(shell)),
   },
   {
     name: 'policy',
-    description: 'policies of the signer: read, sign and try them; changes nothing in force',
+    description: 'check, sign and replay signer policies; changes nothing in force',
     add: async (program, shell) => program.addCommand((await import('./policy.ts')).policy(shell)),
   },
   {
     name: 'provider',
-    description: 'check identity providers before people use them',
+    description: 'check identity providers before users sign in with them',
     add: async (program, shell) => program.addCommand((await import('./provider.ts')).provider(shell)),
   },
   {
     name: 'signer',
-    description: 'the signer, a separate program; uses the settings SIGNER_…',
+    description: 'run and manage the signer, a separate program with SIGNER_… settings',
     add: async (program, shell) => program.addCommand((await import('./signer.ts')).signer(shell)),
   },
   {
     name: 'signing-log',
-    description: 'the newest signed head of the signer’s log, which every server shows the signer',
+    description: 'show or replace the stored head of the signer’s log',
     add: async (program, shell) => program.addCommand((await import('./signing-log.ts')).signingLog(shell)),
   },
   {
     name: 'sponsor',
-    description:
-      'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
+    description: 'manage sponsors, which pay users’ gas: docs/operate/gas/overview.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
     name: 'token',
     arguments: '[options] <user>',
     description:
-      'an access token for a user of the development sign-in, from the server that runs on DATA_DIR; it stays valid until it expires, even if access is revoked, and is not bound to a key, even if the application requires that',
+      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
     add: async (program, shell) => program.addCommand((await import('./token.ts')).token(shell)),
   },
   {
     name: 'audit',
     arguments: '[options]',
     description:
-      'compare the history of final blocks with a node, or with --sums what its entries add up to with balances; exits with code 1 if they differ',
+      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
     add: async (program, shell) => (await import('./audit.ts')).addAudit(program, shell),
   },
   {
     name: 'backfill',
     arguments: '[options]',
-    description: 'look up the transfers of accounts that existed before this installation knew them',
+    description: 'backfill past transfers of a network in the foreground',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {
     name: 'backup',
     arguments: '[options]',
     description:
-      'copy database and files of the server, beside running servers, into one file, encrypted to recipients (age); the signer’s side: `signer backup`',
+      'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
     add: async (program, shell) => (await import('./backup.ts')).addBackup(program, shell, versionOf()),
   },
   {
     name: 'restore',
     arguments: '[options] <file>',
     description:
-      'restore a file of `chatelaine backup` into an empty database, PostgreSQL or embedded; all of it is checked first, and nothing is overwritten',
+      'restore a backup of `chatelaine backup` into an empty database; checks everything first and overwrites nothing',
     add: async (program, shell) => (await import('./backup.ts')).addRestore(program, shell),
   },
   {
     name: 'drill',
     arguments: '[options] <file>',
-    description:
-      'try a file of `chatelaine backup`: restore it into a temporary database, check it and every attested address, and delete it; touches no installation',
+    description: 'test a backup of `chatelaine backup` in a temporary database; changes no installation',
     add: async (program, shell) => (await import('./backup.ts')).addDrill(program, shell),
   },
   {
     name: 'verify-log',
     arguments: '[options] [store]',
     description:
-      'check the signer’s log, or two checkpoints of it, with code that shares nothing with the signer; exit code 1: it was altered, 2: it could not be checked',
+      'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
     add: async (program, shell) => (await import('./verify-log.ts')).addVerifyLog(program, shell),
   },
 ]

@@ -10,7 +10,7 @@ import { ExitCode, inShell, type Shell } from './shell.ts'
 
 /** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
 export function provider(shell: Shell): Command {
-  const command = new Command('provider').description('check identity providers before people use them')
+  const command = new Command('provider').description('check identity providers before users sign in with them')
   command
     .command('check <name>')
     .description(

@@ -5,7 +5,7 @@ import { indexTransfers } from '../history/index-transfers.ts'
 import { recorded, type Actor } from '../operator/actions.ts'
 import type { Db } from '../store/db.ts'
 import { followTransactions } from '../transactions/settle/follow.ts'
-import { readBlock } from './backfill.ts'
+import { readBlock } from './options.ts'
 import { withInstallation, type Installation } from './installation.ts'
 import { commandActor } from './registry.ts'
 import { print } from './print.ts'
@@ -19,7 +19,7 @@ type RewindOptions = { toBlock?: number; json?: boolean }
 export function addRewind(command: Command, shell: Shell): void {
   command
     .command('rewind <name>')
-    .description('rewind a network to the newest block that its nodes still have; it is followed again from there')
+    .description('rewind a network to the newest block that its nodes have, and follow it from there')
     .option('--to-block <number>', 'a lower block, if the nodes have none of the stored blocks', readBlock)
     .option('--json', 'print JSON')
     .action(inShell(shell, run))

@@ -1,5 +1,5 @@
 import { readSome, type Environment } from '../config.ts'
-import { connectSigner, type Signer } from '../signer/client.ts'
+import { connectSigner, type Signer } from '../signer-wire/client.ts'
 import type { RootDb } from '../store/db.ts'
 import { withDatabaseOrServer } from './database.ts'
 import type { AskOperator } from './reach.ts'

@@ -8,12 +8,10 @@ import { forgetHead, readKeptHead } from '../signing-log/keep.ts'
 
 /** `chatelaine signing-log …`: the newest head of the signer's log that the servers keep, and what happens when the signer is another. */
 export function signingLog(shell: Shell): Command {
-  const command = new Command('signing-log').description(
-    'the newest signed head of the signer’s log, which every server shows the signer',
-  )
+  const command = new Command('signing-log').description('show or replace the stored head of the signer’s log')
   command
     .command('show')
-    .description('print the head that is kept')
+    .description('print the stored head')
     .option('--json', 'JSON')
     .action((options: JsonOption) =>
       withDatabase(readInstallationSettings(shell.env), async (db) => {
@@ -34,8 +32,8 @@ export function signingLog(shell: Shell): Command {
     )
   command
     .command('forget')
-    .description('believe a signer with another identity from now on; with all servers stopped')
-    .argument('<identity>', 'the identity that is kept, as `signing-log show` prints it')
+    .description('accept a signer with another identity, while all servers are stopped')
+    .argument('<identity>', 'the stored identity, as `signing-log show` prints it')
     .action((identity: string) =>
       withDatabase(readInstallationSettings(shell.env), async (db) => {
         await recorded(db, commandActor(shell.env), { action: 'forget-signing-log', target: identity }, (db) =>

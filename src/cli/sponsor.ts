@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { closeChain } from '../chain/open.ts'
-import type { Signer } from '../signer/client.ts'
+import type { Signer } from '../signer-wire/client.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
 import { openState } from '../state.ts'
@@ -20,11 +20,11 @@ import { systemClock } from '../clock.ts'
 /** `chatelaine sponsor …`: accounts of the operator that pay for the gas of people’s writes. */
 export function sponsor(shell: Shell): Command {
   const command = new Command('sponsor').description(
-    'accounts that pay for the gas of people’s writes, on networks whose gas is `topup` or `sponsor`: docs/guides/gas.md',
+    'manage sponsors, which pay users’ gas: docs/operate/gas/overview.md',
   )
   command
     .command('create')
-    .description('create a sponsor and print the address to fund; on another network the same name is the same account')
+    .description('create a sponsor and print the address to fund; the same name is the same account on every network')
     .argument('<name>', 'upper-case letters, digits and underscores, at most 32')
     .requiredOption('--network <name>', 'network where it pays')
     .option('--json', 'print JSON')
@@ -36,18 +36,13 @@ export function sponsor(shell: Shell): Command {
     .action(inShell(shell, list))
   command
     .command('withdraw')
-    .description(
-      'send funds of a sponsor back, by what the signer’s user granted: `chatelaine signer grant-withdrawal`',
-    )
+    .description('withdraw funds of a sponsor with a grant from `chatelaine signer grant-withdrawal`')
     .argument('<name>', 'name of the sponsor')
-    .requiredOption('--network <name>', 'network where they are')
-    .requiredOption('--to <address>', 'address that gets them, as it was granted')
-    .option('--amount <wei>', 'how much, without the fee')
-    .option('--all', 'all but what open transactions and the fee take')
-    .requiredOption(
-      '--grant <grant>',
-      'what `grant-withdrawal` printed; repeated with the same one, it is the same one',
-    )
+    .requiredOption('--network <name>', 'network of the funds')
+    .requiredOption('--to <address>', 'recipient, as in the grant')
+    .option('--amount <wei>', 'amount without the fee, wei')
+    .option('--all', 'everything except what open transactions and the fee need')
+    .requiredOption('--grant <grant>', 'grant printed by `grant-withdrawal`; repeating the command is safe')
     .option('--json', 'print JSON')
     .action(inShell(shell, withdraw))
   return command

@@ -10,10 +10,10 @@ import { inShell, type Shell } from './shell.ts'
 export function token(shell: Shell): Command {
   return new Command('token')
     .description(
-      'an access token for a user of the development sign-in, from the server that runs on DATA_DIR; it stays valid until it expires, even if access is revoked, and is not bound to a key, even if the application requires that',
+      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
     )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new user gets an account')
-    .option('--app <client-id>', 'application the token is for', 'demo')
+    .option('--app <client-id>', 'application of the token', 'demo')
     .option('--json', 'print JSON')
     .action(inShell(shell, show))
 }

@@ -7,7 +7,7 @@ export function addVerifyLog(program: Command, shell: Shell): void {
   program
     .command('verify-log')
     .description(
-      'check the signer’s log, or two checkpoints of it, with code that shares nothing with the signer; exit code 1: it was altered, 2: it could not be checked',
+      'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
     )
     .argument('[store]', 'SIGNER_DIR, or a copy of it, or of its file signer.sqlite; left out with --proof')
     .option(

@@ -10,7 +10,7 @@ const remembered = new BoundedMap<string, ParsedAbi>(MAX_TEXTS)
 
 /**
  * `parseAbi`, remembering short texts: an application sends the same few again and again, and parsing one and
- * hashing its signature costs as much as the rest of a read together (`docs/performance.md`).
+ * hashing its signature costs as much as the rest of a read together (`docs/evidence/performance.md`).
  * @returns  shared by all who send this text: not to be changed
  * @throws invalid_abi
  */

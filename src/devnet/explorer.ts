@@ -12,6 +12,7 @@ import type {
   WithTransactions,
 } from './explorer-pages.ts'
 import { rpc } from './rpc.ts'
+import { isAddress, isWord } from '../digits.ts'
 
 export type ExplorerOptions = { rpcUrl: string; networkName: string; symbol: string }
 
@@ -46,7 +47,7 @@ export async function explorer(
     if (isAddress(text)) return reply.redirect(`/explorer/address/${text}`)
     if (/^\d{1,12}$/.test(text)) return reply.redirect(`/explorer/block/${text}`)
     return show(reply, coin, async () => {
-      if (!isHash(text)) return null
+      if (!isWord(text)) return null
       const block = await callNode<ExplorerBlock | null>('eth_getBlockByHash', text, false)
       return { redirect: block === null ? `/explorer/tx/${text}` : `/explorer/block/${text}` }
     })
@@ -62,7 +63,7 @@ export async function explorer(
 
   server.get<{ Params: { hash: string } }>('/explorer/tx/:hash', hidden, ({ params: { hash } }, reply) =>
     show(reply, coin, async () => {
-      if (!isHash(hash)) return null
+      if (!isWord(hash)) return null
       const [transaction, receipt] = await Promise.all([
         callNode<ExplorerTransaction | null>('eth_getTransactionByHash', hash),
         callNode<ExplorerReceipt | null>('eth_getTransactionReceipt', hash),
@@ -95,7 +96,7 @@ export async function explorer(
   }
 
   function readBlock(id: string): Promise<WithTransactions | null> | null {
-    if (isHash(id)) return callNode('eth_getBlockByHash', id, true)
+    if (isWord(id)) return callNode('eth_getBlockByHash', id, true)
     if (/^\d{1,12}$/.test(id)) return callNode('eth_getBlockByNumber', quantityOf(Number(id)), true)
     return id === 'latest' || id === 'finalized' ? callNode('eth_getBlockByNumber', id, true) : null
   }
@@ -152,6 +153,3 @@ async function show(
     return sendPage(reply, 502, pages.noAnswer(networkName))
   }
 }
-
-const isAddress = (text: string): text is Hex => /^0x[0-9a-fA-F]{40}$/.test(text)
-const isHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)

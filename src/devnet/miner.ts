@@ -1,5 +1,5 @@
 import { rpc } from './rpc.ts'
-import { systemClock } from '../clock.ts'
+import { every, systemClock } from '../clock.ts'
 
 type MinedHead = { number: number; hash: string; transactions: number }
 type Situation = { number: number; ageMs: number; pending: number; settledAt: number }
@@ -28,7 +28,7 @@ export function isDue({ number, ageMs, pending, settledAt }: Situation): boolean
 
 /** Mines blocks until the returned function is called, which waits for the tick in progress. */
 export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError }: Mining): () => Promise<void> {
-  const over = new AbortController()
+  let isOver = false
   let known: MinedHead | null = null
   let knownSinceMs = 0
   let settledAt = 0
@@ -46,18 +46,14 @@ export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError
     known = head
     await onTick(moved)
   }
-  const loop = async () => {
-    while (!over.signal.aborted) {
-      const started = systemClock.wall()
-      await tick().catch((error: unknown) => over.signal.aborted || onError(error))
-      const restMs = Math.max(0, blockSeconds * 1_000 - (systemClock.wall() - started))
-      await systemClock.sleep(restMs, over.signal).catch(() => {})
-    }
-  }
-  const done = loop()
+  const rounds = every(systemClock, 0, async () => {
+    const started = systemClock.wall()
+    await tick().catch((error: unknown) => isOver || onError(error))
+    return Math.max(0, blockSeconds * 1_000 - (systemClock.wall() - started))
+  })
   return () => {
-    over.abort()
-    return done
+    isOver = true
+    return rounds.stop()
   }
 }
 

@@ -8,11 +8,12 @@ import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
 import { ALICE, backfillStage, BOB, CAROL, CHAIN, idOf } from '../../test/backfill-stage.ts'
 import { addressOf, logOf, scriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts' // prettier-ignore
+import { runningClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/kit/until.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
 import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, selectWaiting, takeWork } from './backfill-work.ts'
-import { backfill } from './backfill.ts'
 import { noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './wire.ts'
@@ -81,7 +82,7 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual(await blocksOf(ALICE), [1, 1, 2, 2, 3, 3])
     // A block that a node does not give by filter is read whole.
     await app.db.deleteFrom('transfers').execute()
-    for (const table of ['coverage', 'backfills'] as const) await app.db.deleteFrom(table).execute()
+    for (const table of ['coverage'] as const) await app.db.deleteFrom(table).execute()
     script.onAsk = (method) => {
       if (method === 'eth_getLogs') throw new RpcError(-32005, 'too many results', undefined)
     }
@@ -278,19 +279,23 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [0, all.slice(0, 17)])
   })
 
-  test('a command by hand beside it does no harm', async () => {
-    const script = await followedChain()
-    await add(ALICE, BOB)
-    script.faults.mostBlocks = 4
-    const hand: Promise<unknown>[] = []
-    const byHand = { fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 } // prettier-ignore
-    script.onAsk = (method) => {
-      if (method === 'eth_getLogs' && hand.length === 0) hand.push(backfill(app, script.chain, byHand))
+  test('what was looked up is covered when all of it was, which waits for the last block to become final', async () => {
+    const clock = runningClock()
+    const script = scriptedChain({ finality: 5 })
+    const mine = async (count: number) => {
+      for (let block = 0; block < count; block++) script.mine({ from: signerAt(0x57), transfers: [coin(ALICE)] })
+      await followed(script, { ...indexTransfers, afterCommit: () => {} })
     }
-    assert.equal(await fill(script), 'filled')
-    assert.equal((await Promise.all(hand)).length, 1)
-    assert.deepEqual([await blocksOf(ALICE), await blocksOf(BOB)], [all, all])
-    assert.deepEqual([await from(ALICE), await fill(script)], [0, 'nothing'])
+    await mine(20)
+    await add(ALICE)
+    let became: string | null = null
+    const filling = fill(script, { context: { ...app, clock } }).then((end) => (became = end))
+    await until('what is final is stored', async () => (await work())?.next_block === 16)
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, all.slice(0, 15)])
+    await mine(5)
+    await until('it is over', async () => (await clock.advance(10_000), became))
+    await filling
+    assert.deepEqual([became, await from(ALICE), (await blocksOf(ALICE)).slice(0, 20)], ['filled', 0, all])
   })
 
   test('tokens that turn up are asked what they are, at the pace of ranges, and not by one that stops', async () => {

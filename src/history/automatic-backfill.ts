@@ -8,10 +8,11 @@ import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { openState } from '../state.ts'
 import { redact } from '../log.ts'
+import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
-import { fillGroup, GROUP, groupOf } from './backfill.ts'
-import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
+import { fillGroup, GROUP, type BackfillProgress } from './backfill.ts'
+import { advanceWork, blockWork, chooseWork, finishWork, narrowWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
 import { pacedRpc } from './paced-rpc.ts'
 import { every, type Clock } from '../clock.ts'
 
@@ -22,48 +23,48 @@ const RENEW_MS = 10_000
 const MAX_LOOKING = 0.01
 /** After a node has refused again and again. */
 const MAX_BACKOFF_MS = 3_600_000
-const FINAL_EVERY_MS = 10_000
 const BUSY_MS = 1_000
-/** How often a node may fail in a row before it is left alone for long. */
-const PATIENCE = 3
 /** The history is read first: blocks that it may be behind, and milliseconds that requests may wait for the database. */
 const MAX_BEHIND = 32
 const MAX_POOL_WAIT_MS = 20
 const MAX_TOLD = 200
 
-type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'config' | 'poolWaitMs'>
+type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'poolWaitMs'> & {
+  config: Pick<App['config'], 'BACKFILL_FROM_BLOCK' | 'BACKFILL_CALLS_PER_SECOND'>
+}
 
 /**
  * Gives accounts their past on a network by itself, a group at a time, in one process at a time: those that were there before the network, that
- * were imported or made again. As `chatelaine backfill` does, which may run beside it.
+ * were imported or made again. `chatelaine backfill` does the same in the foreground.
  * @returns the way to stop; another process, or the next start, continues where this one was
  */
-export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = LOOK_MS): { stop(): Promise<void> } {
+export function startBackfilling(
+  app: Backfilling & Pick<App, 'config'>,
+  chain: Chain,
+  firstLookMs = LOOK_MS,
+): { stop(): Promise<void> } {
+  if (app.config.BACKFILL === 'off') return { stop: async () => {} }
   const stopping = new AbortController()
-  const { signal } = stopping
   const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
-  const run = async () => {
-    let waitMs = firstLookMs
-    for (let failures = 0; ;) {
-      await app.clock.sleep(waitMs, signal).catch(() => {})
-      if (signal.aborted) return
-      const since = app.clock.ticks()
-      try {
-        const became = await fillNext(app, chain, { owner, stopping: signal })
-        waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
-        failures = 0
-      } catch (error) {
-        // A database that was away is no reason to leave a node alone.
-        waitMs = error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
-        app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
-      }
+  let failures = 0
+  const rounds = every(app.clock, firstLookMs, async () => {
+    const since = app.clock.ticks()
+    try {
+      const became = await fillNext(app, chain, { owner, stopping: stopping.signal })
+      failures = 0
+      return became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
+    } catch (error) {
+      // A database that was away is no reason to leave a node alone.
+      const waitMs =
+        error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
+      app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
+      return waitMs
     }
-  }
-  const done = app.config.BACKFILL === 'on' ? run() : Promise.resolve()
+  })
   return {
-    stop: async () => {
+    stop: () => {
       stopping.abort()
-      await done
+      return rounds.stop()
     },
   }
 }
@@ -76,7 +77,11 @@ export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = L
 export async function fillNext(
   app: Backfilling,
   chain: Chain,
-  { owner, stopping }: { owner: string; stopping: AbortSignal },
+  {
+    owner,
+    stopping,
+    onProgress = () => {},
+  }: { owner: string; stopping: AbortSignal; onProgress?: (progress: BackfillProgress & { toBlock: number }) => void },
 ): Promise<'filled' | 'nothing' | 'elsewhere' | 'stopped'> {
   const { db, config, telemetry } = app
   const { chainId } = chain
@@ -100,7 +105,7 @@ export async function fillNext(
     const work = begun ?? (await chooseWork(db, chain, held, { fromBlock, atMost: GROUP }))
     await tellCounts(app, chainId)
     if (work === null) return 'nothing'
-    return await fill(app, chain, { held, work, stopping: AbortSignal.any([stopping, lost.signal]) })
+    return await fill(app, chain, { held, work, onProgress, stopping: AbortSignal.any([stopping, lost.signal]) })
   } catch (error) {
     if (error instanceof Fenced) return 'elsewhere'
     await blockWork(db, chainId, held, reasonOf(error)).catch(() => {})
@@ -136,7 +141,17 @@ async function tellCounts({ db, telemetry }: Backfilling, chainId: number): Prom
 async function fill(
   app: Backfilling,
   chain: Chain,
-  { held, work, stopping }: { held: Lease; work: BackfillWork; stopping: AbortSignal },
+  {
+    held,
+    work,
+    stopping,
+    onProgress,
+  }: {
+    held: Lease
+    work: BackfillWork
+    stopping: AbortSignal
+    onProgress: (progress: BackfillProgress & { toBlock: number }) => void
+  },
 ): Promise<'filled' | 'stopped'> {
   const { db, config, telemetry } = app
   const { chainId } = chain
@@ -147,8 +162,8 @@ async function fill(
     .where('account_id', 'in', work.accountIds)
     .execute()
   // Who is not there is not looked up and not covered: the next look finds them when they are made again.
-  const group = groupOf(rows)
-  const { accountIds } = group
+  const accountIds = rows.map((row) => row.account_id)
+  if (accountIds.length < work.accountIds.length) await narrowWork(db, chainId, held, accountIds)
   // No account of them is there any more: an empty list of addresses asks for everyone's.
   if (accountIds.length === 0) {
     await finishWork(db, chainId, held, { accountIds, fromBlock })
@@ -158,13 +173,12 @@ async function fill(
   const pace = openPace(app.clock)
   const paced = { ...chain, rpc: pacedRpc(chain.rpc, { clock: app.clock, callsPerSecond, stopping }) }
   const nextBlock = await fillGroup(app, paced, {
-    group,
-    fromBlock,
+    addresses: rows.map((row) => toHex(row.address)),
+    from: work.nextBlock,
     target,
     stopping,
-    waitMs: FINAL_EVERY_MS,
-    patience: PATIENCE,
     report: (progress) => {
+      onProgress({ ...progress, toBlock: target })
       telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },

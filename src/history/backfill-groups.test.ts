@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { openTelemetry } from '../telemetry.ts'
+import { fillPast } from '../../test/fill-past.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-chain.ts'
-import { backfill, type BackfillProgress } from './backfill.ts'
 import { systemClock } from '../clock.ts'
 
 const [STRANGER, TOKEN] = [addressOf(0x57), addressOf(0x70)]
@@ -26,7 +25,7 @@ function chainOfCoins(blocks: number): ScriptedChain {
   return script
 }
 
-suite('a backfill', () => {
+suite('the past of a group of accounts', () => {
   let database: TestDatabase
   let db: Db
   let app: Pick<App, 'clock' | 'db' | 'telemetry'>
@@ -36,7 +35,7 @@ suite('a backfill', () => {
     app = { clock: systemClock, db: database.db, telemetry: openTelemetry('test', 'silent') }
   })
   beforeEach(async () => {
-    for (const table of ['accounts', 'cursors', 'history_cursors', 'transfers', 'tokens', 'backfills'] as const)
+    for (const table of ['accounts', 'cursors', 'history_cursors', 'transfers', 'tokens'] as const)
       await db.deleteFrom(table).execute()
     // Another network in the same tables.
     await setCursor({ block: 2, finalized: 1, chainId: 5 })
@@ -76,73 +75,25 @@ suite('a backfill', () => {
         })),
       )
       .execute()
-  async function fill(script: ScriptedChain, more: Partial<Parameters<typeof backfill>[2]> = {}) {
-    const told: BackfillProgress[] = []
+  async function fill(script: ScriptedChain, from = 0) {
     const asked: { from: number; to: number; accounts: number }[] = []
     script.onAsk = (method, params) => {
       if (method !== 'eth_getLogs') return
       const { fromBlock, toBlock, topics } = params[0] as { fromBlock: Hex; toBlock: Hex; topics: Hex[][] }
       if (topics.length === 2) asked.push({ from: Number(fromBlock), to: Number(toBlock), accounts: topics[1]!.length })
     }
-    const result = await backfill(app, script.chain, {
-      ...{ fromBlock: 0, accountIds: null, stopping: new AbortController().signal, waitMs: 0 },
-      onProgress: (progress) => void told.push(progress),
-      ...more,
-    })
-    return { ...result, told, asked }
+    return { ...(await fillPast(app, script.chain, { from })), asked }
   }
   const storedBlocks = async () =>
     (await db.selectFrom('transfers').select('block_number').orderBy('block_number').execute()).map(
       ({ block_number }) => block_number,
     )
 
-  test('of a network that was never followed is refused', async () => {
-    await addAccounts([1])
-    await assert.rejects(fill(chainOfCoins(3)), (error) => error instanceof AppError && error.code === 'not_found')
-  })
-
-  test('without accounts asks for nothing and is done above the follower’s block', async () => {
-    await setCursor({ block: 3, finalized: 2 })
-    const { nextBlock, target, told, asked } = await fill(chainOfCoins(3))
-    assert.deepEqual({ nextBlock, target, told, asked }, { nextBlock: 4, target: 3, told: [], asked: [] })
-  })
-
   test('before anything is final stores nothing', async () => {
     await addAccounts([1])
     await setCursor({ block: 3, finalized: -1 })
     assert.deepEqual((await fill(chainOfCoins(3))).nextBlock, 0)
     assert.deepEqual(await storedBlocks(), [])
-  })
-
-  test('takes a thousand accounts at a time, oldest first: who comes later costs one more group, not all again', async () => {
-    const script = chainOfCoins(8)
-    await setCursor({ block: 8, finalized: 8 })
-    // The oldest account has the highest id: age decides, and the id only among those of one moment.
-    await addAccounts([5_000], new Date('2025-01-01'))
-    await addAccounts(Array.from({ length: 1_001 }, (_, index) => index + 1))
-    const first = await fill(script)
-    assert.deepEqual(
-      first.asked.map(({ accounts }) => accounts),
-      [1_000, 2],
-    )
-    assert.deepEqual(
-      first.told.map(({ group, groups, accounts, nextBlock, toBlock, transfers }) => [
-        group,
-        groups,
-        accounts,
-        nextBlock,
-        toBlock,
-        transfers,
-      ]),
-      [
-        [1, 2, 1_000, 9, 8, 8],
-        [2, 2, 2, 9, 8, 0],
-      ],
-    )
-    assert.deepEqual([first.nextBlock, await storedBlocks()], [9, [1, 2, 3, 4, 5, 6, 7, 8]])
-    await addAccounts([0], new Date('2026-02-01'))
-    assert.deepEqual((await fill(script)).asked, [{ from: 0, to: 8, accounts: 3 }])
-    assert.deepEqual((await fill(script)).asked, [])
   })
 
   test('asks for twice as many blocks each time while all goes well, and never for more than ten thousand', async () => {
@@ -160,71 +111,16 @@ suite('a backfill', () => {
           return []
         }),
     }
-    const job = { fromBlock: 0, accountIds: null, stopping: new AbortController().signal, waitMs: 0, onProgress: () => {} } // prettier-ignore
-    assert.equal((await backfill(app, { ...script.chain, rpc }, job)).nextBlock, 40_000)
+    assert.equal((await fillPast(app, { ...script.chain, rpc })).nextBlock, 40_000)
     // Three filters each.
     assert.deepEqual(asked.filter((_, index) => index % 3 === 0), [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 5_000]) // prettier-ignore
-  })
-
-  test('sets one that does the same beside it, and is ahead, back nowhere', async () => {
-    const script = chainOfCoins(8)
-    await setCursor({ block: 8, finalized: 8 })
-    await addAccounts([1])
-    script.faults.mostBlocks = 2
-    const stopping = new AbortController()
-    const done: number[] = []
-    script.onAsk = async (method) => {
-      if (method === 'eth_getLogs') await db.updateTable('backfills').set({ next_block: 9 }).execute()
-    }
-    const onProgress = ({ nextBlock }: BackfillProgress) => void (done.push(nextBlock) === 2 && stopping.abort())
-    await backfill(app, script.chain, { fromBlock: 0, accountIds: null, stopping: stopping.signal, waitMs: 0, onProgress }) // prettier-ignore
-    assert.deepEqual(done, [2, 4])
-    assert.deepEqual(await db.selectFrom('backfills').select('next_block').execute(), [{ next_block: 9 }])
-  })
-
-  test('begins where it was told to, and goes on from its own progress only: not from another beginning, network or group', async () => {
-    const script = chainOfCoins(8)
-    await setCursor({ block: 8, finalized: 6 })
-    await addAccounts([1, 2, 3, 4, 5, 6, 7, 8])
-    const other = {
-      chain_id: 31337,
-      from_block: 4,
-      accounts: 8,
-      next_block: 99,
-      target_block: 98,
-      updated_at: new Date(),
-    }
-    const first = await fill(script, { fromBlock: 4 })
-    assert.deepEqual(
-      [first.nextBlock, first.asked, await storedBlocks()],
-      [7, [{ from: 4, to: 6, accounts: 8 }], [4, 5, 6]],
-    )
-    const { members } = await db.selectFrom('backfills').select('members').executeTakeFirstOrThrow()
-    await db
-      .insertInto('backfills')
-      .values([
-        { ...other, members, chain_id: 5, from_block: 0 },
-        { ...other, members, from_block: 3 },
-        { ...other, members: Buffer.alloc(32), from_block: 0 },
-      ])
-      .execute()
-    const second = await fill(script)
-    assert.deepEqual([second.nextBlock, second.asked], [7, [{ from: 0, to: 6, accounts: 8 }]])
-    assert.deepEqual(await storedBlocks(), [1, 2, 3, 4, 5, 6])
-    assert.deepEqual(
-      second.told.map(({ transfers }) => transfers),
-      [3],
-      'only what was new is counted',
-    )
-    await setCursor({ block: 8, finalized: 8 })
-    assert.deepEqual((await fill(script)).asked, [{ from: 7, to: 8, accounts: 8 }])
   })
 
   test('reads a single block that is left', async () => {
     const script = chainOfCoins(8)
     await setCursor({ block: 8, finalized: 8 })
     await addAccounts([8])
-    const { nextBlock, asked } = await fill(script, { fromBlock: 8 })
+    const { nextBlock, asked } = await fill(script, 8)
     assert.deepEqual([nextBlock, asked, await storedBlocks()], [9, [{ from: 8, to: 8, accounts: 1 }], [8]])
   })
 
@@ -232,21 +128,9 @@ suite('a backfill', () => {
     const script = chainOfCoins(8)
     await addAccounts([1, 2, 3, 4, 5, 6, 7, 8])
     await setCursor({ block: 5, finalized: 7 })
-    const { nextBlock, target, told } = await fill(script)
-    assert.deepEqual([nextBlock, target, told.at(-1)!.toBlock], [6, 5, 5])
+    const { nextBlock, target } = await fill(script)
+    assert.deepEqual([nextBlock, target], [6, 5])
     assert.deepEqual(await storedBlocks(), [1, 2, 3, 4, 5])
-  })
-
-  test('is as far as its slowest group', async () => {
-    const script = chainOfCoins(8)
-    await setCursor({ block: 8, finalized: 8 })
-    await addAccounts(Array.from({ length: 1_001 }, (_, index) => index + 1))
-    const stopping = new AbortController()
-    const { nextBlock, told } = await fill(script, {
-      stopping: stopping.signal,
-      onProgress: ({ group }) => void (group === 1 && stopping.abort()),
-    })
-    assert.deepEqual([nextBlock, told], [0, []])
   })
 
   test('stores nothing of a block that stopped being final while it was read, and asks again', async () => {

@@ -35,4 +35,20 @@ suite('the group whose past is looked up', () => {
     assert.deepEqual([await fill(script), await fill(script)], ['filled', 'nothing'])
     assert.deepEqual([await from(BOB), await blocksOf(BOB), asked.length], [0, all, 6])
   })
+
+  test('that was begun without one account leaves it out when it is made again meanwhile', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    await chosen([idOf(ALICE), idOf(BOB)])
+    script.faults.mostBlocks = 5
+    const stopping = new AbortController()
+    script.onAsk = (method, params) =>
+      void (method === 'eth_getLogs' && Number((params[0] as { fromBlock: string }).fromBlock) > 5 && stopping.abort())
+    assert.equal(await fill(script, { stopping: stopping.signal }), 'stopped')
+    await add(BOB)
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE), await from(BOB)], [0, all, null])
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(BOB), await blocksOf(BOB)], [0, all])
+  })
 })

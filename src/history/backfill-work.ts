@@ -11,8 +11,8 @@ import { isUncovered, noteCoverage } from './coverage.ts'
 /** Seconds after which another process continues what this one held. */
 const LEASE_SECONDS = 30
 
-/** A group whose past is looked up, from a block on to the one that the history was at when the group was chosen. */
-export type BackfillWork = { accountIds: string[]; fromBlock: number; target: number }
+/** A group whose past is looked up, from a block on to the one that the history was at when the group was chosen. Below `nextBlock` it is done. */
+export type BackfillWork = { accountIds: string[]; fromBlock: number; nextBlock: number; target: number }
 
 const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
 const NOTHING = { account_ids: null, from_block: null, target_block: null, next_block: null, blocked_by: null }
@@ -36,11 +36,15 @@ export async function takeWork(
     .set((eb) => ({ epoch: eb('epoch', '+', 1), lease_owner: owner, lease_until: leaseEnd() }))
     .where('chain_id', '=', chainId)
     .where(sql<boolean>`coalesce(lease_until > now(), false)`, '=', false)
-    .returning(['epoch', 'account_ids', 'from_block', 'target_block'])
+    .returning(['epoch', 'account_ids', 'from_block', 'next_block', 'target_block'])
     .executeTakeFirst()
   if (row === undefined) return null
-  const { epoch, account_ids: accountIds, from_block: fromBlock, target_block: target } = row
-  return { epoch, owner, work: accountIds === null ? null : { accountIds, fromBlock: fromBlock!, target: target! } }
+  const { epoch, account_ids: accountIds, from_block: fromBlock, next_block: nextBlock, target_block: target } = row
+  const work =
+    accountIds === null
+      ? null
+      : { accountIds, fromBlock: fromBlock!, nextBlock: nextBlock ?? fromBlock!, target: target! }
+  return { epoch, owner, work }
 }
 
 /** The row while it is ours. First of what a transaction writes: who was paused writes nothing. */
@@ -120,7 +124,7 @@ export async function chooseWork(
       blocked_by: null,
       ...counts,
     })
-    return { accountIds, fromBlock, target }
+    return { accountIds, fromBlock, nextBlock: fromBlock, target }
   })
 }
 
@@ -147,6 +151,10 @@ const doneAt = ({ nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSe
       )::double precision / ${blocksPerSecond}::double precision as seconds
     ) as left_over
   )`
+
+/** Leaves accounts out of the group that are not there any more: one that is made again lacks what was looked up without it. @throws Fenced */
+export const narrowWork = (db: Db, chainId: number, held: Lease, accountIds: readonly string[]): Promise<void> =>
+  write(db, chainId, held, { account_ids: sql<string[]>`${`{${accountIds.join()}}`}::uuid[]` })
 
 /** What the group waits for, for operators; null once it waits no more. @throws Fenced */
 export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string | null): Promise<void> =>

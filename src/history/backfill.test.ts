@@ -3,10 +3,10 @@ import { suite, test } from 'node:test'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
+import { fillPast } from '../../test/fill-past.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { audit, type Difference } from './audit.ts'
-import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 const ACCOUNTS = Array.from({ length: 12 }, (_, index) => addressOf(0xa00 + index))
@@ -40,15 +40,7 @@ function busyChain(): ScriptedChain {
 }
 
 suite('transfers of accounts that existed before', () => {
-  const { app, followed } = followerStage([
-    'accounts',
-    'blocks',
-    'cursors',
-    'transfers',
-    'tokens',
-    'backfills',
-    'coverage',
-  ])
+  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens'])
 
   const addAccounts = async (addresses = ACCOUNTS) => {
     const rows = addresses.map((address) => ({
@@ -85,11 +77,7 @@ suite('transfers of accounts that existed before', () => {
       await app.db.deleteFrom(table).execute()
     return rows
   }
-  const fill = (script: ScriptedChain, more: Partial<Parameters<typeof backfill>[2]> = {}) =>
-    backfill(app, script.chain, {
-      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
-      ...more,
-    })
+  const fill = (script: ScriptedChain) => fillPast(app, script.chain)
 
   test('what was followed without the accounts is filled in, up to what is final, and then the table is whole', async () => {
     const script = busyChain()
@@ -104,41 +92,15 @@ suite('transfers of accounts that existed before', () => {
       all.filter(({ block_number }) => block_number <= 47),
     )
     assert.ok(all.length > 200)
-    // The blocks above become final while the command waits.
-    // Its end is where the history is when it begins, which may be after the first of them.
-    let isDone = false
-    const waiting = fill(script, { waitMs: 5 }).finally(() => (isDone = true))
-    while (!isDone) {
-      script.mine()
-      await follow(script)
-    }
-    const filled = await waiting
-    assert.ok(filled.target >= 50)
-    assert.equal(filled.nextBlock, filled.target + 1)
+    for (let block = 0; block < 3; block++) script.mine()
+    await follow(script)
+    await fill(script)
     assert.deepEqual(await dump(), all)
     const forms = await app.db.selectFrom('tokens').select(['logs_amounts', 'logs_ids']).orderBy('logs_amounts').orderBy('logs_ids').execute() // prettier-ignore
     assert.deepEqual(
       forms.map(({ logs_amounts, logs_ids }) => [logs_amounts, logs_ids]),
       [[false, false], [false, true], [true, false]], // prettier-ignore
     )
-  })
-
-  test('a past that lacks one block counts as complete only with it', async () => {
-    const script = busyChain()
-    await follow(script)
-    await addAccounts()
-    const covered = async () =>
-      (await app.db.selectFrom('coverage').select('account_id').where('covered_from', '=', 0).execute()).length
-    for (const [mined, next, count] of [
-      [0, 48, 0],
-      [2, 50, 0],
-      [1, 51, ACCOUNTS.length],
-    ] as const) {
-      for (let block = 0; block < mined; block++) script.mine()
-      await follow(script)
-      assert.equal((await fill(script)).nextBlock, next)
-      assert.equal(await covered(), count, String(next))
-    }
   })
 
   for (const [name, faults] of Object.entries({
@@ -178,29 +140,6 @@ suite('transfers of accounts that existed before', () => {
     assert.equal((await dump()).length, 57 * 20)
   })
 
-  test('a backfill that was broken off goes on where it ended, and asks for nothing twice', async () => {
-    const script = busyChain()
-    const all = await expected(script)
-    await follow(script)
-    await addAccounts()
-    script.faults.mostBlocks = 5
-    const stopping = new AbortController()
-    const first = await fill(script, {
-      stopping: stopping.signal,
-      onProgress: ({ nextBlock }) => void (nextBlock > 20 && stopping.abort()),
-    })
-    assert.ok(first.nextBlock > 20 && first.nextBlock < 30)
-    const asked: number[] = []
-    script.onAsk = (method, params) =>
-      void (method === 'eth_getLogs' && asked.push(Number((params[0] as { fromBlock: Hex }).fromBlock)))
-    await fill(script)
-    assert.equal(Math.min(...asked), first.nextBlock)
-    assert.deepEqual(
-      await dump(),
-      all.filter(({ block_number }) => block_number <= 47),
-    )
-  })
-
   test('a node that hurries, is away, lags or has another chain is asked again, and what it says is not taken', async () => {
     const script = busyChain()
     const all = await expected(script)
@@ -215,24 +154,6 @@ suite('transfers of accounts that existed before', () => {
     }
     await fill(script)
     assert.ok(turn > 3)
-    assert.deepEqual(
-      await dump(),
-      all.filter(({ block_number }) => block_number <= 47),
-    )
-  })
-
-  test('one account can be filled in alone, and accounts that come later begin anew', async () => {
-    const script = busyChain()
-    const all = await expected(script)
-    await follow(script)
-    const [first, ...others] = ACCOUNTS
-    await addAccounts([first!])
-    await fill(script, { accountIds: [idOf(first!)] })
-    const mine = (rows: typeof all) =>
-      rows.filter(({ account_id, block_number }) => account_id === idOf(first!) && block_number <= 47)
-    assert.deepEqual(await dump(), mine(all))
-    await addAccounts(others)
-    await fill(script)
     assert.deepEqual(
       await dump(),
       all.filter(({ block_number }) => block_number <= 47),

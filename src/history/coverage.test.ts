@@ -6,7 +6,6 @@ import { fromHex } from '../hex.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
-import { backfill } from './backfill.ts'
 import { selectWaiting } from './backfill-work.ts'
 import { coveredFrom, lowerCoverage, noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
@@ -16,7 +15,7 @@ const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
 
 suite('from which block on a history is whole', () => {
   const { app, followed, settled, following } = followerStage([
-    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
+    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens'] as const),
     ...(['history_marks', 'coverage'] as const),
   ])
   const listener = { ...indexTransfers, afterCommit: () => {} }
@@ -40,10 +39,6 @@ suite('from which block on a history is whole', () => {
     for (let number = 1; number <= count; number++) script.mine({ from: addressOf(0x57), transfers: [coin] })
     return script
   }
-  const fill = (script: ScriptedChain, fromBlock: number, accountIds: string[] | null = null) =>
-    backfill(app, script.chain, {
-      ...{ fromBlock, accountIds, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
-    })
 
   test('of an account that was there before the network: from its first block', async () => {
     await add(ALICE, 60)
@@ -137,29 +132,16 @@ suite('from which block on a history is whole', () => {
     assert.deepEqual(lowered.map(({ block_number }) => block_number), [6, 7, 7, 7, 8]) // prettier-ignore
   })
 
-  test('what was looked up is covered when all of it was, and not before', async () => {
-    const script = chainOf(20, 5)
-    await follow(script)
+  test('what begins later says nothing new, what begins earlier does', async () => {
     await add(ALICE, 0)
     await add(BOB, 0)
-    // Up to block 15, which is final; the history knows the account from 21 on.
-    assert.equal((await fill(script, 3, [idOf(ALICE)])).nextBlock, 16)
-    assert.equal(await from(ALICE), null)
-    for (let count = 0; count < 4; count++) script.mine()
-    await follow(script)
-    await fill(script, 3, [idOf(ALICE)])
-    assert.equal(await from(ALICE), null)
-    script.mine()
-    await follow(script)
-    await fill(script, 3, [idOf(ALICE)])
+    const note = (begin: number, ...addresses: Hex[]) =>
+      noteCoverage(app.db, { chainId: 31337 }, { accountIds: addresses.map(idOf), from: begin })
+    await note(3, ALICE)
+    assert.deepEqual([await from(ALICE), await from(BOB)], [3, null])
+    await note(9, ALICE)
     assert.equal(await from(ALICE), 3)
-    assert.equal(await from(BOB), null)
-    const rows = await app.db.selectFrom('transfers').select('block_number').orderBy('block_number').execute()
-    assert.deepEqual(rows.map(({ block_number }) => block_number), Array.from({ length: 18 }, (_, index) => index + 3)) // prettier-ignore
-    // What begins later says nothing new; what begins earlier does, once it is through.
-    await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE)], from: 9 })
-    assert.equal(await from(ALICE), 3)
-    await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE), idOf(BOB)], from: 1 })
+    await note(1, ALICE, BOB)
     assert.deepEqual([await from(ALICE), await from(BOB)], [1, 1])
     assert.equal(await from(ALICE, 5), null)
   })

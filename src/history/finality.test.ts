@@ -6,9 +6,9 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
+import { fillPast } from '../../test/fill-past.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
-import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
 import type { HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
@@ -23,7 +23,7 @@ const coins = (value: bigint): ScriptedTransfer => ({
 })
 
 suite('the history at the edge of what is final, and of what failed', () => {
-  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
+  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens'])
 
   const reader: Caller = {
     ...{ userId: 'DEV-alice', accountId: ACCOUNT, address: ALICE, clientId: 'demo', chainId: 31337 },
@@ -42,10 +42,7 @@ suite('the history at the edge of what is final, and of what failed', () => {
   }
   const storedBlocks = async () =>
     (await app.db.selectFrom('transfers').select('block_number').orderBy('block_number').execute()).map((row) => row.block_number) // prettier-ignore
-  const fill = (script: ScriptedChain) =>
-    backfill(app, script.chain, {
-      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
-    })
+  const fill = (script: ScriptedChain) => fillPast(app, script.chain)
 
   test('a transfer is final with its own block, and its block is the first that the filter shows', async () => {
     const script = tenBlocks()

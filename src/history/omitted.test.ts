@@ -8,10 +8,10 @@ import { startFollower } from '../follower/follow.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../hex.ts'
+import { fillPast } from '../../test/fill-past.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/nodes/scripted-chain.ts'
 import { audit } from './audit.ts'
-import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { readHistory } from './read.ts'
 
@@ -30,14 +30,7 @@ const coin = (from: Hex, to: Hex, value = 1n): ScriptedTransfer => ({
 })
 
 suite('more transfers of a token in a block than anybody reads', () => {
-  const { app, followed, settled } = followerStage([
-    'accounts',
-    'blocks',
-    'cursors',
-    'transfers',
-    'tokens',
-    'backfills',
-  ])
+  const { app, followed, settled } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens'])
 
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
@@ -150,9 +143,7 @@ suite('more transfers of a token in a block than anybody reads', () => {
     await follow(script)
     const followed = await stored()
     await app.db.deleteFrom('transfers').execute()
-    await backfill(app, script.chain, {
-      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
-    })
+    await fillPast(app, script.chain)
     assert.deepEqual(await stored(), followed)
     const compare = (repairs: boolean) =>
       audit(app, script.chain, {

@@ -4,6 +4,7 @@ import { AppError, type FieldError } from '../errors.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import type { TokenType } from '../tokens/record.ts'
+import { wholeIn } from '../digits.ts'
 
 /** The query parameters as they arrive: text, or a list when one was repeated (which the schema refuses). */
 export type HistoryParameters = Partial<
@@ -131,7 +132,7 @@ function parseAddress(text: string): Hex | InvalidParameter {
 }
 
 function parseBlock(text: string): number | InvalidParameter {
-  return /^\d{1,15}$/.test(text) ? Number(text) : new InvalidParameter('Use a block number in decimal digits.')
+  return wholeIn(text) ?? new InvalidParameter('Use a block number in decimal digits.')
 }
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/

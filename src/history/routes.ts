@@ -5,7 +5,7 @@
  * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
  *   (`transactions/`).
  * Start with `index-transfers.ts` for writing, `read.ts` for reading.
- * Tables: backfill_work, backfills, coverage, history_marks, native_coverage, transfers.
+ * Tables: backfill_work, coverage, history_marks, native_coverage, transfers.
  */
 
 import type { FastifyInstance } from 'fastify'

@@ -1,4 +1,4 @@
-import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
+import { RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchHeader } from '../follower/fetch.ts'
@@ -13,6 +13,7 @@ import { DIRECTION } from './rows.ts'
 import { countedOf } from '../tokens/moved.ts'
 import { movedIn } from './select.ts'
 import type { EntryType } from './query.ts'
+import { quantityIn } from '../digits.ts'
 
 /** rows of one page of an account's history, and calls of one request */
 const MAX_PAGE = 5_000
@@ -217,8 +218,7 @@ const GAS = '0x4c4b40'
 /** Null for what is no number: a contract that does not answer, a state that the node no longer has. @throws RpcUnavailable */
 export function readBalance(answer: unknown): bigint | null {
   if (answer instanceof RpcUnavailable) throw answer
-  if (answer instanceof RpcError || typeof answer !== 'string') return null
-  return /^0x[0-9a-f]{1,64}$/i.test(answer) ? BigInt(answer) : null
+  return quantityIn(answer)
 }
 
 async function headerAt(rpc: Rpc, block: number): Promise<Hex> {

@@ -6,8 +6,7 @@ import type { KeyScope } from '../ids.ts'
 import type { Quota } from '../store/column-values.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { allowedTo, assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
-import { classOf, isDryRun } from './gate.ts'
-import { keyOf } from './known-keys.ts'
+import { classOf } from './gate.ts'
 import { openLimit, spend, spendBehind } from './limits.ts'
 import { openQuotas, type QuotaCharge } from './quotas.ts'
 
@@ -69,10 +68,10 @@ export function authenticated(
   const quotas = openQuotas({ db: app.db, now: () => app.clock.ticks(), onUsed: reportTo(app.telemetry) })
   // One that cannot be given back stays used.
   server.addHook('onClose', () => quotas.close().catch(() => {}))
-  const count = async (counts: Quota['counts'], clientId: string, many = 1): Promise<QuotaCharge | null> => {
-    const given = allowedTo(app, clientId).quotas
-    return given.some((quota) => quota.counts === counts) ? quotas.take(clientId, given, counts, many) : null
-  }
+  const isCounted = (counts: Quota['counts'], clientId: string): boolean =>
+    allowedTo(app, clientId).quotas.some((quota) => quota.counts === counts)
+  const count = async (counts: Quota['counts'], clientId: string, many = 1): Promise<QuotaCharge | null> =>
+    isCounted(counts, clientId) ? quotas.take(clientId, allowedTo(app, clientId).quotas, counts, many) : null
   // What asks after a write and what takes one back are of neither class, and not counted.
   const isOf = (kind: 'read' | 'write', { routeOptions }: FastifyRequest) =>
     routeOptions.config.scope !== undefined && classOf(routeOptions.config) === kind
@@ -116,21 +115,20 @@ export function authenticated(
     const { clientId } = request.reader
     if (isDryRun(request)) return void (await count('reads', clientId))
     const scope = keyScopeOf(request)
-    const isRepeat = async () => scope !== null && (await isAnswered(scope))
-    // Known here: so that repeats take nothing from what is new, not even until they are answered.
-    if (request.place?.isRepeat === true && (await isRepeat())) return
-    try {
-      request.quotaCharge = await count('writes', clientId)
-    } catch (error) {
-      // Others may have answered it, or this process before it started: a client that is told 429 would take it for not done.
-      if (!(error instanceof AppError) || error.code !== 'quota_exhausted' || !(await isRepeat())) throw error
-    }
+    // A repeat takes nothing from what is new, not even until it is answered, and is answered when nothing is left.
+    if (scope !== null && isCounted('writes', clientId) && (await isAnswered(scope))) return
+    request.quotaCharge = await count('writes', clientId)
   })
 }
 
+/** Before its body is checked. */
+const isDryRun = ({ body }: FastifyRequest): boolean =>
+  (body as { dryRun?: unknown } | null | undefined)?.dryRun === true
+
+/** By the key as it was sent, unchecked. */
 function keyScopeOf({ caller, headers, routeOptions }: FastifyRequest): KeyScope | null {
-  const key = keyOf(headers)
-  if (key === null) return null
+  const key = headers['idempotency-key'] ?? headers['x-idempotency-key']
+  if (typeof key !== 'string') return null
   return { accountId: caller.accountId, clientId: caller.clientId, route: routeOptions.url!, key }
 }
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { WrongChain } from '../chain/rpc/failures.ts'
 import type { Listen } from '../config.ts'
-import type { PolicyHealth } from '../signer/wire.ts'
+import type { PolicyHealth } from '../signer-wire/wire.ts'
 import { boundConnections, listenAt } from './listener.ts'
 import { type Clock } from '../clock.ts'
 

@@ -2,8 +2,8 @@ import type { App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { readVerifierKey, type Verifier } from '../signer/verifier.ts'
-import { attestedText, type AttestedAddress } from '../signer/wire.ts'
+import { readVerifierKey, type Verifier } from '../signer-wire/verifier.ts'
+import { attestedText, type AttestedAddress } from '../signer-wire/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
 
@@ -68,17 +68,10 @@ const states = slot('proven addresses', (): ProofState => ({
  * @throws signer_unavailable  only where the signer's identity was never heard, or nobody else can say whether the address is right
  */
 export async function provenAddress(app: AddressProver, stored: StoredAddress): Promise<Hex> {
-  const { userId, address, attestation } = stored
-  const state = states.of(app)
-  const mark = attestation === null ? null : markOf(address, attestation)
-  if (mark !== null && state.proven.get(userId) === mark) return address
-  const identity = await attestingIdentity(app)
-  if (mark !== null && isAttested(identity, stored)) {
-    remember(state, userId, mark)
-    return address
-  }
-  const isBounded = await areAllAttested(app, state, identity)
-  if ((await saidBySigner(app, state, { userId, isBounded })) === address) return address
+  const { userId, address } = stored
+  if (await isByStoredWord(app, stored)) return address
+  const isBounded = await areAllAttested(app, await attestingIdentity(app))
+  if ((await saidBySigner(app, { userId, isBounded })) === address) return address
   tellFalse(app, stored)
   throw new AppError('address_not_proven', 'The address stored for this user does not match the address that the signer attests. Nothing was returned or sent. An operator must inspect the database.') // prettier-ignore
 }
@@ -88,35 +81,34 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
  * asked for what is missing.
  */
 export async function isKnownAddress(app: AddressProver, stored: StoredAddress): Promise<boolean> {
-  const { userId, address, attestation } = stored
-  if (attestation === null) return false
-  const state = states.of(app)
-  const mark = markOf(address, attestation)
-  if (state.proven.get(userId) === mark) return true
-  const identity = await attestingIdentity(app).catch((error: unknown) => {
-    if (error instanceof AppError && error.code === 'signer_unavailable') return null
+  if (stored.attestation === null) return false
+  try {
+    if (await isByStoredWord(app, stored)) return true
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'signer_unavailable') return false
     throw error
-  })
-  if (identity === null) return false
-  if (isAttested(identity, stored)) {
-    remember(state, userId, mark)
-    return true
   }
   tellFalse(app, stored)
   return false
 }
 
-/** By the signer's own identity alone: who can write to the database may have written the one that is kept there. */
-function remember({ identity, proven }: ProofState, userId: string, mark: string): void {
-  if (identity !== null) proven.set(userId, mark)
+/** Whether the attestation that is stored beside an address is right. @throws signer_unavailable */
+async function isByStoredWord(app: AddressProver, stored: StoredAddress): Promise<boolean> {
+  const { userId, address, attestation } = stored
+  if (attestation === null) return false
+  const state = states.of(app)
+  const mark = address + Buffer.from(attestation).toString('latin1')
+  if (state.proven.get(userId) === mark) return true
+  if (!isAttested(await attestingIdentity(app), stored)) return false
+  // By the signer's own identity alone: who can write to the database may have written the one that is kept there.
+  if (state.identity !== null) state.proven.set(userId, mark)
+  return true
 }
 
 function tellFalse({ telemetry }: AddressProver, { userId, address }: StoredAddress): void {
   telemetry.addressesNotProven.inc()
   telemetry.log.error('address_not_proven', { userId, address })
 }
-
-const markOf = (address: Hex, attestation: Uint8Array): string => address + Buffer.from(attestation).toString('latin1')
 
 /** Whether an attestation is the identity's, of this user and this address. Costs 0.1 ms. */
 export const isAttested = (by: Verifier, { attestation, ...said }: StoredAddress): boolean =>
@@ -171,11 +163,12 @@ function toIdentity(text: string): Verifier {
   return read
 }
 
-async function areAllAttested({ clock, db }: AddressProver, state: ProofState, identity: Verifier): Promise<boolean> {
-  const now = clock.ticks()
+async function areAllAttested(app: AddressProver, identity: Verifier): Promise<boolean> {
+  const state = states.of(app)
+  const now = app.clock.ticks()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
-  state.isDone = await hasAttestedAll(db, identity)
+  state.isDone = await hasAttestedAll(app.db, identity)
   return state.isDone
 }
 
@@ -188,9 +181,9 @@ export async function hasAttestedAll(db: App['db'], { origin }: Verifier): Promi
 /** null where the signer has no account of this user, had none a minute ago, or was asked too often */
 async function saidBySigner(
   app: AddressProver,
-  state: ProofState,
   { userId, isBounded }: { userId: string; isBounded: boolean },
 ): Promise<Hex | null> {
+  const state = states.of(app)
   const known = state.said.get(userId)
   if (known !== undefined) return known
   const now = app.clock.ticks()

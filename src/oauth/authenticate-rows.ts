@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import type { StoredApplication } from '../applications/authentic.ts'
-import type { Timer } from '../clock.ts'
 import { userIdOf, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type SealedTable,
   type SealKeys,
 } from '../store/seal.ts'
+import { eachMinute } from '../users/each-minute.ts'
 import { hasOwnAccount } from '../users/find.ts'
 import { leadToOwnAccount } from '../users/identities.ts'
 import { isIdentityProven, type StoredIdentity } from '../users/proven-identity.ts'
@@ -23,8 +23,6 @@ type RowsContext = Pick<App, 'sealKeys'> & { db: Db }
 
 /** Rows of one page. */
 const PAGE = 500
-/** Between two tries while the database is away. */
-const AGAIN_MS = 60_000
 /** Rows that a start names in its log; their number it says in any case. */
 const MAX_NAMED = 20
 /** What leads to a token; the others note only that something was used, and count by being there. */
@@ -227,35 +225,34 @@ async function* everyRow<T extends BelievedTable>({ db }: RowsContext, table: T)
   }
 }
 
-/** At the start of the authorization server: seals by the newest key, and word of applications and identities that nobody believes. */
+/** Once after a start of the authorization server: seals by the newest key, and word of applications and identities that nobody believes. */
 export function startRenewingSeals(app: App): { stop(): Promise<void> } {
-  const { log } = app.telemetry
-  let timer: Timer | undefined
-  let [hasFailed, isOver] = [false, false]
-  const look = async () => {
-    const rows = await renewSeals(app, () => isOver)
-    if (rows > 0) log.info('rows_renewed', { rows })
-    let without = 0
-    const isNamed = () => (without += 1) <= MAX_NAMED
-    for await (const { client_id: clientId } of unauthentic(app, 'applications'))
-      if (isNamed()) log.error('row_not_authentic', { table: 'applications', clientId })
-    for await (const { provider, subject, user_id: userId } of unauthentic(app, 'identities'))
-      if (isNamed()) log.error('identity_not_proven', { identity: userIdOf(provider, subject), userId })
-    if (without > 0) log.error('rows_not_authentic', { rows: without, hint: 'chatelaine auth-keys authenticate-rows' })
-  }
-  const run = (): Promise<void> =>
-    look().catch((error: unknown) => {
-      if (!hasFailed) log.warn('rows_not_read', {}, error)
-      hasFailed = true
-      timer = app.clock.after(AGAIN_MS, () => (running = run()))
-    })
-  let running = run()
+  const { clock, telemetry } = app
+  const { log } = telemetry
+  let [isDone, isOver] = [false, false]
+  const rounds = eachMinute({
+    clock,
+    async work() {
+      if (isDone) return 0
+      const renewed = await renewSeals(app, () => isOver)
+      let without = 0
+      const isNamed = () => (without += 1) <= MAX_NAMED
+      for await (const { client_id: clientId } of unauthentic(app, 'applications'))
+        if (isNamed()) log.error('row_not_authentic', { table: 'applications', clientId })
+      for await (const { provider, subject, user_id: userId } of unauthentic(app, 'identities'))
+        if (isNamed()) log.error('identity_not_proven', { identity: userIdOf(provider, subject), userId })
+      if (without > 0)
+        log.error('rows_not_authentic', { rows: without, hint: 'chatelaine auth-keys authenticate-rows' })
+      isDone = true
+      return renewed
+    },
+    done: (rows) => log.info('rows_renewed', { rows }),
+    failed: (error) => log.warn('rows_not_read', {}, error),
+  })
   return {
-    stop: async () => {
+    stop() {
       isOver = true
-      timer?.cancel()
-      await running
-      timer?.cancel()
+      return rounds.stop()
     },
   }
 }

@@ -12,7 +12,7 @@ import { resumeApplication, suspendApplication, updateApplication } from '../app
 import { saveApplication } from '../applications/registry.ts'
 import { readConfig } from '../config.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
-import { connectSigner } from '../signer/client.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 import { ask, CHAIN_ID, makePlace, refusal, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
 import { fromHex } from '../hex.ts'
 import { openTelemetry } from '../telemetry.ts'

@@ -3,7 +3,13 @@ import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { frozenEntry, MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
+import {
+  frozenEntry,
+  MAX_REVOCATION_PARTS,
+  revoked,
+  REVOCATIONS_TYPE,
+  type RevocationList,
+} from '../signer-wire/wire.ts'
 import type { PrivateKeys } from './keys.ts'
 import { slot } from '../state.ts'
 import { every, type Timer } from '../clock.ts'

@@ -26,6 +26,22 @@ const rows = {
   consents: { account_id: 'a', client_id: 'shop', permissions: ['x', 'y'], keys: { k: { permissions: ['ä'], at: '1' } }, ways: [] }, // prettier-ignore
   identities: { provider: 'TWO', subject: '7', user_id: 'ONE-1' },
   oauth_records: { kind: 'Session', id_hash: 'ab', grant_id: null, uid: 'u', user_id: 'ONE-1', client_id: null, payload: { exp: 1 }, consumed_at: null }, // prettier-ignore
+  applications: {
+    client_id: 'shop',
+    name: 'Shop',
+    chain_id: 1,
+    kind: 'web',
+    redirect_uris: ['https://shop.example/back'],
+    permissions: ['x'],
+    allowed_origins: ['https://shop.example'],
+    secret_hashes: ['ab'],
+    logo_uri: 'https://shop.example/logo.png',
+    needs_pkce: true,
+    needs_dpop: false,
+    issuers: [{ issuer: 'https://shop.example' }],
+    post_logout_redirect_uris: ['https://shop.example/out'],
+    is_first_party: false,
+  },
 }
 
 test('a seal is of one row: its table, its key and each of its columns, whatever order the database gives members in', () => {
@@ -67,6 +83,17 @@ test('a seal is of one row: its table, its key and each of its columns, whatever
   const moved = { ...consents, permissions: ['x'], keys: 'y' }
   for (const other of [{ permissions: ['y', 'x'] }, { permissions: ['x'] }, moved, { keys: { k: { ...k, at: 1 } } }])
     assert.equal(isRight('consents', { ...consents, ...other }, seal), false, JSON.stringify(other))
+})
+
+test('a seal is of its table, also where another one has the same columns in the same order', () => {
+  const keys = madeSealKeys()
+  const [at, bytes] = [new Date(0), Buffer.of(1)]
+  const names = { interaction_uid: 'i', provider: 'p', nonce: 'n', code_verifier: 'v', request: null }
+  const visit = { ...names, state_hash: bytes, browser_hash: bytes, expires_at: at }
+  const record = { kind: '01', id_hash: 'i', grant_id: 'p', uid: 'n', user_id: 'v', client_id: '01', payload: null, consumed_at: at.toISOString() } // prettier-ignore
+  const seal = sealOf(keys, 'sign_ins', visit)
+  assert.ok(isSealed(keys, 'sign_ins', { ...visit, seal }))
+  assert.equal(isSealed(keys, 'oauth_records', { ...record, seal }), false)
 })
 
 test('a program that has public keys alone tells false signatures, and no row under a MAC', () => {

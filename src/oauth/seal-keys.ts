@@ -13,11 +13,11 @@ import type { SealKeys } from '../store/seal.ts'
 /** An Ed25519 key (RFC 8037) by which rows are sealed; the first of several seals. Without `d` it only checks signatures. */
 export type SealKey = { kty: 'OKP'; crv: 'Ed25519'; kid: string; x: string; d?: string }
 
-/** A new key with its RFC 7638 thumbprint as key id. */
+/** A new key. Its id is in every row that it seals: the first characters of its RFC 7638 thumbprint. */
 export function newSealKey(): SealKey {
   const { crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   const key = { kty: 'OKP' as const, crv: crv as 'Ed25519', x: x!, d: d! }
-  return { ...key, kid: jwkThumbprint(key) }
+  return { ...key, kid: jwkThumbprint(key).slice(0, 8) }
 }
 
 /** Member by member, so that nothing private strays. */

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { fakeApp } from '../../test/fake-app.ts'
 import { madeSealKeys, noSealKeys } from '../../test/seal-keys.ts'
 import { accountIdOf } from '../ids.ts'
+import type { RootDb } from '../store/db.ts'
 import type { SealKeys } from '../store/seal.ts'
 import { hasOwnAccount } from '../users/find.ts'
 import { linkIdentity } from '../users/identities.ts'
@@ -85,6 +86,42 @@ test('an identity that is moved while the listed ones are sealed is not believed
   await sql`create trigger move after update on identities for each row when (new.subject = '1') execute function move()`.execute(db) // prettier-ignore
   await accept(keys, looked)
   assert.deepEqual(await all(keys), [['TWO-2', bob.userId, false]])
+})
+
+/** Lets someone write as soon as identities were read for the first time. */
+function onFirstRead(db: RootDb, write: () => Promise<unknown>): RootDb {
+  let reads = 0
+  return db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'subject' in row && 'user_id' in row) && ++reads === 1) await write()
+      return result
+    },
+  })
+}
+
+test('an identity that is inserted after the list was compared is not sealed with it', async (t) => {
+  const { db, by, all, digest, link } = await house(t)
+  const keys = madeSealKeys()
+  await link(noSealKeys, 1)
+  const listed = await digest(keys)
+  const watched = onFirstRead(db, () => link(noSealKeys, 'late'))
+  const done = await authenticateRows({ ...by(keys), db: watched }, { listed, withSignIns: false })
+  assert.equal(done?.identities, 1)
+  assert.deepEqual(await all(keys), [['TWO-late', 'DEV-ann', false]])
+})
+
+test('what the server writes while seals are renewed keeps the seal that it is written with', async (t) => {
+  const { db, by, all, link, bob } = await house(t)
+  const [old, fresh] = [madeSealKeys(), madeSealKeys()]
+  const known = new Map([...fresh.known, ...old.known])
+  await link(old, 1)
+  const watched = onFirstRead(db, async () => {
+    await db.deleteFrom('identities').where('subject', '=', '1').execute()
+    await link(fresh, 1, bob)
+  })
+  assert.equal(await renewSeals({ ...by({ ...fresh, known }), db: watched }), 0)
+  assert.deepEqual(await all(fresh), [])
 })
 
 test('seals by an older key become those of the newest, and false ones do not', async (t) => {

@@ -191,7 +191,7 @@ export const listExports = {
   operationId: 'listKeyExports',
   summary: 'Keys that people have requested',
   description:
-    'Requests under way: the newest 500, the oldest first; `X-Total-Count` is how many there are (docs/guides/leaving.md).',
+    'Requests under way: the newest 500, the oldest first; `X-Total-Count` is how many there are (docs/operate/key-export.md).',
   querystring: NoQuery,
   ...sends('X-Total-Count'),
   ...answers(Type.Array(ExportState), 503),

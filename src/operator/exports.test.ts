@@ -6,7 +6,7 @@ import { importJWK, type CryptoKey } from 'jose'
 import { exportTokens } from '../../test/export-tokens.ts'
 import { world, type World } from '../../test/world.ts'
 import type { PrivateKeys } from '../oauth/keys.ts'
-import { connectSigner } from '../signer/client.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 
 let here: World
 let operator: string

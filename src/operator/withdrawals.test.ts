@@ -7,7 +7,7 @@ import { until } from '../../test/kit/until.ts'
 import { command } from '../../test/kit/command.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 import type { Hex } from '../ids.ts'
-import { askAt } from '../signer/ask-operator.ts'
+import { askAt } from '../signer/programs/ask-operator.ts'
 import { adminSocketIn } from '../signer/socket.ts'
 
 const COIN = 10n ** 18n

@@ -7,8 +7,8 @@ import { test } from 'node:test'
 import { text } from 'node:stream/consumers'
 import { productionSigner } from '../../test/production-signer.ts'
 import { ALICE, ask, CHAIN_ID, ISSUER } from '../../test/kit/signer.ts'
-import { anchorOf } from './anchor.ts'
-import { connectSigner } from './client.ts'
+import { anchorOf } from './tokens/anchor.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 import { adminSocketIn } from './socket.ts'
 
 const MINTINGS = 200

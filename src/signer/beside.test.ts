@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makePlace, startSigner } from '../../test/kit/signer.ts'
-import { connectSigner } from './client.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 import { openBeside } from './beside.ts'
 
 const busyMs = (ms: number) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask, refusal, world } from '../../test/kit/signer.ts'
-import { verifyStore } from './verify.ts'
-import type { Hex } from './wire.ts'
+import { verifyStore } from './programs/verify.ts'
+import type { Hex } from '../signer-wire/wire.ts'
 
 test('after SIGKILL under load every answered signature is still there, byte for byte', async (t) => {
   const { place, signer, address, accessToken, again } = await world(t)

@@ -75,8 +75,8 @@ test('without a key service the signer loads nothing that reaches a network, and
   })
   assert.ok(modules.includes('/kek/file.ts'))
   assert.deepEqual(modules.match(REACHING), null)
-  for (const page of ['custody', 'debian']) {
-    const text = readFileSync(new URL(`../../docs/guides/${page}.md`, import.meta.url), 'utf8')
+  for (const page of ['signer-setup', 'debian']) {
+    const text = readFileSync(new URL(`../../docs/operate/${page}.md`, import.meta.url), 'utf8')
     assert.match(text, /^\[Service\]$[^]*?^RestrictAddressFamilies=AF_UNIX$/m, page)
   }
 })

@@ -7,10 +7,10 @@ import { command } from '../../test/kit/command.ts'
 import { isContinued, isIncluded } from '../../test/merkle.ts'
 import { until } from '../../test/kit/until.ts'
 import { ALICE, ask, refusal, world, type Place } from '../../test/kit/signer.ts'
-import { askAt } from './ask-operator.ts'
-import { connectSigner } from './client.ts'
-import { encodeFrame, frameReader } from './frames.ts'
-import { readSignedHead, WIRE_VERSION } from './wire.ts'
+import { askAt } from './programs/ask-operator.ts'
+import { connectSigner } from '../signer-wire/client.ts'
+import { encodeFrame, frameReader } from '../signer-wire/frames.ts'
+import { readSignedHead, WIRE_VERSION } from '../signer-wire/wire.ts'
 
 async function accept({ env }: Place, ...args: string[]): Promise<string> {
   const { out, err } = await command(env, ['signer', 'accept-restore', ...args])

@@ -4,11 +4,11 @@ import { readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { connectSigner, type SignerRefused } from './client.ts'
+import { connectSigner, type SignerRefused } from '../signer-wire/client.ts'
 import { ALICE, ask, makePlace, refusal, startSigner, type Place, type Running } from '../../test/kit/signer.ts'
-import { verifyStore } from './verify.ts'
-import { encodeFrame, frameReader } from './frames.ts'
-import { type Hex } from './wire.ts'
+import { verifyStore } from './programs/verify.ts'
+import { encodeFrame, frameReader } from '../signer-wire/frames.ts'
+import { type Hex } from '../signer-wire/wire.ts'
 
 describe('one running signer', () => {
   let place: Place

@@ -1,64 +1,63 @@
 /**
  * signer: a program of its own that holds the keys and signs.
- * Owns: the keys, the ledger of what was signed with its witness, the rules (`judge.ts`, `policy.ts`), its own check of
+ * Owns: the keys, the ledger of what was signed with its witness, the rules (`signer/rules/judge.ts`), its own check of
  *   access tokens and revocations.
  * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
  *   database nor chain.
- * The server imports `client.ts`, `verifier.ts` and `wire.ts` only. Start with `pipeline.ts`, then
- *   `authority.ts` and `judge.ts`.
+ * The server imports `signer-wire/` only. Start with README.md beside this file.
  */
 
 import { randomBytes } from 'node:crypto'
 import { ConfigError } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
-import { anchorOf, assertAnchored } from './anchor.ts'
-import { openBulk } from './bulk.ts'
-import { attest } from './attest.ts'
+import { anchorOf, assertAnchored } from './tokens/anchor.ts'
+import { openBulk } from './export/bulk.ts'
+import { attest } from './verbs/attest.ts'
 import { openBeside } from './beside.ts'
-import { createAccount } from './create.ts'
-import { startCurve } from './curve.ts'
-import type { Deks } from './deks.ts'
-import { openExportChain } from './export-chain.ts'
-import { openExportRecords } from './export-records.ts'
-import { openExportTokens } from './export-tokens.ts'
-import { openExports, type Exports } from './exports.ts'
-import { assertFreezable, openFreezes } from './freezes.ts'
+import { createAccount } from './verbs/create.ts'
+import { startCurve } from './keys/curve.ts'
+import type { Deks } from './keys/deks.ts'
+import { openExportChain } from './export/export-chain.ts'
+import { openExportRecords } from './export/export-records.ts'
+import { openExportTokens } from './export/export-tokens.ts'
+import { openExports, type Exports } from './export/exports.ts'
+import { assertFreezable, openFreezes } from './tokens/freezes.ts'
 import { openGroup } from './group.ts'
-import { verifierKeyOf, type Heads } from './heads.ts'
+import { verifierKeyOf, type Heads } from './ledger/heads.ts'
 import { makeKekFile } from './kek/file.ts'
 import { openKek } from './kek/open.ts'
 import type { Kek } from './kek/provider.ts'
-import { openKeyFile } from './key-file.ts'
-import { openKeys } from './keys.ts'
-import { checkWitness } from './ledger.ts'
-import { openMeterSeal } from './meter-seal.ts'
-import { openMeters } from './meters.ts'
-import { openKekOf } from './open-kek.ts'
-import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
-import type { Inside } from './pipeline.ts'
-import { prove } from './prove.ts'
-import { recall, recallSince } from './recall.ts'
+import { openKeyFile } from './tokens/key-file.ts'
+import { openKeys } from './keys/keys.ts'
+import { checkWitness } from './ledger/ledger.ts'
+import { openMeterSeal } from './rules/meter-seal.ts'
+import { openMeters } from './rules/meters.ts'
+import { openKekOf } from './keys/open-kek.ts'
+import { openPolicyInForce, withPolicyFreezes } from './rules/policy-in-force.ts'
+import type { Inside } from './verbs/pipeline.ts'
+import { prove } from './verbs/prove.ts'
+import { recall, recallSince } from './verbs/recall.ts'
 import { readFreezeRequest, readGreeting } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
-import { openRevocations } from './revocations.ts'
-import { openRotation } from './rotation.ts'
+import { openRevocations } from './tokens/revocations.ts'
+import { openRotation } from './keys/rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
-import { check, sign } from './sign.ts'
-import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
-import { cancelOuter } from './cancel-outer.ts'
-import { signOuter } from './sign-outer.ts'
+import { check, sign } from './verbs/sign.ts'
+import { checkOperation, operationsHealth, signOperation } from './verbs/sign-operation.ts'
+import { cancelOuter } from './verbs/cancel-outer.ts'
+import { signOuter } from './verbs/sign-outer.ts'
 import { ADMIN_VERBS, adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
-import { listSignatures } from './signatures.ts'
-import { openSigningLog } from './signing-log.ts'
+import { listSignatures } from './verbs/signatures.ts'
+import { openSigningLog } from './ledger/signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
-import { openTokens } from './tokens.ts'
-import { openUnattendedFees } from './unattended.ts'
-import { openWithdrawals } from './withdrawals.ts'
-import { openWitness, readWitness } from './witness.ts'
-import { wrappedPage } from './wrapped.ts'
+import { openTokens } from './tokens/tokens.ts'
+import { openUnattendedFees } from './rules/unattended.ts'
+import { openWithdrawals } from './rules/withdrawals.ts'
+import { openWitness, readWitness } from './ledger/witness.ts'
+import { wrappedPage } from './verbs/wrapped.ts'
 import { systemClock, type Clock } from '../clock.ts'
-import { VERBS, type Verb } from './wire.ts'
+import { VERBS, type Verb } from '../signer-wire/wire.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -266,8 +265,6 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       importKeys: (request) => bulk.take(request),
       exportKeys: (request) => bulk.give(request),
       grantWithdrawal: withdrawals.grant,
-      withdrawals: withdrawals.list,
-      revokeWithdrawal: withdrawals.revoke,
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.

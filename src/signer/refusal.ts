@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors.ts'
-import type { RefusalFacts, SignerRefusal } from './wire.ts'
+import type { RefusalFacts, SignerRefusal } from '../signer-wire/wire.ts'
 
 /** The signer says no: code, sentence and facts go back over the socket, so none may hold a secret. Readers decide by code and facts. */
 export class Refusal extends Error {

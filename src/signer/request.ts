@@ -1,7 +1,15 @@
 import { Refusal } from './refusal.ts'
-import { isSponsor } from './sponsor.ts'
+import { isSponsor } from './tokens/sponsor.ts'
 import type { FeeFields, MarketFees, UnsignedTransaction } from './transaction.ts'
-import { MAX_ATTESTED, MAX_HELD, WIRE_VERSION, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
+import {
+  MAX_ATTESTED,
+  MAX_HELD,
+  WIRE_VERSION,
+  type HeldElsewhere,
+  type Hex,
+  type SignRequest,
+} from '../signer-wire/wire.ts'
+import { isAddress, canonicalAmountIn } from '../digits.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
 export type SignOrder = {
@@ -246,12 +254,6 @@ export function readGrantRequest(request: unknown): { userId: string; chainId: n
   return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
 }
 
-/** @throws bad_request */
-export function readRevokeGrantRequest(request: unknown): { grant: string } {
-  const { grant } = readFields(request, new Set(['grant']))
-  return { grant: readIntentId(grant) }
-}
-
 export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request is not valid: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
@@ -275,14 +277,14 @@ export function readInteger(name: string, value: unknown, least: number): number
 }
 
 export function readAmount(name: string, text: unknown, limit: bigint): bigint {
-  if (typeof text !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(text)) throw bad(`${name} is not a decimal number`)
-  const amount = BigInt(text)
+  const amount = canonicalAmountIn(text)
+  if (amount === null) throw bad(`${name} is not a decimal number`)
   if (amount >= limit) throw bad(`${name} is out of range`)
   return amount
 }
 
 export function readAddress(name: string, text: unknown): Buffer {
-  if (typeof text !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(`${name} is not an address`)
+  if (!isAddress(text)) throw bad(`${name} is not an address`)
   return Buffer.from(text.slice(2), 'hex')
 }
 

@@ -1,9 +1,9 @@
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { isInside } from './kek/file.ts'
-import { requireKekSettings } from './kek-settings.ts'
-import type { KekSettings } from './open-kek.ts'
-import type { PolicyLimits } from './policy.ts'
-import { MAX_DEADLINE_SECONDS } from './wire.ts'
+import { requireKekSettings } from './keys/kek-settings.ts'
+import type { KekSettings } from './keys/open-kek.ts'
+import type { PolicyLimits } from './rules/policy.ts'
+import { MAX_DEADLINE_SECONDS } from '../signer-wire/wire.ts'
 
 /** What the signer is told, in the form that it works with. */
 export type SignerConfig = KekSettings & {

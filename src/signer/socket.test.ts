@@ -8,8 +8,8 @@ import { test, type TestContext } from 'node:test'
 import type { Logger } from '../log.ts'
 import { Refusal } from './refusal.ts'
 import { listen, type Handlers } from './socket.ts'
-import { encodeFrame, frameReader } from './frames.ts'
-import { type AnswerFrame } from './wire.ts'
+import { encodeFrame, frameReader } from '../signer-wire/frames.ts'
+import { type AnswerFrame } from '../signer-wire/wire.ts'
 
 /** A socket with handlers that only count. `sign` and `recall` answer when what they put into `held` is called. */
 async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path'
 import { once } from 'node:events'
 import type { Logger } from '../log.ts'
 import { Refusal, StartError } from './refusal.ts'
-import { encodeFrame, frameReader, MAX_FRAME_BYTES } from './frames.ts'
-import { type AnswerFrame, type Verb } from './wire.ts'
+import { encodeFrame, frameReader, MAX_FRAME_BYTES } from '../signer-wire/frames.ts'
+import { type AnswerFrame, type Verb } from '../signer-wire/wire.ts'
 import { systemClock } from '../clock.ts'
 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
@@ -22,8 +22,6 @@ export const ADMIN_VERBS = [
   'importKeys',
   'exportKeys',
   'grantWithdrawal',
-  'withdrawals',
-  'revokeWithdrawal',
 ] as const
 export type AdminHandlers = { [verb in (typeof ADMIN_VERBS)[number]]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>

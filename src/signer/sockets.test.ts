@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ALICE, ask, makePlace, refusal, startSigner } from '../../test/kit/signer.ts'
-import { connectSigner } from './client.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 
 test('beside a socket for the authorization server the other one makes no account and takes no list, and that one signs nothing', async (t) => {
   const place = await makePlace()

@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 import type { Handlers } from './socket.ts'
-import { VERBS, type Verb } from './wire.ts'
+import { VERBS, type Verb } from '../signer-wire/wire.ts'
 
 /** The verbs of SIGNER_SOCKET beside a SIGNER_AUTH_SOCKET. */
 export const ofApi = (handlers: Handlers): Handlers => only(handlers, 'api', 'SIGNER_AUTH_SOCKET')

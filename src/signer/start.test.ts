@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { ask, makePlace, startSigner, world } from '../../test/kit/signer.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStore } from './programs/verify.ts'
 
 describe('starting and ending', () => {
   test('another master key, none, a short one or one open to all: the signer does not start', async (t) => {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Transaction as EthersTransaction } from 'ethers'
 import * as fc from 'fast-check'
 import { keccak256, serializeTransaction, type TransactionSerializable } from 'viem'
-import { addressOf, publicKeyOf, signDigest, type Signature } from './curve.ts'
+import { addressOf, publicKeyOf, signDigest, type Signature } from './keys/curve.ts'
 import { assemble, digestOf, type FeeFields, type UnsignedTransaction } from './transaction.ts'
 
 const uint = (bits: number) =>

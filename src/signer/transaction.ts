@@ -4,7 +4,7 @@ import { encodeAuthorization } from '../gas/transaction.ts'
 import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { encodeRlp, type Rlp } from '../rlp.ts'
-import type { Signature } from './curve.ts'
+import type { Signature } from './keys/curve.ts'
 
 /** A transaction as the signer sees it: amounts as numbers, addresses and data as bytes. wei, and gas units. */
 export type UnsignedTransaction = {

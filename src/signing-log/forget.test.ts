@@ -7,7 +7,7 @@ import { command } from '../../test/kit/command.ts'
 import { migratedFolder } from '../../test/kit/database.ts'
 import { makePlace, startSigner } from '../../test/kit/signer.ts'
 import type { App } from '../app.ts'
-import { connectSigner } from '../signer/client.ts'
+import { connectSigner } from '../signer-wire/client.ts'
 import { openEmbedded } from '../store/db.ts'
 import { keepHead, recallHead } from './keep.ts'
 

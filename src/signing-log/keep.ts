@@ -7,7 +7,7 @@
 
 import type { App } from '../app.ts'
 import { every } from '../clock.ts'
-import { readSignedHead } from '../signer/wire.ts'
+import { readSignedHead } from '../signer-wire/wire.ts'
 import { AppError } from '../errors.ts'
 import type { Db } from '../store/db.ts'
 

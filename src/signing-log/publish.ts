@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { readSignedHead } from '../signer/wire.ts'
+import { readSignedHead } from '../signer-wire/wire.ts'
 
 /** seconds for which an answer may be kept: a head that is that old says all that it said */
 const MAX_AGE_SECONDS = 10

@@ -2,7 +2,7 @@
  * snapshot: what a backup of the server's side is: every row of one moment, and the files that only the server has.
  * Owns: which tables and files belong to it, that it is whole and consistent, that it goes into an empty database only and all of it
  *   or nothing, and how one is tried.
- * Does not own: the file as such (`backup/`), the signer's store (`signer/backup.ts`).
+ * Does not own: the file as such (`backup/`), the signer's store (`signer/programs/backup.ts`).
  * Tables: reads all of them; writes into a database that nobody uses yet.
  */
 

@@ -26,7 +26,7 @@ const WASI_ENOSPC = 51
 
 /** SQLSTATEs that an operator can do something about. */
 const DATABASE: Record<string, string> = {
-  '42501': 'The role of DATABASE_URL has no right to do this: docs/guides/backup.md says which one has',
+  '42501': 'The role of DATABASE_URL has no right to do this: docs/operate/backup-restore.md says which one has',
   '53100': 'The disk of the database is full',
   '40001': 'The database needed what this was reading (a standby that caught up): try again, or on the primary',
 }

@@ -35,7 +35,7 @@ export const OF_AUTH: Grants = {
 
 /** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfills', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

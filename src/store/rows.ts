@@ -383,8 +383,6 @@ export type Database = {
     record: Bytes
   }
   operator_head: { id: number; seq: number; record: Bytes }
-  // prettier-ignore
-  backfills: { chain_id: number; from_block: number; members: Bytes; accounts: number; next_block: number; target_block: number; updated_at: DefaultTime }
   backfill_work: {
     chain_id: number
     epoch: number

@@ -256,8 +256,6 @@ export const de: Texts = {
       'Dieselbe in jedem Netz und jeder Anwendung. Markieren Sie sie zum Kopieren, oder scannen Sie den Code.',
     qrLabel: 'QR-Code Ihrer Adresse',
     unreadable: 'Dieses Netz antwortet im Moment nicht. Nichts ist verloren: Sehen Sie später noch einmal nach.',
-    tokensHeading: 'Was Sie haben',
-    nothingHeld: 'Noch nichts.',
     collectibles: 'Sammlerstücke',
     spam: 'Sieht nach Spam aus',
     spamHint: 'Es heißt so, wie Betrug oft heißt. Besuchen Sie keine Seiten, die darin genannt sind.',

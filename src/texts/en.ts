@@ -233,8 +233,6 @@ export const en = {
     addressHint: 'The same on every network and in every application. Select it to copy it, or scan the code.',
     qrLabel: 'QR code of your address',
     unreadable: 'This network is not responding at the moment. Nothing is lost: check again later.',
-    tokensHeading: 'What you have',
-    nothingHeld: 'Nothing yet.',
     collectibles: 'Collectibles',
     spam: 'Looks like spam',
     spamHint: 'It is named the way frauds are. Do not visit sites that it names.',

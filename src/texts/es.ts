@@ -242,8 +242,6 @@ export const es: Texts = {
     addressHint: 'La misma en todas las redes y aplicaciones. Selecciónala para copiarla, o escanea el código.',
     qrLabel: 'Código QR de tu dirección',
     unreadable: 'Esta red no responde en este momento. No se ha perdido nada: vuelve a consultarla más tarde.',
-    tokensHeading: 'Lo que tienes',
-    nothingHeld: 'Todavía nada.',
     collectibles: 'Coleccionables',
     spam: 'Parece spam',
     spamHint: 'Se llama como suelen llamarse los fraudes. No visite los sitios que menciona.',

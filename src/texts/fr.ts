@@ -247,8 +247,6 @@ export const fr: Texts = {
       'La même sur tous les réseaux et dans toutes les applications. Sélectionnez-la pour la copier, ou scannez le code.',
     qrLabel: 'Code QR de votre adresse',
     unreadable: 'Ce réseau ne répond pas pour le moment. Rien n’est perdu\u202f: revenez voir plus tard.',
-    tokensHeading: 'Ce que vous avez',
-    nothingHeld: 'Rien pour le moment.',
     collectibles: 'Objets de collection',
     spam: 'Semble être du spam',
     spamHint: 'Son nom est de ceux que portent les fraudes. Ne visitez pas les sites qu’il cite.',

@@ -74,8 +74,8 @@ suite('a token is suspected by its own words', () => {
       assert.deepEqual(suspect(symbol, name), { points, reasons })
     })
 
-  test('docs/guides/spam.md says the points that are given for words', async () => {
-    const page = await readFile(new URL('../../docs/guides/spam.md', import.meta.url), 'utf8')
+  test('docs/build/history-spam.md says the points that are given for words', async () => {
+    const page = await readFile(new URL('../../docs/build/history-spam.md', import.meta.url), 'utf8')
     const told = (reason: string) => new RegExp(`^\\| \`${reason}\` \\| (.*)$`, 'm').exec(page)![1]!
     const points = (symbol: string, name: string) => suspect(symbol, name).points
     const row = (reason: string, text: string) => assert.ok(told(reason).startsWith(text), `${told(reason)}: ${text}`)

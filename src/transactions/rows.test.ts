@@ -44,18 +44,74 @@ test('a change of a row happens in the states that its cause has, and leaves alo
         const to = moves[state] ?? state
         return [state, hasSeveral && state in moves ? 'OTHER' : to]
       })
-      const undone = db.transaction().execute(async (work) => {
-        const change = { set: sql`abi = 'changed'`, where: sql`true or false`, ...(hasSeveral ? { state: OTHER } : {}) }
-        if (Object.values(moves).includes('NONE')) await rows.delete(work, cause as never).execute()
-        else if (Object.keys(moves).length > 0) await sql`${rows.updating(cause as never, change)}`.execute(work)
-        assert.deepEqual(await statesOf(work, table), Object.fromEntries(expected), `${table}: ${cause}`)
-        const changed = await work.selectFrom(table).select('id').where('abi', '=', 'changed').execute()
-        const left = Object.keys(moves).filter((state) => moves[state] !== 'NONE')
-        assert.deepEqual(changed.map(({ id }) => id).toSorted(), left.toSorted(), `${table}: ${cause}`)
-        throw new Undone()
-      })
-      await assert.rejects(undone, (error) => error instanceof Undone || assert.fail(error as Error))
+      const isDelete = Object.values(moves).includes('NONE')
+      const changeBy = {
+        query: (work: Db) =>
+          (rows as typeof transactionRows)
+            .update(work, cause as never)
+            .set({ abi: 'changed' } as never)
+            .execute(),
+        text: async (work: Db) => {
+          const change = {
+            set: sql`abi = 'changed'`,
+            where: sql`true or false`,
+            ...(hasSeveral ? { state: OTHER } : {}),
+          }
+          await sql`${rows.updating(cause as never, change)}`.execute(work)
+        },
+        deletion: (work: Db) => rows.delete(work, cause as never).execute(),
+      }
+      // A cause with several ends names the one that follows, in a text.
+      const ways = hasSeveral ? (['text'] as const) : isDelete ? (['deletion'] as const) : (['query', 'text'] as const)
+      if (Object.keys(moves).length === 0) continue
+      for (const way of ways) {
+        const undone = db.transaction().execute(async (work) => {
+          await changeBy[way](work)
+          assert.deepEqual(await statesOf(work, table), Object.fromEntries(expected), `${table}: ${cause} by ${way}`)
+          const changed = await work.selectFrom(table).select('id').where('abi', '=', 'changed').execute()
+          const left = Object.keys(moves).filter((state) => moves[state] !== 'NONE')
+          assert.deepEqual(changed.map(({ id }) => id).toSorted(), left.toSorted(), `${table}: ${cause} by ${way}`)
+          throw new Undone()
+        })
+        await assert.rejects(undone, (error) => error instanceof Undone || assert.fail(error as Error))
+      }
     }
+  }
+})
+
+/** Each cause under the states that it may find: the table read the other way round, by hand. */
+const CAUSES: Record<keyof typeof all, Record<string, string>> = {
+  transactions: {
+    NONE: 'bind holdForeign holdSkipped reconcile',
+    VACANT: 'bindToFill reconcile replace takeOver',
+    BOUND: 'claim fail freeId part putOff reconcile replace storeFill storeFirst useToDelegate vacate',
+    SUBMITTED: 'fail mine reconcile replace resend storeReplacement',
+    MINED: 'finalize mine retract',
+    REVERTED: 'explain finalize mine retract',
+    CANCELLED: 'finalize mine retract',
+    FINALIZED: 'mine retract',
+    REPLACED: 'finalize mine reconcile replace retract',
+    FAILED: 'mine reconcile retract',
+  },
+  operations: {
+    NONE: 'bind reconcile',
+    BOUND: 'claim expire giveBack link makeWay reconcile renumber unbind',
+    SUBMITTED: 'askToCancel expire expireCancelled limitPacking link settle',
+    MINED: 'count finalize retract settle',
+    REVERTED: 'count finalize retract settle',
+    CANCELLED: 'count finalize retract settle',
+    FINALIZED: 'count retract settle',
+    FAILED: 'count finalize makeWay retract settle',
+  },
+}
+
+test('what has ended changes by what the chain shows, and bytes are stored for what has none', () => {
+  for (const [name, causes] of Object.entries(all)) {
+    const found: Record<string, string[]> = {}
+    for (const [cause, moves] of Object.entries(causes))
+      for (const from of Object.keys(moves)) (found[from] ??= []).push(cause)
+    const texts = Object.entries(found).map(([from, some]) => [from, some.toSorted().join(' ')])
+    assert.deepEqual(Object.fromEntries(texts), CAUSES[name as keyof typeof all])
   }
 })
 

@@ -138,9 +138,6 @@ function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Recor
     const state = stateAfter(table, all[cause])
     return state === null ? {} : { state }
   }
-  const stepOf = (cause: Cause, step: Omit<Transition, 'state'>): object => ({
-    transitions: append([{ state: onlyStateAfter(all[cause]), ...step }]),
-  })
   const handle = (db: Db) => db as unknown as Kysely<Guarded>
   return {
     isFrom,
@@ -148,14 +145,14 @@ function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Recor
     changed,
     /** @param step  what is added to the row's transitions, with the new state */
     update(db: Db, cause: Cause, step?: Omit<Transition, 'state'>) {
-      const query = handle(db)
+      const transitions = step && append([{ state: onlyStateAfter(all[cause]), ...step }])
+      return handle(db)
         .updateTable(table as 'transactions')
-        .where(isFrom(cause))
-      const set = { ...changed(cause), ...(step === undefined ? {} : stepOf(cause, step)) }
-      const moved = Object.keys(set).length === 0 ? query : query.set(set)
-      return moved as unknown as UpdateQueryBuilder<Guarded, T, T, UpdateResult>
+        .set({ ...changed(cause), ...(transitions && { transitions }) })
+        .where(isFrom(cause)) as unknown as UpdateQueryBuilder<Guarded, T, T, UpdateResult>
     },
     updating(cause: Cause, { set, from = sql``, where, of, state }: UpdateParts): RawBuilder<unknown> {
+      assert(state === undefined || Object.values(all[cause]).some((to) => typeof to !== 'string'))
       const after = state ?? stateAfter(table, all[cause])
       const moved = after === null ? set : sql`state = ${after}, ${set}`
       return sql`update ${name} set ${moved} ${from} where ${isFrom(cause, of)} and (${where})`

@@ -6,7 +6,7 @@ import { isKnownAddress, provenAddress, storedAddressOf, type AddressProver } fr
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
-import { findOwner } from '../users/find.ts'
+import { findOwner, owners } from '../users/find.ts'
 import { assertIdentity, isIdentityProven } from '../users/proven-identity.ts'
 import type { Addressee } from './order.ts'
 import type { Recipient } from './wire.ts'
@@ -74,11 +74,7 @@ async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): P
 
 /** Over the index of names. A name counts as of the last sign-in; before one there is none. */
 const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
-  db
-    .selectFrom('identities as identity')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.seal'])
+  owners(db)
     .distinctOn('account.user_id')
     .where('identity.username', '=', username)
     .where('identity.provider', '=', provider)
@@ -98,11 +94,8 @@ export async function showRecipient(app: AddressProver, to: Addressee, address: 
   if (to.by === 'address') return { userId: null, address: shown, hasSignedIn: null }
   if (address === null && to.by === 'userId')
     return { userId: userIdOf(to.provider, to.subject), address: null, hasSignedIn: false }
-  const row = await app.db
-    .selectFrom('identities as identity')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.seal', 'identity.signed_in_at'])
+  const row = await owners(app.db)
+    .select('identity.signed_in_at')
     .where('account.address', '=', fromHex(address!))
     .where('identity.provider', '=', to.provider)
     .$if(to.by === 'name', (query) =>

@@ -6,8 +6,8 @@ import {
   toStored,
   type AddressProver,
 } from '../http/proven-address.ts'
-import type { Verifier } from '../signer/verifier.ts'
-import { MAX_ATTESTED } from '../signer/wire.ts'
+import type { Verifier } from '../signer-wire/verifier.ts'
+import { MAX_ATTESTED } from '../signer-wire/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'

@@ -4,6 +4,7 @@ import { AppError } from '../errors.ts'
 import type { Caller, Reader } from '../http/bearer.ts'
 import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { parseUserId, type Hex } from '../ids.ts'
+import { ownerOf } from './find.ts'
 import { assertIdentity } from './proven-identity.ts'
 
 export type Account = { accountId: string; userId: string; address: Hex }
@@ -22,14 +23,7 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
   const own = { accountId: caller.accountId, userId: caller.userId, address: caller.address }
   if (userId === caller.userId) return own
   const identity = identityOf(userId)
-  const linked = await app.db
-    .selectFrom('identities as identity')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['identity.provider', 'identity.subject', 'identity.seal', 'account.account_id', 'account.user_id'])
-    .where('identity.provider', '=', identity.provider)
-    .where('identity.subject', '=', identity.subject)
-    .where('identity.account_id', '=', caller.accountId)
-    .executeTakeFirst()
+  const linked = await ownerOf(app.db, identity).where('identity.account_id', '=', caller.accountId).executeTakeFirst()
   if (linked === undefined)
     throw new AppError(
       'forbidden_user',
@@ -45,15 +39,8 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
  * statement.
  */
 async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, userId: string): Promise<Account> {
-  const { provider, subject } = identityOf(userId)
-  const row = await app.db
-    .selectFrom('identities as identity')
+  const row = await ownerOf(app.db, identityOf(userId))
     .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.seal'])
-    .where('identity.provider', '=', provider)
-    .where('identity.subject', '=', subject)
     .where('member.client_id', '=', clientId)
     .where(isReadable(clientId))
     .executeTakeFirst()

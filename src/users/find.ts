@@ -26,20 +26,34 @@ export type User = {
 /** A user whose address the signer attests: 20 bytes, lower-case. */
 export type ProvenUser = User & { address: Hex }
 
-const COLUMNS = [
+/** What is looked at before an identity is followed, and before an address is shown. */
+const OWNER = [
   'account.account_id',
   'account.user_id',
   'account.address',
   'account.attestation',
-  'account.signed_out_at',
   'identity.provider',
   'identity.subject',
+  'identity.seal',
+] as const
+const PROFILE = [
+  'account.signed_out_at',
   'identity.username',
   'identity.image_src',
   'identity.email',
   'identity.email_verified',
-  'identity.seal',
 ] as const
+
+/** Identities with the accounts that the database leads them to. By right only after `assertIdentity`. */
+export const owners = (db: Db) =>
+  db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select(OWNER)
+
+/** One of them, by the primary key. */
+export const ownerOf = (db: Db, { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>) =>
+  owners(db).where('identity.provider', '=', provider).where('identity.subject', '=', subject)
 
 /**
  * A user by their stable id, or by the id of any identity linked to the account: the same user either way.
@@ -82,14 +96,7 @@ async function findSponsor(db: Db, userId: UserId): Promise<Pick<User, 'accountI
 async function readUserRow(db: Db, userId: UserId) {
   const identity = parseUserId(userId)
   if (identity === null) return null
-  const row = await db
-    .selectFrom('identities as identity')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(COLUMNS)
-    .where('identity.provider', '=', identity.provider)
-    .where('identity.subject', '=', identity.subject)
-    .executeTakeFirst()
-  return row ?? null
+  return (await ownerOf(db, identity).select(PROFILE).executeTakeFirst()) ?? null
 }
 
 /**
@@ -110,14 +117,7 @@ export async function findOwner(
 ): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
-  const row = await app.db
-    .selectFrom('identities as identity')
-    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
-    .select(['identity.provider', 'identity.subject', 'identity.seal'])
-    .where('identity.provider', '=', identity.provider)
-    .where('identity.subject', '=', identity.subject)
-    .executeTakeFirst()
+  const row = await ownerOf(app.db, identity).executeTakeFirst()
   if (row === undefined) return null
   assertIdentity(app, row)
   return { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
@@ -142,7 +142,7 @@ export async function hasOwnAccount(
 }
 
 /** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
-export const userColumns = sql.raw(COLUMNS.join(', '))
+export const userColumns = sql.raw([...OWNER, ...PROFILE].join(', '))
 
 export type UserRow = Pick<
   Selectable<Database['accounts']>,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
 import { addressOf, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import type { Signer } from '../signer/client.ts'
+import type { Signer } from '../signer-wire/client.ts'
 import { openState } from '../state.ts'
 import { importAccounts } from './import.ts'
 

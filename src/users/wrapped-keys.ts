@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.ts'
+import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer-wire/wire.ts'
 import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { rehash, sign, signingLogStore } from '../../test/signing-log-store.ts'
-import { signNote, verifierKeyOf } from '../signer/heads.ts'
+import { signNote, verifierKeyOf } from '../signer/ledger/heads.ts'
 import { verifyLog } from './main.ts'
 
 async function world(t: TestContext, records: number) {

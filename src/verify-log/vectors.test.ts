@@ -3,10 +3,10 @@ import { createPrivateKey, createPublicKey, createSecretKey, sign } from 'node:c
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { signNote, verifierKeyOf } from '../signer/heads.ts'
-import { originOf } from '../signer/verifier.ts'
-import { macKeyOf, openMacs } from '../signer/macs.ts'
-import { GENESIS, recordOf, type LedgerRow } from '../signer/record.ts'
+import { signNote, verifierKeyOf } from '../signer/ledger/heads.ts'
+import { originOf } from '../signer-wire/verifier.ts'
+import { macKeyOf, openMacs } from '../signer/ledger/macs.ts'
+import { GENESIS, recordOf, type LedgerRow } from '../signer/ledger/record.ts'
 import { growTree, hashOf, isMac, readCheckpoint } from './log.ts'
 
 const document = readFileSync(join(import.meta.dirname, '../../docs/signing-log.md'), 'utf8')

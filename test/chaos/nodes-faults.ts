@@ -27,9 +27,9 @@ const isReceipts = ({ method }: Asked): boolean => /Receipts?$/.test(method)
 const TAGS = new Set<unknown>(['latest', 'pending'])
 
 const notFinal = ({ finalized }: Profile): string | null =>
-  finalized === 0 ? 'what is final at once is not reorganised' : null
+  finalized === 0 ? 'instant finality is not reorganised' : null
 const needsProof = ({ isEthereum }: Profile): string | null =>
-  isEthereum ? null : 'its blocks do not hash as Ethereum’s: one node is believed (decision 11)'
+  isEthereum ? null : 'blocks do not hash as on Ethereum: one node is trusted (decision 11)'
 
 /** Every request, by its number: a share of them meets the trouble. */
 const everyOther = (nth: number): boolean => nth % 2 === 0
@@ -130,7 +130,7 @@ const all =
   }
 
 export const FAULTS: readonly Fault[] = [
-  { name: 'nothing', start: () => {} },
+  { name: 'no fault', start: () => {} },
   // The way there.
   {
     name: 'connections refused',
@@ -139,19 +139,19 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'every other one refused',
+    name: 'every second connection refused',
     start: (node) => {
       node.onRequest = (_, nth) => (everyOther(nth) ? 'refuse' : null)
     },
   },
   {
-    name: 'cut after it took effect',
+    name: 'connection cut after the effect',
     start: (node) => {
       node.onRequest = () => 'cut'
     },
   },
   {
-    name: 'HTTP 503, a page',
+    name: 'HTTP 503, HTML',
     start: (node) => {
       node.onRequest = () => ({ status: 503, body: '<html>503</html>', headers: { 'content-type': 'text/html' } })
     },
@@ -167,13 +167,13 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'HTTP 200, a page',
+    name: 'HTTP 200, HTML',
     start: (node) => {
       node.onRequest = () => ({ status: 200, body: '<html>sign in</html>', headers: { 'content-type': 'text/html' } })
     },
   },
   {
-    name: 'slow: 700 ms',
+    name: '700 ms slow',
     ms: 1_500,
     start: (node) => {
       node.onRequest = () => ({ delayMs: 700 })
@@ -196,19 +196,19 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'a member of each batch missing',
+    name: 'one batch member missing',
     start: (node) => {
       node.onReply = (answers, isBatch) => (isBatch ? answers.slice(1) : null)
     },
   },
   {
-    name: 'a member twice, once wrong',
+    name: 'one batch member twice, once wrong',
     start: (node) => {
       node.onReply = (answers, isBatch) => (isBatch ? [...answers, { ...answers[0]!, result: '0x1' }] : null)
     },
   },
   {
-    name: 'batches in disorder',
+    name: 'batches out of order',
     start: (node) => {
       node.onReply = (answers, isBatch) => (isBatch ? answers.toReversed() : null)
     },
@@ -221,7 +221,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'null to everything',
+    name: 'null for everything',
     start: (node) => {
       node.onCall = async (call) => said(call, null)
     },
@@ -245,13 +245,13 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'balancer: one member 3 behind',
+    name: 'load balancer, one member 3 behind',
     start: (node) => {
       node.onCall = (call, next, nth) => (everyOther(nth) ? behind(node, 3, call, next) : next(call))
     },
   },
   {
-    name: 'head stands still',
+    name: 'stale head',
     ms: 1_000,
     start: (node) => {
       const at = node.head()
@@ -259,7 +259,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'receipts late: null',
+    name: 'late receipts: null',
     start: (node) => {
       node.onCall = async (call, next) => (isReceipts(call) ? said(call, null) : next(call))
     },
@@ -271,7 +271,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'another chain behind the address',
+    name: 'another chain at the address',
     ms: 900,
     start: (node) => {
       let first = 4
@@ -290,7 +290,7 @@ export const FAULTS: readonly Fault[] = [
       node.onCall = async (call, next) =>
         call.params[0] === 'finalized' ? refused(call, node.profile.texts.broken) : next(call)
     },
-    not: ({ finalized }) => (finalized === null ? 'it has no such tag' : null),
+    not: ({ finalized }) => (finalized === null ? 'no such tag' : null),
   },
   {
     name: '`finalized` goes back',
@@ -300,23 +300,23 @@ export const FAULTS: readonly Fault[] = [
           ? next({ ...call, params: [hex(Math.max(0, node.head() - 90)), false] })
           : next(call)
     },
-    not: ({ finalized }) => (finalized === null ? 'it has no such tag' : null),
+    not: ({ finalized }) => (finalized === null ? 'no such tag' : null),
   },
   // What it says of blocks.
   {
-    name: 'a receipt less',
+    name: 'one receipt missing',
     start: changed(/^eth_getBlockReceipts$/, (result) => (result as unknown[]).slice(0, -1)),
-    not: ({ blockReceipts }) => (blockReceipts === 'yes' ? null : 'it gives no receipts of blocks'),
+    not: ({ blockReceipts }) => (blockReceipts === 'yes' ? null : 'no block receipts'),
   },
   {
-    name: 'receipts say failed',
+    name: 'receipts with failed status',
     start: receiptsChanged((receipt) => {
       receipt.status = '0x0'
     }),
     not: needsProof,
   },
   {
-    name: 'receipts say less gas',
+    name: 'receipts with less gas',
     start: receiptsChanged((receipt) => {
       receipt.gasUsed = '0x5208'
     }),
@@ -325,8 +325,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'logs left out',
     start: logsChanged(() => []),
-    not: ({ verification }) =>
-      verification === 'count' ? 'its filters are empty (`count`): one node is believed' : null,
+    not: ({ verification }) => (verification === 'count' ? 'filters are empty (`count`): one node is trusted' : null),
   },
   {
     name: 'amounts in logs changed',
@@ -342,7 +341,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'counts too high',
     not: ({ verification }) =>
-      verification === 'count' ? 'its headers do not hash as Ethereum’s: one node is believed (decision 48)' : null,
+      verification === 'count' ? 'headers do not hash as on Ethereum: one node is trusted (decision 48)' : null,
     start: (node) => {
       node.onCall = async (call, next) => {
         const answer = await next(call)
@@ -366,7 +365,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'a price beyond all bounds',
+    name: 'gas price beyond all bounds',
     start: (node) => {
       node.onCall = async (call, next) =>
         /^eth_(gasPrice|maxPriorityFeePerGas)$/.test(call.method)
@@ -378,13 +377,13 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'base fee × 20',
     start: (node) => node.anvil.rpc('anvil_setNextBlockBaseFeePerGas', hex(20_000_000_000)),
-    not: ({ hasBaseFee }) => (hasBaseFee ? null : 'it has no base fee'),
+    not: ({ hasBaseFee }) => (hasBaseFee ? null : 'no base fee'),
   },
-  { name: 'the clock an hour on', start: (node) => node.anvil.rpc('evm_increaseTime', 3_600) },
+  { name: 'clock one hour ahead', start: (node) => node.anvil.rpc('evm_increaseTime', 3_600) },
   // What becomes of what is sent.
   { name: 'sends swallowed', start: sendsSay((call) => said(call, `0x${'5a'.repeat(32)}`)) },
   {
-    name: 'sends taken, an error said',
+    name: 'sends accepted, error returned',
     start: (node) => {
       node.onCall = async (call, next) => {
         const answer = await next(call)
@@ -402,7 +401,7 @@ export const FAULTS: readonly Fault[] = [
   { name: '“underpriced”', start: sendsSay((call, { profile }) => refused(call, profile.texts.underpriced)) },
   { name: '“insufficient funds”', start: sendsSay((call, { profile }) => refused(call, profile.texts.poor)) },
   {
-    name: 'restart: the pool lost',
+    name: 'restart, pool lost',
     start: async (node) => {
       node.hold()
       await node.forgetPool()

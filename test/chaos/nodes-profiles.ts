@@ -137,8 +137,8 @@ const plain: Omit<Profile, 'name' | 'is'> = {
 }
 
 export const PROFILES: readonly Profile[] = [
-  { ...plain, name: 'geth', is: 'all methods, 128 states, `finalized`' },
-  { ...plain, name: 'reth', is: 'its error texts, all states', states: 10_000, texts: reth },
+  { ...plain, name: 'geth', is: 'all methods, state of 128 blocks, `finalized`' },
+  { ...plain, name: 'reth', is: 'its error texts, all historical states', states: 10_000, texts: reth },
   {
     ...{ ...plain, name: 'op-geth', is: 'a deposit (type 0x7e) first in every block' },
     ...{ isEthereum: false, systemType: 0x7e },
@@ -147,7 +147,7 @@ export const PROFILES: readonly Profile[] = [
     ...{
       ...plain,
       name: 'Nitro',
-      is: '250 ms blocks, a transaction of its own in each, gas for the layer below, no tip',
+      is: '250 ms blocks, a system transaction in each, layer-1 gas, no tip',
     },
     ...{ blockMs: 250, isEthereum: false, systemType: 0x6a, extraGas: 40_000, sharesTimes: true, texts: nitro },
   },
@@ -155,7 +155,7 @@ export const PROFILES: readonly Profile[] = [
     ...{
       ...plain,
       name: 'zkSync-like',
-      is: 'headers and filters not Ethereum’s (`count`), 150,000 gas more, code 3 for all',
+      is: 'other headers and filters than Ethereum (`count`), 150,000 more gas, error code 3 for all',
     },
     ...{ isEthereum: false, systemType: 0xff, extraGas: 150_000, verification: 'count', texts: zksync },
   },
@@ -168,11 +168,11 @@ export const PROFILES: readonly Profile[] = [
     ...{ hasBaseFee: false, hasTip: false, blockReceipts: 'no', texts: besu },
   },
   { ...plain, name: 'instant finality', is: '`finalized` is the newest block', finalized: 0 },
-  { ...plain, name: 'no `finalized`', is: 'neither that tag nor `safe`; receipts of whole blocks are null', finalized: null, blockReceipts: 'null' }, // prettier-ignore
+  { ...plain, name: 'no `finalized`', is: 'neither that tag nor `safe`; block receipts are null', finalized: null, blockReceipts: 'null' }, // prettier-ignore
   { ...plain, name: 'no tip', is: 'no `eth_maxPriorityFeePerGas`', hasTip: false },
-  { ...plain, name: '128 states', is: 'finality 200 blocks down, state only 128', finalized: 200 },
+  { ...plain, name: '128 states', is: 'finality 200 blocks below, state of 128 blocks', finalized: 200 },
   {
-    ...{ ...plain, name: '250 ms blocks', is: 'real time, followed as by default; four blocks share a second' },
+    ...{ ...plain, name: '250 ms blocks', is: 'real time, followed with default settings; four blocks share a second' },
     ...{ blockMs: 250, followMs: 250, sharesTimes: true },
   },
   { ...plain, name: 'numbers only', is: 'block parameters by number only (before EIP-1898)', takesHashes: false },
@@ -180,7 +180,7 @@ export const PROFILES: readonly Profile[] = [
     ...{
       ...plain,
       name: 'no block receipts',
-      is: 'no `eth_getBlockReceipts`, three transfers of others in each block: read by logs',
+      is: 'no `eth_getBlockReceipts`, three foreign transfers in each block: read by logs',
     },
     ...{ blockReceipts: 'no', strangers: 3 },
   },

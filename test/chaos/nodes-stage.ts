@@ -25,7 +25,7 @@ export type Stage = {
   close(): Promise<void>
 }
 
-/** as docs/guides/nodes.md says: where a node names no final block */
+/** as docs/operate/nodes.md says: where a node names no final block */
 const FALLBACK_FINALITY = 64
 const FUNDS = '0x8ac7230489e80000'
 

@@ -6,7 +6,7 @@ export type Cell = { settledMs: number } | { problems: string[] } | { not: strin
 
 export const keyOf = (profile: Profile, fault: Fault): string => `${profile.name} × ${fault.name}`
 
-/** Between these lines of docs/proof.md stands what the last whole run wrote. */
+/** Between these lines of docs/evidence/proof.md stands what the last whole run wrote. */
 export const BEGIN = '<!-- written by `npm run prove -- nodes --write` -->'
 export const END = '<!-- end of what was written -->'
 
@@ -34,8 +34,8 @@ export function tableOf(
   const clean = played.filter((cell) => 'settledMs' in cell)
   return [
     `\`npm run prove -- nodes --seed ${seed} --write\`, ${minutes} minutes: ${played.length} cells played, ${clean.length} clean. A number is the`,
-    'seconds from the end of the fault until every write was in a block and the service said so; a letter is why there is no',
-    'such cell.',
+    'seconds from the end of the fault until every write was in a block and the service reported it. A letter is the reason for no',
+    'cell.',
     '',
     `| | ${columns.map(({ name }) => name).join(' | ')} |`,
     `|---|${columns.map(() => '---|').join('')}`,
@@ -43,7 +43,7 @@ export function tableOf(
     '',
     ...reasons.map((reason, index) => `- ${String.fromCharCode(97 + index)}: ${reason}`),
     '',
-    '| node | what it is |',
+    '| node | properties |',
     '|---|---|',
     ...columns.map(({ name, is }) => `| ${name} | ${is} |`),
   ].join('\n')
@@ -52,6 +52,6 @@ export function tableOf(
 /** The page with the table in its place. @throws Error when it has no place for it */
 export function withTable(page: string, table: string): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (begin === -1 || end < begin) throw new Error('docs/proof.md has no place for the table of nodes')
+  if (begin === -1 || end < begin) throw new Error('docs/evidence/proof.md has no place for the table of nodes')
   return `${page.slice(0, begin)}${BEGIN}\n\n${table}\n\n${page.slice(end)}`
 }

@@ -79,8 +79,8 @@ suite('the judge of the nodes', () => {
   })
 })
 
-test('docs/proof.md has a clean cell, or a reason, for each node and fault', () => {
-  const page = readFileSync(new URL('../../docs/proof.md', import.meta.url), 'utf8')
+test('docs/evidence/proof.md has a clean cell, or a reason, for each node and fault', () => {
+  const page = readFileSync(new URL('../../docs/evidence/proof.md', import.meta.url), 'utf8')
   const written = page.slice(page.indexOf(BEGIN), page.indexOf(END)).split('\n')
   const header = written.find((line) => line.startsWith('| | '))!
   const columns = header

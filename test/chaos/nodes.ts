@@ -1,6 +1,6 @@
 /**
  * The table of nodes: `npm run prove -- nodes --seed 7`. Each kind of node in front of a real chain, each thing that
- * happens to one, the whole program before it, and the chain as the judge; `docs/proof.md` says what that shows.
+ * happens to one, the whole program before it, and the chain as the judge; `docs/evidence/proof.md` says what that shows.
  * `--node geth` plays the nodes whose name holds that, `--fault reorg` the faults, `--write` puts the whole table into the
  * page, `--cells file.json` keeps what was played and leaves it out the next time. On the embedded database, or on PostgreSQL with TEST_DATABASE_URL.
  */
@@ -21,7 +21,7 @@ const { values } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 })
-const PAGE = join(import.meta.dirname, '../../docs/proof.md')
+const PAGE = join(import.meta.dirname, '../../docs/evidence/proof.md')
 const seed = Number(values.seed)
 const profiles = PROFILES.filter(({ name }) => name.includes(values.node))
 const faults = FAULTS.filter(({ name }) => name.includes(values.fault))

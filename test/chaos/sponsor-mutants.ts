@@ -22,51 +22,51 @@ export type SponsorMutant = { name: string; scenario: SponsorScenarioName; caugh
 
 export const sponsorMutants: SponsorMutant[] = [
   {
-    name: 'the id is used up in the frame that reverts',
+    name: 'uses up the id in the frame that reverts',
     scenario: 'reverts',
     caughtBy: 'doubled',
     dispatcher: 'the id is used up in a frame that the operation reverts',
   },
   {
-    name: 'the dispatcher does not look at the code of the account',
+    name: 'ignores the code of the account in the dispatcher',
     scenario: 'uncoded',
     caughtBy: 'lost',
     dispatcher: 'the code of the account is not looked at',
   },
   {
-    name: 'the status of the transaction is believed',
+    name: 'trusts the status of the transaction',
     scenario: 'reverts',
     caughtBy: 'state',
     patches: [['transactions/settle/settle-operations.ts', "if (event.kind === 'Done') return 'MINED'", "if (event.kind !== 'Cancelled') return 'MINED'"]], // prettier-ignore
   },
   {
-    name: 'no look at the last second before another packing',
+    name: 'repacks without checking the deadline',
     scenario: 'late',
     caughtBy: 'price',
     patches: [
       ['transactions/sponsors/tend-operations.ts', ".where('o.deadline', '>', head.timestamp + MIN_LIFE_SECONDS)", ''],
       ['transactions/sponsors/tend-operations.ts', '  await expire(app, chain)\n', ''],
       ['transactions/sponsors/pack.ts', 'operation.deadline >= soon)', 'operation.deadline >= 0 * soon)'],
-      ['signer/sign-outer.ts', '  assertInTime(order, at)\n', ''],
+      ['signer/verbs/sign-outer.ts', '  assertInTime(order, at)\n', ''],
     ],
   },
   {
-    name: 'the budget is looked at after the fact',
+    name: 'checks the budget after it is spent',
     scenario: 'budget',
     caughtBy: 'money',
     patches: [['transactions/lanes/bind-operation.ts', 'if (exhausted !== null) return exhausted\n  known.add', 'if (exhausted !== null && known.size > 1_000) return exhausted\n  known.add']], // prettier-ignore
   },
   {
-    name: 'an operation is packed that its person did not sign',
+    name: 'packs an operation that its user did not sign',
     scenario: 'plain',
     caughtBy: 'lost',
     patches: [
       ['transactions/sponsors/pack.ts', 'group.map(({ packed }) => packed)', 'group.map(({ packed }) => Buffer.concat([packed.subarray(0, -1), Buffer.of(packed.at(-1)! ^ 1)]))'], // prettier-ignore
-      ['signer/sign-outer.ts', '|| !held.packed.equals(packed)', ''],
+      ['signer/verbs/sign-outer.ts', '|| !held.packed.equals(packed)', ''],
     ],
   },
   {
-    name: 'what was reverted whole has failed',
+    name: 'fails an operation whose transaction was reverted whole',
     scenario: 'another-packing',
     caughtBy: 'invented',
     patches: [
@@ -78,13 +78,13 @@ export const sponsorMutants: SponsorMutant[] = [
     ],
   },
   {
-    name: 'a key of a sponsored write stands for nothing',
+    name: 'ignores the key of a sponsored write',
     scenario: 'killed',
     caughtBy: 'doubled',
     patches: [['transactions/pipeline.ts', ': await findKey(app, key)', ': { free: newTransactionId() }']],
   },
   {
-    name: 'a reorganisation leaves operations where they were',
+    name: 'ignores reorganisations of operations',
     scenario: 'reorganised',
     caughtBy: 'scenario',
     patches: [
@@ -96,13 +96,13 @@ export const sponsorMutants: SponsorMutant[] = [
     ],
   },
   {
-    name: 'what was lost is restored without what carried it',
+    name: 'restores a lost operation without its transaction',
     scenario: 'tail',
     caughtBy: 'hashes',
     patches: [['transactions/recovery/reconcile-operation.ts', 'for (const { intentId, hash } of operation.outers) await linkStored', 'for (const { intentId, hash } of operation.outers.slice(99)) await linkStored']], // prettier-ignore
   },
   {
-    name: 'what sponsors paid is not counted',
+    name: 'does not count what sponsors paid',
     scenario: 'plain',
     caughtBy: 'money',
     patches: [
@@ -114,20 +114,20 @@ export const sponsorMutants: SponsorMutant[] = [
     ],
   },
   {
-    name: 'most tries fail before anything is done, and a repeat is done',
+    name: 'fails most requests at first, and executes the retry',
     scenario: 'plain',
     caughtBy: 'answers',
     patches: [['transactions/pipeline.ts', '  await untilReplayed(app)\n', "  await untilReplayed(app)\n  if (Math.random() < 0.9) throw new Error('planted')\n"]], // prettier-ignore
   },
   {
-    name: 'what its person cancelled is packed again',
+    name: 'repacks a cancelled operation',
     scenario: 'cancelled',
     caughtBy: 'scenario',
     patches: [['transactions/sponsors/tend-operations.ts', "    .where('o.is_cancel', '=', false)\n", '']],
   },
 ]
 
-/** The table of `docs/proof.md`. */
+/** The second table of `docs/evidence/proof-mutants.md`. */
 export const sponsorMutantTable = (): string =>
   [
     '| mistake | scenario | caught by |',

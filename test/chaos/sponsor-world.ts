@@ -1,7 +1,7 @@
 import { allowSponsor, spaceOf } from '../../src/devnet/sponsor.ts'
 import { readGasContracts } from '../../src/gas/contracts.ts'
 import { accountIdOf, type Hex } from '../../src/ids.ts'
-import { connectSigner } from '../../src/signer/client.ts'
+import { connectSigner } from '../../src/signer-wire/client.ts'
 import { fromHex } from '../../src/hex.ts'
 import { TESTED_DELEGATE } from '../delegate.ts'
 import { caliburCode } from '../gas/stage.ts'

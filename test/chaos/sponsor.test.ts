@@ -50,11 +50,11 @@ test('every mutant of sponsored writes fits the program that it is made from, an
   for (const [name, scenario] of Object.entries(sponsorScenarios))
     if ('patches' in scenario) assert.ok((await applied({ name, patches: scenario.patches as never })).size > 0)
   assert.equal(new Set(sponsorMutants.map(({ name }) => name)).size, sponsorMutants.length)
-  const page = readFileSync(join(import.meta.dirname, '../../docs/proof-mutants.md'), 'utf8')
+  const page = readFileSync(join(import.meta.dirname, '../../docs/evidence/proof-mutants.md'), 'utf8')
   assert.ok(page.includes(`${sponsorMutantTable()}\n`), 'npm run prove sponsor -- --list prints the table')
 })
 
-const CAUGHT_QUICKLY = 'the status of the transaction is believed'
+const CAUGHT_QUICKLY = 'trusts the status of the transaction'
 
 for (const mutant of sponsorMutants.filter(({ name }) => name === CAUGHT_QUICKLY))
   test(

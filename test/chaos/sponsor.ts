@@ -1,7 +1,7 @@
 /**
  * The long proof of sponsored writes: `npm run prove sponsor -- --writes 3000 --kills 200 --replicas 1,2,3 --seed 7`. People sign, two
  * sponsors send: a process dies at each point of an operation and of what carries it, one fault at a time, mistakes that the judge has to
- * find, then the storm of `transactions.ts` without and with lost tails of the database. `docs/proof.md` says what that shows.
+ * find, then the storm of `transactions.ts` without and with lost tails of the database. `docs/evidence/proof.md` says what that shows.
  * `--only points|scenarios|mutants|random|tails` does a part, `--name …` those with that in their name, `--list` prints the mutants.
  * PostgreSQL as there.
  */

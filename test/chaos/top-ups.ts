@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { accountIdOf, type Hex } from '../../src/ids.ts'
-import { connectSigner } from '../../src/signer/client.ts'
+import { connectSigner } from '../../src/signer-wire/client.ts'
 import { fromHex, toHex } from '../../src/hex.ts'
 import { fromWord } from '../../src/store/bytes.ts'
 import { readChain } from './transactions-chain.ts'

@@ -2,7 +2,7 @@
  * The long proof of top-ups: `npm run prove topup -- --writes 5000 --kills 200 --replicas 1,2,3 --seed 7`. People who hold nothing write, and a
  * sponsor sends them what that takes: first a process dies at each point of a top-up and of the write behind it, then the storm of
  * `transactions.ts` in which processes die at random and at every point. The judge is the same, and every top-up is looked for on the
- * chain; `docs/proof.md` says what that shows. `--only points|random` does a part, `--name signer` the
+ * chain; `docs/evidence/proof.md` says what that shows. `--only points|random` does a part, `--name signer` the
  * points with that in their name. PostgreSQL as there.
  */
 import { parseArgs } from 'node:util'

@@ -4,13 +4,13 @@ import type { Mutant } from './transactions-mutants.ts'
 export const recordMutants: Mutant[] = [
   // What a receipt says
   {
-    name: 'the gas of a receipt is stored wrongly',
+    name: 'stores the wrong gas of a receipt',
     scenario: 'told-is-known',
     caughtBy: 'receipt',
     patches: [['transactions/settle/states.ts', 'gas_used = mined.gas_used,', 'gas_used = mined.gas_used + 1,']],
   },
   {
-    name: 'the price of a receipt is stored wrongly',
+    name: 'stores the wrong price of a receipt',
     scenario: 'told-is-known',
     caughtBy: 'receipt',
     patches: [
@@ -18,13 +18,13 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'whatever is mined has succeeded',
+    name: 'treats every mined transaction as successful',
     scenario: 'fails-when-mined',
     caughtBy: 'state',
     patches: [['transactions/settle/follow.ts', '    succeeded: status,\n', '    succeeded: true || status,\n']],
   },
   {
-    name: 'the block of a receipt is the one before',
+    name: 'stores the previous block of a receipt',
     scenario: 'told-is-known',
     caughtBy: 'block',
     patches: [
@@ -36,7 +36,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'the steps before the block are forgotten',
+    name: 'drops the steps before the block',
     scenario: 'sped-up',
     caughtBy: 'transitions',
     patches: [
@@ -48,7 +48,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what a block lost is not among the steps',
+    name: 'omits a reorganisation from the steps',
     scenario: 'reorganised-away',
     caughtBy: 'transitions',
     patches: [
@@ -61,7 +61,7 @@ export const recordMutants: Mutant[] = [
   },
   // What is final
   {
-    name: 'a block is final one too early',
+    name: 'finalizes one block too early',
     scenario: 'final-block',
     caughtBy: 'scenario',
     patches: [
@@ -73,7 +73,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a block is final one too late',
+    name: 'finalizes one block too late',
     scenario: 'final-block',
     caughtBy: 'scenario',
     patches: [
@@ -85,7 +85,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'the follower counts one block less to finality',
+    name: 'counts one block less to finality in the follower',
     scenario: 'told-is-known',
     caughtBy: 'finality',
     patches: [
@@ -97,7 +97,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what failed is final as if it had not',
+    name: 'finalizes a reverted write as a successful one',
     scenario: 'fails-when-mined',
     caughtBy: 'scenario',
     patches: [
@@ -110,7 +110,7 @@ export const recordMutants: Mutant[] = [
   },
   // What ends otherwise
   {
-    name: 'a nonce used elsewhere does not stop the account',
+    name: 'does not stop an account whose nonce was used elsewhere',
     scenario: 'foreign-nonce',
     caughtBy: 'lane',
     patches: [
@@ -122,7 +122,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a nonce given up does not stop the account',
+    name: 'does not stop an account after a failed nonce',
     scenario: 'used-elsewhere',
     caughtBy: 'lane',
     patches: [
@@ -130,7 +130,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a stopped account is bound to all the same',
+    name: 'binds writes of a stopped account',
     scenario: 'foreign-nonce',
     caughtBy: 'scenario',
     patches: [
@@ -139,7 +139,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'given up before the block that used its nonce is final',
+    name: 'fails a write before the block that used its nonce is final',
     scenario: 'used-elsewhere',
     caughtBy: 'scenario',
     patches: [
@@ -151,7 +151,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a nonce used elsewhere is nobody’s business',
+    name: 'ignores a nonce that was used elsewhere',
     scenario: 'foreign-nonce',
     caughtBy: 'scenario',
     patches: [
@@ -163,7 +163,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what cannot be paid for is given up',
+    name: 'fails a write that its account cannot pay',
     scenario: 'ran-dry',
     caughtBy: 'lost',
     patches: [
@@ -175,7 +175,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a write is accepted that its account cannot pay',
+    name: 'accepts a write that its account cannot pay',
     scenario: 'ran-dry',
     caughtBy: 'scenario',
     patches: [
@@ -186,7 +186,7 @@ export const recordMutants: Mutant[] = [
   },
   // What it costs
   {
-    name: 'no margin over the estimate',
+    name: 'adds no margin to the gas estimate',
     scenario: 'told-is-known',
     caughtBy: 'price',
     patches: [
@@ -194,50 +194,50 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a fee is raised by too little',
+    name: 'raises a fee by too little',
     scenario: 'sped-up',
     caughtBy: 'price',
     patches: [['chain/fees.ts', 'most((fee * 9n + 7n) / 8n, fee + 1n)', 'most((fee * 11n + 9n) / 10n, fee + 1n)']],
   },
   {
-    name: 'a fee is raised by too much',
+    name: 'raises a fee by too much',
     scenario: 'sped-up',
     caughtBy: 'price',
     patches: [['chain/fees.ts', 'most((fee * 9n + 7n) / 8n, fee + 1n)', 'most(fee * 2n, fee + 1n)']],
   },
   {
-    name: 'a fee is raised above the cap',
+    name: 'raises a fee above the cap',
     scenario: 'fee-cap',
     caughtBy: 'price',
     patches: [['chain/fees.ts', '  if (limited > cap) throw capReached(limited, cap)\n', '']],
   },
   {
-    name: 'the first offer is twice what it should be',
+    name: 'doubles the first fee offer',
     scenario: 'dear-blocks',
     caughtBy: 'price',
     patches: [['chain/fees.ts', 'most(2n * baseFee + tip, floor)', 'most(4n * baseFee + tip, floor)']],
   },
   {
-    name: 'a raise has more gas than the first bytes',
+    name: 'raises the gas limit with the fee',
     scenario: 'sped-up',
     caughtBy: 'price',
     patches: [['transactions/lanes/replace.ts', ' : before.gas\n', ' : before.gas + 1_000n\n']],
   },
   {
-    name: 'the coins are left out of what is signed',
+    name: 'signs without the value',
     scenario: 'coins',
     caughtBy: 'lost',
     patches: [['transactions/lanes/gas.ts', 'to, value: value.toString(), data }', "to, value: '0', data }"]],
   },
   {
-    name: 'twice the coins that were asked for are sent',
+    name: 'sends twice the value',
     scenario: 'coins',
     caughtBy: 'money',
     patches: [['contracts/write.ts', 'value: readValue(value, {', 'value: 2n * readValue(value, {']],
   },
   // What changes
   {
-    name: 'a late store overwrites the hash that is mined',
+    name: 'overwrites the mined hash by a late store',
     scenario: 'late-store',
     caughtBy: 'hashes',
     patches: [
@@ -246,16 +246,21 @@ export const recordMutants: Mutant[] = [
         "storeReplacement: { SUBMITTED: 'SUBMITTED' }",
         "storeReplacement: { SUBMITTED: 'SUBMITTED', MINED: 'MINED', FINALIZED: 'FINALIZED' }",
       ],
+      [
+        'transactions/lanes/store.ts',
+        "'storeReplacement', stepOf(app, attempt))",
+        "'storeReplacement', stepOf === null ? undefined : undefined)",
+      ],
     ],
   },
   {
-    name: 'a cancel is stored as if it were the write',
+    name: 'stores a cancel as the write',
     scenario: 'cancelled',
     caughtBy: 'hashes',
     patches: [['transactions/attempts.ts', '      is_cancel: attempt.isCancel,\n', '      is_cancel: false,\n']],
   },
   {
-    name: 'what was asked to be cancelled counts as cancelled',
+    name: 'reports CANCELLED on request',
     scenario: 'cancel-lost',
     caughtBy: 'state',
     patches: [
@@ -267,7 +272,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'the gas of an attempt is stored wrongly',
+    name: 'stores the wrong gas of an attempt',
     scenario: 'sped-up',
     caughtBy: 'hashes',
     patches: [
@@ -279,7 +284,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'only the newest hash is known to readers',
+    name: 'finds only the newest hash',
     scenario: 'sped-up',
     caughtBy: 'answers',
     patches: [
@@ -291,7 +296,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a speed-up takes the fees of the market, whatever was offered',
+    name: 'ignores the requested fees of a speed-up',
     scenario: 'sped-up',
     caughtBy: 'scenario',
     patches: [
@@ -304,13 +309,13 @@ export const recordMutants: Mutant[] = [
   },
   // What a key is good for
   {
-    name: 'a key is forgotten as soon as its transaction is final',
+    name: 'drops a key when its transaction is final',
     scenario: 'key-kept',
     caughtBy: 'key',
     patches: [['transactions/key.ts', 'isVoid || use.is_over) {', 'isVoid || use.is_final) {']],
   },
   {
-    name: 'a key is forgotten after a day, final or not',
+    name: 'drops a key after a day, final or not',
     scenario: 'key-kept',
     caughtBy: 'scenario',
     patches: [
@@ -322,7 +327,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a key is good for any body',
+    name: 'accepts a key with any body',
     scenario: 'told-is-known',
     caughtBy: 'key',
     patches: [
@@ -334,7 +339,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a cancel frees the key of what was told',
+    name: 'frees the key of an accepted write on cancel',
     scenario: 'cancelled',
     caughtBy: 'key',
     patches: [
@@ -347,7 +352,7 @@ export const recordMutants: Mutant[] = [
   },
   // What the history shows
   {
-    name: 'transfers of a block that was lost stay',
+    name: 'retains transfers of a reorganised block',
     scenario: 'coins',
     caughtBy: 'transfers',
     patches: [
@@ -359,7 +364,7 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a transfer is told to one side only',
+    name: 'lists a transfer for one side only',
     scenario: 'coins',
     caughtBy: 'transfers',
     patches: [
@@ -367,13 +372,13 @@ export const recordMutants: Mutant[] = [
     ],
   },
   {
-    name: 'logs of a failed transaction are transfers',
+    name: 'indexes logs of a failed transaction',
     file: 'src/history/finality.test.ts',
     test: 'a token that only a failed transaction names is never met',
     patches: [['history/rows.ts', '    if (status === false) continue\n', '']],
   },
   {
-    name: 'a backfill reads blocks that are not final',
+    name: 'backfills blocks that are not final',
     file: 'src/history/backfill.test.ts',
     test: 'what was followed without the accounts is filled in, up to what is final, and then the table is whole',
     patches: [
@@ -386,12 +391,12 @@ export const recordMutants: Mutant[] = [
   },
   // What is known of the signer's log
   {
-    name: 'the head of the log that came with a refusal is taken for the newest',
-    file: 'src/signer/client.test.ts',
+    name: 'takes the ledger head of a refusal for the newest',
+    file: 'src/signer-wire/client.test.ts',
     test: 'the head that comes with a refusal is not the newest: it follows the one that was shown, or not',
     patches: [
       [
-        'signer/client.ts',
+        'signer-wire/client.ts',
         "    if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head\n",
         "    if (typeof frame.head === 'string') head = frame.head\n",
       ],
@@ -399,7 +404,7 @@ export const recordMutants: Mutant[] = [
   },
   // When a fee is raised
   {
-    name: 'a fee is raised before three blocks had a chance',
+    name: 'raises a fee before three blocks have passed',
     file: 'src/transactions/settle/follow.test.ts',
     test: 'after 3 blocks and 20 s only the lowest nonce of an account gets a higher fee, in both fields, stored before it is sent',
     patches: [

@@ -29,7 +29,7 @@ const STORE = '  const isDue = await first.store(app, chain, bound, signed.attem
 /** Mistakes in what is stored, signed, sent and sent again, as other engines have made them. */
 export const sendingMutants: Mutant[] = [
   {
-    name: 'broadcast before store',
+    name: 'broadcasts before it stores',
     scenario: 'killed-after-broadcast',
     caughtBy: 'scenario',
     patches: [
@@ -38,7 +38,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a nonce is recycled on a time-out',
+    name: 'reuses a nonce after a time-out',
     scenario: 'answer-lost',
     caughtBy: 'doubled',
     patches: [
@@ -56,7 +56,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'an error of the node is a failure of the write',
+    name: 'treats a node error as a failed write',
     scenario: 'answer-lost',
     caughtBy: 'doubled',
     patches: [
@@ -71,7 +71,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'forgotten after the first receipt',
+    name: 'stops following after the first receipt',
     scenario: 'reorganised-away',
     caughtBy: 'finality',
     patches: [
@@ -88,13 +88,13 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'a reorganisation is not handled',
+    name: 'ignores reorganisations',
     scenario: 'reorganised-away',
     caughtBy: 'lost',
     patches: [['transactions/settle/follow.ts', '    await revertToPending(db, app, chain.chainId, fromNumber)\n', '']],
   },
   {
-    name: 'a rollback commits half of itself',
+    name: 'commits half of a rollback',
     scenario: 'killed-in-retract',
     caughtBy: 'lost',
     patches: [
@@ -106,13 +106,13 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'no idempotency',
+    name: 'ignores the idempotency key',
     scenario: 'killed-after-broadcast',
     caughtBy: 'doubled',
     patches: [RANDOM_IDS],
   },
   {
-    name: 'only one fee field is raised',
+    name: 'raises only one fee field',
     scenario: 'dear-blocks',
     caughtBy: 'lost',
     patches: [
@@ -124,7 +124,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'the count of the node is trusted',
+    name: 'trusts the transaction count of the node',
     scenario: 'lagging-receipts',
     caughtBy: 'lane',
     patches: [
@@ -141,7 +141,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'no rebroadcast',
+    name: 'never rebroadcasts',
     scenario: 'wiped-pool',
     caughtBy: 'lost',
     patches: [
@@ -153,7 +153,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'signed again under a new nonce when nobody knows',
+    name: 'signs again with a new nonce if the outcome is unknown',
     scenario: 'signer-killed',
     caughtBy: 'doubled',
     patches: [
@@ -170,19 +170,19 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'the ledger is not asked',
+    name: 'does not query the ledger',
     scenario: 'paused-replica',
     caughtBy: 'lost',
     patches: [
       [
-        'signer/judge.ts',
+        'signer/rules/judge.ts',
         '  if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }\n',
         '  if (attempts.length >= 0) return { sign: ask.kind, terms }\n',
       ],
     ],
   },
   {
-    name: 'a cancel is signed at a higher fee, without taking the intent up',
+    name: 'signs a cancel at a higher fee without restoring the intent',
     scenario: 'paused-filler',
     caughtBy: 'lost',
     patches: [
@@ -200,7 +200,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'stored after the answer',
+    name: 'stores after it responds',
     scenario: 'told-is-known',
     caughtBy: 'unanswered',
     patches: [
@@ -213,7 +213,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: '`nonce too low` gets another nonce',
+    name: 'takes another nonce after `nonce too low`',
     scenario: 'nonce-too-low',
     caughtBy: 'doubled',
     patches: [
@@ -226,7 +226,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what was bound is not taken up again',
+    name: 'abandons bound writes after a crash',
     scenario: 'caller-gone',
     caughtBy: 'gaps',
     patches: [
@@ -238,13 +238,13 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what has to wait in the queue is given to the node all the same',
+    name: 'sends queued writes to the node at once',
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [['transactions/lanes/send.ts', BROADCAST, BROADCAST.replace('if (isDue) ', '')]],
   },
   {
-    name: 'a queue is emptied at the first block',
+    name: 'empties a queue at the first block',
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [
@@ -256,7 +256,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what is queued is sent again like what a node has',
+    name: 'rebroadcasts queued writes',
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [
@@ -269,7 +269,7 @@ export const sendingMutants: Mutant[] = [
     ],
   },
   {
-    name: 'what leaves a queue is only sent when it is sent again',
+    name: 'sends unqueued writes only at the next rebroadcast',
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [

@@ -19,7 +19,7 @@ export type Mutant = {
 
 export const mutants: Mutant[] = [...sendingMutants, ...recordMutants]
 
-/** The mutants and what has to catch each, as a table of `docs/proof-mutants.md`. */
+/** The mutants and what has to catch each, as a table of `docs/evidence/proof-mutants.md`. */
 export const mutantTable = (): string =>
   [
     '| mistake | scenario or test | caught by |',

@@ -99,7 +99,7 @@ test(
 )
 
 test('the page of the mutants lists them all', () => {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/proof-mutants.md'), 'utf8')
+  const page = readFileSync(join(import.meta.dirname, '../../docs/evidence/proof-mutants.md'), 'utf8')
   assert.ok(page.includes(`${mutantTable()}\n`), 'npm run prove -- --list prints the table')
 })
 
@@ -108,7 +108,11 @@ test('every mutant of the proof fits the program that it is made from', async ()
   assert.equal(new Set(mutants.map(({ name }) => name)).size, mutants.length)
 })
 
-const CAUGHT_QUICKLY = ['a nonce is recycled on a time-out', 'no idempotency', '`nonce too low` gets another nonce']
+const CAUGHT_QUICKLY = [
+  'reuses a nonce after a time-out',
+  'ignores the idempotency key',
+  'takes another nonce after `nonce too low`',
+]
 
 for (const mutant of mutants.filter(({ name }) => CAUGHT_QUICKLY.includes(name))) {
   test(`the proof catches the mutant: ${mutant.name}`, { timeout: 120_000, skip: testCluster === null }, async () => {

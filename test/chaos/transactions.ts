@@ -1,6 +1,6 @@
 /**
  * The long proof of the transaction engine: `npm run prove -- --writes 20000 --seed 7`. Named crash points, scenarios,
- * mutants, failovers of the database, then random faults, with 1, 2 and 3 replicas; `docs/proof.md` says what that
+ * mutants, failovers of the database, then random faults, with 1, 2 and 3 replicas; `docs/evidence/proof.md` says what that
  * shows. `--only points|scenarios|mutants|failover|random` does a part, `--replicas 2` one number, `--name …` one point,
  * scenario, mutant or failover, `--rounds 5` each failover so often. `--kills 2000` goes on until so many processes were
  * killed in the random part. `--only failover --promotions 200` plays so many promotions, 25 in a world that goes on.

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { exportTokens } from '../export-tokens.ts'
 import { AppError } from '../../src/errors.ts'
-import { connectSigner, SignerRefused, type Signer } from '../../src/signer/client.ts'
-import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../../src/signer/wire.ts'
+import { connectSigner, SignerRefused, type Signer } from '../../src/signer-wire/client.ts'
+import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../../src/signer-wire/wire.ts'
 
 /** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
 export type Place = {

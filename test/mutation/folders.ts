@@ -19,19 +19,19 @@ const FOLDERS: Record<string, Patterns> = {
   'src/gas': {
     files: [
       'src/gas/{authorization,calibur,dispatch,events,gas-operation,operation,packed-operation,rehearse,transaction,words}.ts',
-      'src/signer/{cancel-outer,gas-limits,operation-ledger,operation-request,sign-operation,sign-outer,unattended,verify-operations}.ts',
+      'src/signer/*/{cancel-outer,gas-limits,operation-ledger,operation-request,sign-operation,sign-outer,unattended,verify-operations}.ts',
     ],
     tests: [
       'src/gas/*.test.ts',
-      'src/signer/{calibur,cancel-outers,gas-limits,operation-policy,operations,outers,unattended,verify-operations}.test.ts',
+      'src/signer/*/{calibur,cancel-outers,gas-limits,operation-policy,operations,outers,unattended,verify-operations}.test.ts',
     ],
   },
   'src/history': { files: ['src/history/*.ts'], tests: ['src/history/*.test.ts', 'src/cli/history.test.ts'] },
   'src/signer': {
     files: [
-      'src/signer/{authority,deks,heads,judge,ledger,macs,meters,pipeline,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts',
+      'src/signer/*/{authority,deks,heads,judge,ledger,macs,meters,pipeline,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts',
     ],
-    tests: ['src/signer/*.test.ts'],
+    tests: ['src/signer/!(kek|policy)/*.test.ts', 'src/signer/*.test.ts'],
   },
   'src/signer/kek': { files: ['src/signer/kek/*.ts'], tests: ['src/signer/kek/*.test.ts'] },
   'sponsored writes': {

@@ -72,9 +72,13 @@ suite('a mutant', { concurrency: false }, () => {
     })
     const bench = { folder: copy.folder, tmp, env: {}, tidy: async () => {} }
     const planned = [
-      { file: 'src/signer/judge.ts', change: 'facts.isElsewhere → false', test: 'src/signer/judge.test.ts' },
-      { file: 'src/signer/judge.ts', change: '16 → 17', test: 'src/signer/judge.test.ts' },
-      { file: 'src/signer/ledger.ts', change: 'DISTINCT → ∅', test: 'src/signer/ledger.test.ts' },
+      {
+        file: 'src/signer/rules/judge.ts',
+        change: 'facts.isElsewhere → false',
+        test: 'src/signer/rules/judge.test.ts',
+      },
+      { file: 'src/signer/rules/judge.ts', change: '16 → 17', test: 'src/signer/rules/judge.test.ts' },
+      { file: 'src/signer/ledger/ledger.ts', change: 'DISTINCT → ∅', test: 'src/signer/ledger/ledger.test.ts' },
     ]
     for (const { file, change, test: by } of planned) {
       const text = readFileSync(join(ROOT, file), 'utf8')
@@ -119,7 +123,7 @@ test('a query builder’s conditions, orders and locks are mutated, its columns 
 
 test('every folder lists files that exist; a pattern that finds no file is an error', () => {
   for (const name of folderNames) assert.ok(folderOf(name).tests.length > 0, name)
-  assert.throws(() => filesOf(['src/signer/{judge,no-such-file}.ts']), /no-such-file\.ts finds no file/)
+  assert.throws(() => filesOf(['src/signer/rules/{judge,no-such-file}.ts']), /no-such-file\.ts finds no file/)
 })
 
 test('a seed decides the sample, and its beginning is the smaller sample of the same seed', () => {

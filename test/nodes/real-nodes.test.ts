@@ -9,7 +9,7 @@ import { startNode, titleOf, type NodeName, type RealNode } from './real-node.ts
 
 /**
  * The nodes people develop with, as their packages bring them, behind RPC_URL. What holds with which is the table of
- * docs/guides/nodes.md, row by row.
+ * docs/operate/nodes.md, row by row.
  */
 const NAMES = ['hardhat', 'hardhat2', 'ganache', 'ethereumjs', 'anvil'] as const satisfies NodeName[]
 const ETHER = 10n ** 18n
@@ -172,8 +172,8 @@ for (const name of NAMES)
     })
   })
 
-test('docs/guides/nodes.md says of each node what it passed', () => {
-  const page = readFileSync(new URL('../../docs/guides/nodes.md', import.meta.url), 'utf8')
+test('docs/operate/nodes.md says of each node what it passed', () => {
+  const page = readFileSync(new URL('../../docs/operate/nodes.md', import.meta.url), 'utf8')
   const rows = page
     .split('\n')
     .filter((line) => line.startsWith('| '))

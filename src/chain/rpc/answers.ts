@@ -1,6 +1,7 @@
 import type { Hex } from '../../ids.ts'
 import { InvalidResponse } from './failures.ts'
 import type { Block } from '../rpc/block.ts'
+import { quantityIn } from '../../digits.ts'
 
 /** The end of the year 9999: a development chain's clock can be set to times that have no date. */
 const LAST_SECOND = 253_402_300_799
@@ -28,9 +29,9 @@ export function readObject(value: unknown, what: string): Record<string, unknown
 
 /** @throws InvalidResponse */
 export function readQuantity(value: unknown, what: string): bigint {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value))
-    throw new InvalidResponse(`${what} is not a quantity`)
-  return BigInt(value)
+  const quantity = quantityIn(value)
+  if (quantity === null) throw new InvalidResponse(`${what} is not a quantity`)
+  return quantity
 }
 
 /** @throws InvalidResponse  also for what is too large to be exact */

@@ -91,7 +91,7 @@ const lacking =
 test('a node that lacks what it must have is refused by the names of the methods, and without its address', async (t) => {
   const node = await badNode(t, { answer: lacking('eth_estimateGas', 'eth_sendRawTransaction') })
   await assert.rejects(connected(t, node), (error: Error) => {
-    assert.match(error.message, /^no node supports eth_estimateGas, eth_sendRawTransaction: docs\/guides\/nodes\.md/)
+    assert.match(error.message, /^no node supports eth_estimateGas, eth_sendRawTransaction: docs\/operate\/nodes\.md/)
     assert.doesNotMatch(error.message, /http|kkk/)
     return true
   })

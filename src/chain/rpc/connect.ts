@@ -129,5 +129,5 @@ async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) =
   const [first, ...others] = answers.filter((needs) => needs !== null)
   const missing = (first?.missing ?? []).filter((method) => others.every((needs) => needs.missing.includes(method)))
   if (missing.length > 0)
-    throw new Error(`no node supports ${missing.join(', ')}: docs/guides/nodes.md lists what a node must support`)
+    throw new Error(`no node supports ${missing.join(', ')}: docs/operate/nodes.md lists what a node must support`)
 }

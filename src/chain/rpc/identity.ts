@@ -1,6 +1,7 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
 import type { Hex } from '../../ids.ts'
 import type { AskNode } from './json-rpc.ts'
+import { exactQuantityIn } from '../../digits.ts'
 
 /** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
 export type ChainIdentity = { chainId: number; genesisHash: Hex }
@@ -16,11 +17,11 @@ export async function askIdentity(ask: AskNode, timeoutMs: number): Promise<Chai
   )
   for (const answer of [chainId, genesis])
     if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
-  if (typeof chainId !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(chainId))
-    throw new RpcUnavailable('the node does not report its chain id', { timedOut: false })
+  const number = exactQuantityIn(chainId)
+  if (number === null) throw new RpcUnavailable('the node does not report its chain id', { timedOut: false })
   const { hash } = (genesis ?? {}) as { hash?: Hex }
   if (typeof hash !== 'string') throw new Error('the node does not return its genesis block')
-  return { chainId: Number(chainId), genesisHash: hash }
+  return { chainId: number, genesisHash: hash }
 }
 
 export const isSameChain = (a: ChainIdentity, b: ChainIdentity): boolean =>

@@ -1,6 +1,7 @@
 import { WebSocket, type RawData } from 'ws'
 import type { Clock, Timer } from '../../clock.ts'
 import type { OnNode } from './pool.ts'
+import { exactQuantityIn } from '../../digits.ts'
 
 /**
  * What nodes tell of new blocks by themselves, so that they need not be asked all the time. It is a hint and nothing
@@ -135,7 +136,7 @@ function subscribe(
         // What was announced before is not announced again: look once.
         return tell(-1)
       }
-      const number = message.method === 'eth_subscription' ? readNumber(message.params?.result?.number) : null
+      const number = message.method === 'eth_subscription' ? exactQuantityIn(message.params?.result?.number) : null
       if (number !== null) tell(number)
     })
     // 'close' follows every error, and the message may hold the address.
@@ -162,8 +163,4 @@ function readMessage(data: RawData): Message | null {
   } catch {
     return null
   }
-}
-
-function readNumber(value: unknown): number | null {
-  return typeof value === 'string' && /^0x[0-9a-f]{1,13}$/i.test(value) ? Number(value) : null
 }

@@ -4,6 +4,7 @@ import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
 import { noteAnswer, noteFailure, type Member } from './node-health.ts'
 import { askNeeds } from './needs.ts'
 import type { OnNode } from './pool.ts'
+import { exactQuantityIn } from '../../digits.ts'
 
 export type Probing = {
   clock: Clock
@@ -63,9 +64,9 @@ export async function probe(member: Member, probing: Probing): Promise<void> {
       return
     const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })
     if (head instanceof RpcError || head instanceof RpcUnavailable) throw head
-    if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
-      throw new RpcUnavailable('the node does not report its head', { timedOut: false })
-    member.head = Number(head)
+    const number = exactQuantityIn(head)
+    if (number === null) throw new RpcUnavailable('the node does not report its head', { timedOut: false })
+    member.head = number
     if (noteAnswer(member, clock.ticks() - startedAt)) onNode(member.position, 'up')
   } catch {
     if (noteFailure(member, clock.ticks())) onNode(member.position, 'down')

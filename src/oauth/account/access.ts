@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../../app.ts'
+import type { AdmissionClass } from '../../http/admission.ts'
 import { openLimit, spend } from '../../http/limits.ts'
 import { textsOf } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
@@ -64,9 +65,9 @@ export function openAccountDoor(
     return visitor
   }
 
-  function act(path: string, work: Work): void {
+  function act(path: string, work: Work, admission: AdmissionClass = 'vital'): void {
     // Most of them take access away; none is done without the person.
-    server.post(path, { ...hidden, config: { admission: 'vital' } }, async (request, reply) => {
+    server.post(path, { ...hidden, config: { admission } }, async (request, reply) => {
       const visitor = await meet(request, reply)
       if (visitor === null) return leaveFor(reply, '/account')
       const form = formOf(request)
@@ -91,8 +92,12 @@ export function openAccountDoor(
   }
 
   function actFresh(path: string, work: Work, back: ComesBackTo = 'again', seconds?: number): void {
-    act(path, async (action) =>
-      isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
+    act(
+      path,
+      async (action) =>
+        isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
+      // What is sent waits for a node and the signer.
+      back === 'send' ? 'write' : 'vital',
     )
   }
 }

@@ -64,44 +64,48 @@ export function accountPages(
   signaturesPage(server, app, { door, slices })
 
   /** GET /account: everything; a sign-in first when there is none. */
-  server.get<{ Querystring: { done?: unknown } }>('/account', hidden, async (request, reply) => {
-    const visitor = await arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(origin, { comesBackTo: 'first' }))
-    const { user } = visitor
-    const { accountId, userId } = user
-    const words = textsOf(request)
-    const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt] = await Promise.all([
-      Promise.all([...app.networks.keys()].map((chainId) => lookAt(words, user, chainId))),
-      listAllowed(app, { accountId, userId }),
-      listIdentities(db, { accountId, userId }),
-      listSessions(db, userId),
-      readFreezable(db, userId),
-      door.noticeFor(visitor, words),
-      readExported(db, accountId),
-    ])
-    const { username, address, imageSrc } = userWire(user)
-    const { done } = request.query
-    const body = accountBody({
-      words,
-      csrf: csrfOf(visitor),
-      username,
-      provider: user.provider,
-      imageSrc,
-      address,
-      isFrozen: frozenAt !== null,
-      networks,
-      applications: allowed.map((one) => ({ ...one, network: chainName(app, words, one.chainId) })),
-      identities,
-      providers,
-      sessions,
-      session: visitor.sessionUid,
-      notice,
-      exportedAt,
-      canExport: app.config.KEY_EXPORT === 'on',
-      done: typeof done === 'string' && Object.hasOwn(words.done, done) ? words.done[done]! : null,
-    })
-    return sendPage(reply, 200, { words, title: words.account.title, layout: 'wide', hasScript: origin, body })
-  })
+  server.get<{ Querystring: { done?: unknown } }>(
+    '/account',
+    { ...hidden, config: { admission: 'read' } },
+    async (request, reply) => {
+      const visitor = await arrive(request, reply)
+      if (visitor === null) return leaveFor(reply, ownSignIn(origin, { comesBackTo: 'first' }))
+      const { user } = visitor
+      const { accountId, userId } = user
+      const words = textsOf(request)
+      const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt] = await Promise.all([
+        Promise.all([...app.networks.keys()].map((chainId) => lookAt(words, user, chainId))),
+        listAllowed(app, { accountId, userId }),
+        listIdentities(db, { accountId, userId }),
+        listSessions(db, userId),
+        readFreezable(db, userId),
+        door.noticeFor(visitor, words),
+        readExported(db, accountId),
+      ])
+      const { username, address, imageSrc } = userWire(user)
+      const { done } = request.query
+      const body = accountBody({
+        words,
+        csrf: csrfOf(visitor),
+        username,
+        provider: user.provider,
+        imageSrc,
+        address,
+        isFrozen: frozenAt !== null,
+        networks,
+        applications: allowed.map((one) => ({ ...one, network: chainName(app, words, one.chainId) })),
+        identities,
+        providers,
+        sessions,
+        session: visitor.sessionUid,
+        notice,
+        exportedAt,
+        canExport: app.config.KEY_EXPORT === 'on',
+        done: typeof done === 'string' && Object.hasOwn(words.done, done) ? words.done[done]! : null,
+      })
+      return sendPage(reply, 200, { words, title: words.account.title, layout: 'wide', hasScript: origin, body })
+    },
+  )
 
   /** GET /account/signed-in: the redirect address of the sign-in. Its code is for nobody; the session is what counts. */
   server.get<{ Querystring: { error?: unknown; state?: unknown } }>('/account/signed-in', hidden, (request, reply) => {

@@ -1,5 +1,5 @@
 import { html } from 'ghtml'
-import type { KeyExport } from '../../signer/wire.ts'
+import type { KeyExport } from '../../signer-wire/wire.ts'
 import type { Texts } from '../../texts/en.ts'
 import { hoursText, timeText } from '../../texts/time.ts'
 import { form } from './body.ts'

@@ -16,6 +16,7 @@ import type { ProviderSettings } from '../federation/providers.ts'
 import { confirmBody, secondsToNextLook, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
 import { provenVisitor, type ProvenVisitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
+import { wholeIn } from '../../digits.ts'
 
 type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
 type FormFields = Record<string, string | undefined>
@@ -98,7 +99,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const { network: asked, id } = request.query
-    const chainId = Number(typeof asked === 'string' && /^\d{1,15}$/.test(asked) ? asked : 0)
+    const chainId = wholeIn(asked) ?? 0
     const found = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
     if (found === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
     const network = chainName(app, words, chainId)

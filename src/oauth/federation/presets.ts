@@ -53,7 +53,7 @@ const openidClaims = { subjectClaim: 'sub', pictureClaim: 'picture' }
 
 /**
  * Providers that need no more than a registration. What each one knows, and what it does not, is in
- * docs/guides/providers.md.
+ * docs/operate/identity-providers.md.
  */
 export const presets = {
   // Display names, not `preferred_username` or `email`: those are addresses, and names are shown to others.

@@ -139,7 +139,7 @@ async function loadLibrary(): Promise<typeof Library> {
     return (await import('pkcs11js')).default
   } catch (cause) {
     throw new KekUnavailable(
-      'The package pkcs11js is not built here: docs/guides/custody.md says how a master key (KEK) in a token is set up.',
+      'The package pkcs11js is not built here: docs/operate/signer-keys.md#hsm-pkcs-11 says how a master key (KEK) in a token is set up.',
       cause,
     )
   }

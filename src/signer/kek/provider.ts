@@ -1,7 +1,7 @@
 /**
  * signer/kek: the master key (KEK), wherever it lives: it wraps data keys and does nothing else.
  * Owns: the providers, one file each; how a setting names one; the shares of a key in a file.
- * Does not own: the data keys (`signer/deks.ts`), when another master key takes over (`signer/rotation.ts`).
+ * Does not own: the data keys (`signer/keys/deks.ts`), when another master key takes over (`signer/keys/rotation.ts`).
  */
 
 import { StartError } from '../refusal.ts'

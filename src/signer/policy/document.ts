@@ -1,10 +1,11 @@
 /**
  * signer/policy: rules of the operator for what is signed, as a document.
  * Owns: the document and its parser, what a transaction does, the decision, windows of time, its signatures, its words.
- * Does not own: the built-in rules (`signer/policy.ts`), meters in the store (`signer/meters.ts`), which document is in
- *   force (`signer/policy-in-force.ts`).
+ * Does not own: the built-in rules (`signer/rules/policy.ts`), meters in the store (`signer/rules/meters.ts`), which document is in
+ *   force (`signer/rules/policy-in-force.ts`).
  */
 
+import { canonicalAmountIn, isAddress } from '../../digits.ts'
 import { keccak } from '../../keccak.ts'
 import { CALL_CLASSES, type CallClass } from './calldata.ts'
 import { PolicyInvalid, readUniqueJson } from './json.ts'
@@ -320,9 +321,10 @@ function readLimit(fields: Record<string, unknown>, path: string): Pick<RuleAmou
 }
 
 function readAmount(value: unknown, path: string): bigint {
-  if (typeof value !== 'string' || !/^(?:0|[1-9]\d{0,77})$/.test(value) || BigInt(value) >= UINT256)
+  const amount = canonicalAmountIn(value)
+  if (amount === null)
     throw new PolicyInvalid(path, 'expected an amount in the smallest unit: a string of decimal digits below 2^256')
-  return BigInt(value)
+  return amount
 }
 
 /**
@@ -330,8 +332,7 @@ function readAmount(value: unknown, path: string): bigint {
  * @returns 40 lower-case hexadecimal digits
  */
 function readPolicyAddress(value: unknown, path: string): string {
-  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(value))
-    throw new PolicyInvalid(path, 'expected an address, 0x and 40 hexadecimal digits')
+  if (!isAddress(value)) throw new PolicyInvalid(path, 'expected an address, 0x and 40 hexadecimal digits')
   const right = checksummed(value.slice(2).toLowerCase())
   if (value !== right) throw new PolicyInvalid(path, `the checksum (EIP-55) is wrong: these digits are ${right}`)
   return value.slice(2).toLowerCase()

@@ -7,7 +7,7 @@ import { until } from '../../../test/kit/until.ts'
 import type { Writer } from '../../../test/writing.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
-import { frozenEntry, revoked } from '../../signer/wire.ts'
+import { frozenEntry, revoked } from '../../signer-wire/wire.ts'
 import { fromHex } from '../../hex.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
 

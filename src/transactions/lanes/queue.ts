@@ -14,7 +14,7 @@ type TableAlias = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
  * Whether so many nonces below one are open that no node has to take it: geth guarantees 16 of a sender, reth takes no more.
  * What waits for a signature, or for nobody, is open too; what is mined and not followed yet still counts: late by a block,
  * never early. They are counted, not measured from the lowest: a row that stays open though it is mined, which a database
- * that went back can leave behind (docs/guides/failover.md), takes one place and does not hold the account up. By
+ * that went back can leave behind (docs/operate/high-availability.md), takes one place and does not hold the account up. By
  * `transactions_open`; no more rows than nodes take are looked at.
  */
 export const isFar = ({ config }: Pick<App, 'config'>, row: TableAlias): RawBuilder<boolean> =>

@@ -1,6 +1,6 @@
 import { AppError } from '../../errors.ts'
-import { SignerRefused } from '../../signer/client.ts'
-import { OWN_RULES } from '../../signer/wire.ts'
+import { SignerRefused } from '../../signer-wire/client.ts'
+import { OWN_RULES } from '../../signer-wire/wire.ts'
 import { notSigned } from './bind.ts'
 import { secondsUntil } from '../sponsors/refused-top-up.ts'
 import type { Clock } from '../../clock.ts'

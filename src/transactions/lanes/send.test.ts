@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { writing, type Fault, type Writing } from '../../../test/writing.ts'
 import { RpcError, RpcUnavailable } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
-import type { Signer } from '../../signer/client.ts'
+import type { Signer } from '../../signer-wire/client.ts'
 import { fromHex } from '../../hex.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 

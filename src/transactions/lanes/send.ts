@@ -24,7 +24,7 @@ import { LOST, sendOnce, type Outcome } from '../pipeline.ts'
 import { sendOperation } from './send-operation.ts'
 import { marketOf } from './market.ts'
 import type { PreparedWrite } from './prepare.ts'
-import { adopt } from '../recovery/recall.ts'
+import { reconcileBound } from './store.ts'
 import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { first } from './steps.ts'
 import type { WriteAnswer } from '../write-wire.ts'
@@ -121,7 +121,7 @@ async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
   // The network's gas was another when the row was bound.
   if (row.sequence !== undefined) throw inFlight()
   const bound = toBound(row)
-  const found = await adopt(app, chain, bound)
+  const found = await reconcileBound(app, chain, bound)
   if (found === null) {
     await refuseStopped(app.db, bound)
     const asked = await askedFor(chain, bound, write.intent)

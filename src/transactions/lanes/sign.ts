@@ -2,14 +2,14 @@ import type { App } from '../../app.ts'
 import type { Fees } from '../../chain/fees.ts'
 import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
-import { SignerRefused } from '../../signer/client.ts'
+import { SignerRefused } from '../../signer-wire/client.ts'
 import { claim, notSigned, part, vacate } from './bind.ts'
 import { cancelGas, type UsedUp } from './cancel-gas.ts'
 import { endIfDelegation } from './own-nonces.ts'
 import { gasStrategy } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
-import { adopt } from '../recovery/recall.ts'
+import { reconcileBound } from './store.ts'
 import { reconcileNonce } from '../recovery/reconcile.ts'
 import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { denialOf } from '../recovery/trouble.ts'
@@ -105,7 +105,7 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
       error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
     if (!isBehind) throw error
     // The ledger holds a newer attempt than our tables: signed before a crash, or beside us by another replica.
-    const found = await adopt(app, chain, bound)
+    const found = await reconcileBound(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
       throw new AppError(

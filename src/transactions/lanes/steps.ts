@@ -1,4 +1,7 @@
+import type { App } from '../../app.ts'
+import type { SignOperationRequest } from '../../signer-wire/wire.ts'
 import { bind } from './bind.ts'
+import { bindOperation } from './bind-operation.ts'
 import { broadcast, giveToNode } from './broadcast.ts'
 import { between, type Step } from '../crash-points.ts'
 import { signFill, signFirst, signReplacement } from './sign.ts'
@@ -37,4 +40,15 @@ export const outer = {
   sign: between({ after: signedAt('after-sign-outer') }, signFirst),
   store: between({ after: 'after-store-outer' }, storeFirst),
   broadcast: between({ after: 'after-broadcast' }, giveToNode),
+}
+
+/** The steps of an operation until it is packed. */
+export const operation = {
+  bind: between(
+    { before: 'before-bind-operation', after: (result) => (result === 'bound' ? 'after-bind-operation' : null) },
+    bindOperation,
+  ),
+  sign: between({ after: 'after-sign-operation' }, (app: App, request: SignOperationRequest) =>
+    app.signer.signOperation(request),
+  ),
 }

@@ -10,7 +10,7 @@ import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
 import { keepAttempt } from '../attempts.ts'
 import { transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
-import { reconcileNonce } from '../recovery/reconcile.ts'
+import { ledgerAttempts, reconcileNonce, toAttempt, type NonceSlot } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
 import { linkedBy, linkingOf } from './link.ts'
 import { reach } from '../crash-points.ts'
@@ -28,27 +28,28 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
  * @throws database_unavailable
  */
 export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
-  if (bound.authorizations !== undefined && bound.authorizations !== null) return storeOuter(app, chain, bound, attempt)
-  const stored = await groupOf(app, chain)({ bound, attempt })
+  const hasOperations = bound.authorizations !== undefined && bound.authorizations !== null
+  const stored = await (hasOperations
+    ? storeOuter(app, chain, bound, attempt)
+    : groupOf(app, chain)({ bound, attempt }))
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
-  // The database went back between commit 1 and this: the ledger knows what it was.
-  await reconcileNonce(app, bound)
+  await reconcileStored(app, bound)
   return !(await holdBack(app, chain, attempt.hash))
 }
 
+/** The database went back since the row was read: the ledger knows what it was, and these bytes with it. */
+async function reconcileStored(app: App, bound: Bound): Promise<void> {
+  assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
+}
+
 /** The same of a transaction that carries operations, in one statement with them. */
-async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<StoreOutcome> {
   // Of what dies in a statement nothing is stored.
   await reach(app, 'in-store-outer')
   const linking = linkingOf(app, bound, attempt.hash)
   const links = linking === null ? null : linkedBy(linking, sql`exists (select 1 from signed)`)
-  const [stored] = await insertFirst(app, chain, [{ bound, attempt }], links)
-  tellSigned(app, chain, bound.from)
-  if (stored !== 'lost') return stored === 'due'
-  // The database went back since it was bound: the ledger knows what it was, and these bytes with it.
-  assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
-  return !(await holdBack(app, chain, attempt.hash))
+  return (await insertFirst(app, chain, [{ bound, attempt }], links))[0]!
 }
 
 /** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
@@ -174,8 +175,7 @@ async function storeLater(
       return true
     }),
   )
-  // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
-  if (!isThere) assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
+  if (!isThere) await reconcileStored(app, bound)
 }
 
 const stepOf = ({ clock }: App, { hash }: Attempt) => ({ at: new Date(clock.wall()).toISOString(), hash })
@@ -185,3 +185,31 @@ const newest = (chain: Chain, bound: Bound, attempt: Attempt) => ({
   hash: fromHex(attempt.hash),
   updated_at: sql<Date>`now()`,
 })
+
+/**
+ * Stores whatever the signer's ledger holds for an intent and our tables may lack: bytes that were signed before a
+ * crash, or beside us. Safe to repeat, and beside anyone who is storing the same.
+ * @returns the oldest and the newest attempt; null when it signed none, and when it signed the intent under another nonce:
+ *          then that row is taken in, and this one has lost its intent
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function reconcileBound(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+): Promise<{ first: Attempt; newest: Attempt } | null> {
+  const attempts = await ledgerAttempts(app, { intentId: bound.id })
+  const [signed] = attempts
+  if (signed !== undefined && !isAt(signed, bound)) {
+    await reconcileNonce(app, signed)
+    return null
+  }
+  const [first, ...later] = attempts.map(toAttempt).toReversed()
+  if (first === undefined) return null
+  await (first.isCancel ? storeFill : storeFirst)(app, chain, bound, first)
+  for (const attempt of later) await storeReplacement(app, chain, bound, attempt)
+  return { first, newest: later.at(-1) ?? first }
+}
+
+const isAt = ({ chainId, from, nonce }: NonceSlot, bound: NonceSlot): boolean =>
+  chainId === bound.chainId && from === bound.from && nonce === bound.nonce

@@ -6,7 +6,6 @@ import type { Chain } from '../../chain/network.ts'
 import type { Revert } from '../../errors.ts'
 import { readFailure } from '../../gas/events.ts'
 import type { Caller } from '../../http/bearer.ts'
-import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
@@ -19,6 +18,7 @@ import { readReasons, type Reason } from './reason.ts'
 import { readErrors } from './revert.ts'
 import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
+import { isWord } from '../../digits.ts'
 
 /** Of an application, for its caller, on their network; what nothing carries yet is nobody's business. */
 const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
@@ -32,12 +32,11 @@ const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
 
 /** What else a path says leads to nothing, and not to the database, which has no word for some of it. */
 export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)
-export const isTransactionHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)
 
 /** The row behind an id, or behind any hash that carried it: of several in one transaction the newest. */
 export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
-  if (!isTransactionId(idOrHash) && !isTransactionHash(idOrHash)) return null
-  const row = await (isTransactionHash(idOrHash)
+  if (!isTransactionId(idOrHash) && !isWord(idOrHash)) return null
+  const row = await (isWord(idOrHash)
     ? ofCaller(db, caller)
         .where(({ exists, selectFrom }) =>
           exists(

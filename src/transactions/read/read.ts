@@ -21,9 +21,10 @@ import { readFees, toBound, type AttemptRow, type TransactionRow } from '../inte
 import { readAttempts, readAttemptsOf } from '../attempts.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
-import { findOperation, isTransactionHash, isTransactionId, listOperations, showOperations } from './read-operation.ts'
+import { findOperation, isTransactionId, listOperations, showOperations } from './read-operation.ts'
 import { changedAt, readTransitions } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
+import { isWord } from '../../digits.ts'
 
 /**
  * One transaction that this application sent for the caller, by id or by any hash it was sent under.
@@ -61,7 +62,7 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
 
 async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Promise<string | undefined> {
   if (isTransactionId(idOrHash)) return idOrHash
-  if (!isTransactionHash(idOrHash)) return undefined
+  if (!isWord(idOrHash)) return undefined
   const attempt = await db
     .selectFrom('attempts')
     .select('transaction_id')

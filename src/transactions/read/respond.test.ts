@@ -21,7 +21,7 @@ async function givenBack(
   }
   const request = {
     ...{ query: {}, headers: {}, body: {}, caller: { chainId: 5 } },
-    ...{ standAside: () => true, noteTold: () => {}, quotaCharge: { giveBack: () => void times++ } },
+    ...{ standAside: () => true, quotaCharge: { giveBack: () => void times++ } },
   }
   const reply = { header: () => reply }
   const rehearse = () => Promise.reject(new Error('nobody asked for that'))

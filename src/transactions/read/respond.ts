@@ -60,7 +60,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   if (isReplay) {
     reply.header('idempotent-replayed', 'true')
     request.quotaCharge?.giveBack()
-  } else request.noteTold()
+  }
   if (wait === undefined && !isReplay) return answer
   // Accepted is accepted, also while the database does not know of it.
   const timeoutMs = wait !== undefined && request.standAside() ? Math.min(WAIT_MS, preferMs) : 0

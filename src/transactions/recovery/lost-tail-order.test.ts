@@ -7,7 +7,7 @@ import { until } from '../../../test/kit/until.ts'
 import { writing, type Writer, type Writing } from '../../../test/writing.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
-import type { RecallRequest } from '../../signer/wire.ts'
+import type { RecallRequest } from '../../signer-wire/wire.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
 import { claim, vacate } from '../lanes/bind.ts'
@@ -15,7 +15,7 @@ import { cancelTransaction, speedUpTransaction } from '../lanes/change.ts'
 import { followTransactions } from '../settle/follow.ts'
 import { toBound } from '../intent.ts'
 import { readTransaction } from '../read/read.ts'
-import { adopt } from './recall.ts'
+import { reconcileBound } from '../lanes/store.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps } from '../crash-points.ts'
 import { appLike } from '../../../test/opened.ts'
@@ -239,7 +239,7 @@ test('bytes that the ledger gives in several frames are all stored again, the ol
     },
   }
   const [row] = await rowsOf(writer)
-  const found = await adopt(appLike(first.app, { signer }), first.chain, toBound(row!))
+  const found = await reconcileBound(appLike(first.app, { signer }), first.chain, toBound(row!))
   assert.deepEqual([found!.first.hash, found!.newest.hash], [hashes[0], hashes[2]])
   const stored = await world.db
     .selectFrom('attempts')

@@ -4,7 +4,7 @@ import type { Db } from '../../store/db.ts'
 import { readRaw } from '../../follower/transaction.ts'
 import { restoreTopUp } from '../sponsors/gas-budget.ts'
 import { scopeOf } from '../settle/settle-top-ups.ts'
-import type { Recalled } from '../../signer/wire.ts'
+import type { Recalled } from '../../signer-wire/wire.ts'
 
 /** top-ups of one person that a database may have lost; each takes a hash to find */
 const MAX_LOST = 256

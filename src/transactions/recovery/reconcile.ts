@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import type { Fees } from '../../chain/fees.ts'
 import { readRaw } from '../../follower/transaction.ts'
 import { newTransactionId, parseUserId, SPONSOR_PROVIDER, type Hex, type UserId } from '../../ids.ts'
-import type { Recalled } from '../../signer/wire.ts'
+import type { Recalled } from '../../signer-wire/wire.ts'
 import { byteaArray } from '../../store/bytea-array.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { toWord } from '../../store/bytes.ts'
@@ -16,9 +17,8 @@ import { CHANGED_NOW, nobodysNonce, transactionRows } from '../rows.ts'
 import { delegateOf } from '../sponsors/delegation.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
-import { writeFees } from '../intent.ts'
+import { writeFees, type Attempt } from '../intent.ts'
 import { MIN_GAS } from '../lanes/limits.ts'
-import { toAttempt } from './recalled.ts'
 import { reconcileTopUp } from './reconcile-top-up.ts'
 
 /** A nonce of an account on a network. */
@@ -29,7 +29,8 @@ export async function ledgerAttempts(
   { signer }: Pick<App, 'signer'>,
   of: NonceSlot | { intentId: string },
 ): Promise<Recalled[]> {
-  const asked = 'intentId' in of ? of : { chainId: of.chainId, from: of.from, nonce: of.nonce }
+  // An attempt has both, and its nonce is what counts.
+  const asked = 'nonce' in of ? { chainId: of.chainId, from: of.from, nonce: of.nonce } : { intentId: of.intentId }
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
@@ -37,6 +38,17 @@ export async function ledgerAttempts(
     all.push(...attempts)
     if (!hasMore) return all
   }
+}
+
+/** An attempt as the signer's ledger tells it. */
+export function toAttempt(recalled: Recalled): Attempt {
+  const { raw, hash, gas, kind } = recalled
+  return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
+}
+
+function readFees({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }: Recalled): Fees {
+  if (gasPrice !== undefined) return { type: 'legacy', gasPrice: BigInt(gasPrice) }
+  return { type: 'eip1559', maxFeePerGas: BigInt(maxFeePerGas!), maxPriorityFeePerGas: BigInt(maxPriorityFeePerGas!) }
 }
 
 /**
@@ -145,9 +157,9 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
         .where(transactionRows.isFrom('reconcile'))
         // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
         .where(
-          sql<boolean>`transactions.state in ('BOUND', 'VACANT')
+          sql<boolean>`(transactions.state in ('BOUND', 'VACANT')
             or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
-            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)}))`,
+            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)})))`,
         ),
     )
     // 0 where it was inserted, not updated.

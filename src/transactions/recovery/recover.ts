@@ -11,7 +11,7 @@ import { broadcast } from '../lanes/broadcast.ts'
 import { countAt } from '../settle/nonce-count.ts'
 import { toBound, type Bound, type TransactionRow } from '../intent.ts'
 import { laneStopped, isAgo, stopLane } from './stop-lane.ts'
-import { adopt } from './recall.ts'
+import { reconcileBound } from '../lanes/store.ts'
 import { nobodysWithoutBytes, transactionRows } from '../rows.ts'
 import { sideBySide } from './concurrency.ts'
 import { endIfDelegation } from '../lanes/own-nonces.ts'
@@ -101,7 +101,7 @@ const isAway = (error: unknown): boolean =>
 
 async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
   const bound = toBound(row)
-  const found = await adopt(app, chain, bound)
+  const found = await reconcileBound(app, chain, bound)
   if (found !== null) await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   else if (isOld) await fillNonce(app, chain, bound)
 }

@@ -25,7 +25,7 @@ before(async () => {
 after(() => world.close())
 
 async function program(name: string, ...words: string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, `../../signer/${name}.ts`), ...words], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, `../../signer/programs/${name}.ts`), ...words], {
     env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...world.place.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -10,6 +10,7 @@ import { toHex } from '../../hex.ts'
 import { contractsOf } from './delegation.ts'
 import { readGas } from '../lanes/limits.ts'
 import { OTHER, SOMEONE } from '../nobody.ts'
+import { isAddress } from '../../digits.ts'
 
 /** Gas units: a transaction, and a call of an address that was not touched before. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n
@@ -33,7 +34,7 @@ export async function explainSponsoring({
   delegate?: DelegateName | undefined
   rpc: Pick<Rpc, 'call'>
 }): Promise<string | null> {
-  if (typeof gasSpace !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(gasSpace))
+  if (!isAddress(gasSpace))
     return 'it has no gas space, which is the address of the key that `chatelaine network deploy-gas` was given'
   const contracts = contractsOf({ delegate })
   const probe = probeOf(contracts)

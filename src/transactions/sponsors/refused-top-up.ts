@@ -1,6 +1,6 @@
 import { AppError } from '../../errors.ts'
-import { factsOf, SignerRefused } from '../../signer/client.ts'
-import { OWN_RULES } from '../../signer/wire.ts'
+import { factsOf, SignerRefused } from '../../signer-wire/client.ts'
+import { OWN_RULES } from '../../signer-wire/wire.ts'
 import type { Clock } from '../../clock.ts'
 
 /** This sponsor cannot send it, another may; nothing is bound. */

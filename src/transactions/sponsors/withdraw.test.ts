@@ -5,9 +5,9 @@ import { age, keep, remember, replay } from '../../../test/lost-tail.ts'
 import { writing, type Writing } from '../../../test/writing.ts'
 import { AppError, type ErrorCode } from '../../errors.ts'
 import { accountIdOf, type Hex } from '../../ids.ts'
-import { askAt } from '../../signer/ask-operator.ts'
+import { askAt } from '../../signer/programs/ask-operator.ts'
 import { adminSocketIn } from '../../signer/socket.ts'
-import { verifyStore } from '../../signer/verify.ts'
+import { verifyStore } from '../../signer/programs/verify.ts'
 import { fromHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import { freezeAccount, unfreezeAccount } from '../../users/freeze.ts'
@@ -53,9 +53,6 @@ const grant = async ({ name, to }: { name: string; to: Hex }, most = 100n * COIN
   const path = adminSocketIn(world.place.env.SIGNER_DIR!)
   return (await askAt<{ grant: string }>(path, { verb: 'grantWithdrawal', request })).grant
 }
-/** A signer keeps few at a time, used ones too. */
-const revoke = (text: string) =>
-  askAt(adminSocketIn(world.place.env.SIGNER_DIR!), { verb: 'revokeWithdrawal', request: { grant: text } })
 const ask = (name: string, asked: Omit<NewWithdrawal, 'network'>) =>
   askToWithdraw(world.db, name, { network: 'devnet', ...asked })
 /** One round of a server, and what came of it. */
@@ -100,7 +97,6 @@ test('what is looked up by a grant is of that one, also where others came after 
   assert.deepEqual((await readWithdrawal(world.db, one))?.amount, '5')
   const found = await readWithdrawal(world.db, other)
   assert.deepEqual([found?.id, found?.to.toLowerCase(), found?.amount], [id, second.to, '7'])
-  for (const text of [one, other]) await revoke(text)
 })
 
 test('all that is there goes but what open transactions and the fee take', async () => {
@@ -125,9 +121,10 @@ test('all that is there goes but what open transactions and the fee take', async
 
 test('of all that is there what an open transaction may take stays', async () => {
   const { name, to } = await house()
-  const [first, rest] = [await grant({ name, to }), await grant({ name, to })]
+  const first = await grant({ name, to })
   await ask(name, { to, amount: String(4n * COIN), grant: first })
   const { transactionId } = await round(first)
+  const rest = await grant({ name, to })
   const { reserved } = await world.db.selectFrom('transactions').select('reserved').where('id', '=', transactionId!).executeTakeFirstOrThrow() // prettier-ignore
   await ask(name, { to, grant: rest })
   const { wei, transactionId: second, refusal } = await round(rest)
@@ -137,21 +134,20 @@ test('of all that is there what an open transaction may take stays', async () =>
   await world.mine()
   await world.mine()
   assert.equal(await balanceOf(to), 4n * COIN + BigInt(wei!))
-  for (const used of [first, rest]) await revoke(used)
 })
 
 test('without a grant, by one for another sponsor, address or amount, or by a used one nothing is sent, and no nonce is taken', async () => {
   const [mine, other] = [await house(), await house()]
   const nonsense = `withdrawal_${'A'.repeat(43)}`
   const rows = () => world.db.selectFrom('transactions').select('id').where('sender', 'in', [mine, other].map(({ address }) => fromHex(address))).execute() // prettier-ignore
-  const small = await grant(mine, COIN)
-  const [elsewhere, others] = [await grant({ ...mine, to: other.to }), await grant(other)]
-  for (const [text, why] of [
-    [nonsense, /the grant does not exist/i],
-    [elsewhere, /sponsor-withdrawal-to/],
-    [others, /another user/],
-    [small, /exceed the grant/],
+  let small = ''
+  for (const [make, why] of [
+    [() => nonsense, /the grant does not exist/i],
+    [() => grant({ ...mine, to: other.to }), /sponsor-withdrawal-to/],
+    [() => grant(other), /another user/],
+    [() => grant(mine, COIN), /exceed the grant/],
   ] as const) {
+    const text = (small = await make())
     await ask(mine.name, { to: mine.to, amount: String(2n * COIN), grant: text })
     const { state, refusal } = await round(text)
     assert.equal(state, 'REFUSED')
@@ -199,7 +195,6 @@ test('what is away, busy or full for the moment refuses nothing: the next round 
     app.signer = signer
   }
   assert.equal((await round(text)).state, 'SUBMITTED')
-  await revoke(text)
 })
 
 test('what cannot be asked for is refused with its place, and frozen sponsors send nothing back', async () => {

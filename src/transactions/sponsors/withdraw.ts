@@ -7,7 +7,7 @@ import type { Chain } from '../../chain/network.ts'
 import { AppError, type ErrorCode } from '../../errors.ts'
 import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
-import { SignerRefused } from '../../signer/client.ts'
+import { SignerRefused } from '../../signer-wire/client.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { fromWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
@@ -16,6 +16,7 @@ import type { Intent } from '../intent.ts'
 import { budgetNow, prepareFromAccount } from '../lanes/prepare.ts'
 import { sendForSponsor } from '../lanes/send.ts'
 import type { NewWithdrawal, Withdrawal } from './withdrawal-wire.ts'
+import { amountIn } from '../../digits.ts'
 
 const LOOK_MS = 1_000
 const MAX_LISTED = 200
@@ -32,7 +33,7 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
   const { grant, amount = null } = asked
   if (!GRANT.test(grant))
     throw refusal('/grant', 'The grant must be the text that `chatelaine signer grant-withdrawal` printed.')
-  if (amount !== null && !(/^\d{1,78}$/.test(amount) && BigInt(amount) > 0n && BigInt(amount) < 2n ** 256n))
+  if (amount !== null && !amountIn(amount))
     throw refusal('/amount', 'The amount must be wei: decimal digits of a number above 0.')
   const target = fromHex(readTarget(asked.to))
   const found = await db

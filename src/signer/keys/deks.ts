@@ -1,0 +1,324 @@
+import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import { canonical } from '../canonical.ts'
+import { KekUnavailable, type Kek } from '../kek/provider.ts'
+import { macKeyOf, openMacs, type Macs } from '../ledger/macs.ts'
+import { StartError } from '../refusal.ts'
+import { systemClock } from '../../clock.ts'
+
+/** The data keys, one per epoch, unwrapped; user keys are wrapped with them, and MACs derived from them. */
+export type Deks = {
+  /** the store is new: nothing else can be in it yet */
+  isNew: boolean
+  of: (epoch: number) => KeyObject | undefined
+  /**
+   * Has a new data key wrapped by the master key where the newest is full or old, or where it is asked for, so that the next
+   * transaction has it: in one nobody can wait for a master key.
+   * @throws KekUnavailable
+   */
+  prepare: (need?: 'always') => Promise<void>
+  /** The same without anyone who waits for it: until there is one, the last is used for more accounts than it would. */
+  prepareSoon: () => void
+  /** the data key for the next account: the prepared one when the last is full or old, and until there is one the last */
+  current: () => { epoch: number; dek: KeyObject }
+  /** one more user key is wrapped with it */
+  used: (epoch: number) => void
+  macs: Macs
+  /** as they are in the store, oldest first */
+  rows: () => KeptDek[]
+  row: (epoch: number) => KeptDek
+  /** The prepared one, however much room the last has; inside a transaction. @returns its epoch; null where none is prepared */
+  begin: () => number | null
+  /** A key is wrapped by one instead of another, which stays: MACs of the ledger are by it. `writeMoved` stores how many. */
+  moved: (from: number, to: number) => void
+  /** In the transaction of what was moved. */
+  writeMoved: () => void
+  /** what wraps them, and why it could not be used when it was last asked; null: it could */
+  masterKey: () => { provider: string; fault: string | null }
+  /** Asks the master key for the newest of them, so that `masterKey` is of now. */
+  probe: () => Promise<void>
+  /** whether a master key is the one that wraps them. @throws KekUnavailable */
+  isBy: (kek: Kek) => Promise<boolean>
+  /** All of them as another master key wraps them, each opened again and compared. */
+  wrapBy: (kek: Kek) => Promise<Takeover>
+  /** The same by the newest version of the master key that wraps them; null where it has none. */
+  wrapByNewest: () => Promise<Takeover | null>
+  /**
+   * Inside a transaction. @returns false, and nothing is done, when there is a data key that the other has not wrapped, or
+   * another master key took over meanwhile
+   */
+  takeOver: (takeover: Takeover) => boolean
+}
+
+/** What another master key has wrapped, by epoch. */
+type Takeover = { from: Kek; kek: Kek; wrapped: Map<number, Buffer> }
+
+/** The data keys of a store, opened by its master key. */
+export type OpenDeks = {
+  kek: Kek
+  deks: Map<number, KeyObject>
+  /** the next one, where there is none yet */
+  spare: SpareDek | null
+}
+
+/** A data key that is wrapped and not in the store yet. */
+type SpareDek = { epoch: number; dek: KeyObject; wrapped: Buffer }
+
+/** A data key as it lies in the store: wrapped by the master key. */
+export type KeptDek = {
+  /** random; stays when the master key is another, and differs where another signer has the same epoch */
+  id: Buffer
+  epoch: number
+  provider: string
+  wrapped: Buffer
+  /** milliseconds since 1970 */
+  createdAt: number
+}
+
+/** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
+const KEYS_PER_EPOCH = 2 ** 16
+const EPOCH_DAYS = 90
+/** How long a master key that failed is left alone where nobody waits for it. */
+const RETRY_MS = 10_000
+
+type DekRow = {
+  id: Uint8Array
+  epoch: number
+  provider: string
+  wrapped: Uint8Array
+  keys: number
+  created_at: number
+}
+
+const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks ORDER BY epoch').all() as DekRow[]
+
+/**
+ * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature; outside of a transaction.
+ * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
+ */
+export async function unwrapDeks(db: DatabaseSync, kek: Kek): Promise<OpenDeks> {
+  const { deks } = await unwrapStored(db, kek)
+  return { kek, deks, spare: deks.size === 0 ? await makeSpare(1, kek) : null }
+}
+
+/** Those of a store that is only looked at. @throws StartError, as above */
+export async function unwrapStored(db: DatabaseSync, kek: Kek): Promise<Pick<OpenDeks, 'deks'>> {
+  const deks = new Map<number, KeyObject>()
+  for (const row of readRows(db)) deks.set(row.epoch, await openDek(row, kek))
+  return { deks }
+}
+
+/** The data keys as `unwrapDeks` has opened them; inside a transaction. */
+export function openDeks({
+  db,
+  unwrapped,
+  now,
+  keysPerEpoch = KEYS_PER_EPOCH,
+}: {
+  db: DatabaseSync
+  unwrapped: OpenDeks
+  now: () => number
+  keysPerEpoch?: number
+}): Deks {
+  const { deks: opened } = unwrapped
+  let { kek, spare } = unwrapped
+  let preparing: Promise<void> | null = null
+  let fault: string | null = null
+  let failedAt = -Infinity
+  const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
+  const isNew = kept.length === 0
+  const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
+  const insert = db.prepare('INSERT INTO deks (id, epoch, provider, wrapped, created_at) VALUES (?, ?, ?, ?, ?)')
+  const wrapAnew = db.prepare('UPDATE deks SET provider = ?, wrapped = ? WHERE epoch = ?')
+  const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
+  const unwritten = new Map<number, number>()
+  const rowOf = (epoch: number) => kept.find((row) => row.epoch === epoch)!
+
+  return {
+    isNew,
+    of: (epoch) => opened.get(epoch),
+    prepare,
+    prepareSoon() {
+      if (preparing !== null || systemClock.ticks() - failedAt < RETRY_MS) return
+      // Why it failed is said by `masterKey`.
+      prepare().catch(() => {})
+    },
+    current,
+    used(epoch) {
+      addKeys.run(1, epoch)
+      rowOf(epoch).keys += 1
+    },
+    rows: () => kept,
+    row: rowOf,
+    begin: () => (spare === null ? null : add(spare).epoch),
+    moved(from, to) {
+      for (const [epoch, more] of [
+        [from, -1],
+        [to, 1],
+      ] as const) {
+        rowOf(epoch).keys += more
+        unwritten.set(epoch, (unwritten.get(epoch) ?? 0) + more)
+      }
+    },
+    writeMoved() {
+      for (const [epoch, more] of unwritten) addKeys.run(more, epoch)
+      unwritten.clear()
+    },
+    masterKey: () => ({ provider: kek.provider, fault }),
+    async probe() {
+      const newest = kept.at(-1)!
+      // What is wrong is said by `masterKey`.
+      await watched(() => openDek(newest, kek)).catch(() => {})
+    },
+    isBy: (other) => opensAny(db, other),
+    wrapBy,
+    wrapByNewest: async () => (kek.isVersioned === true ? watched(() => wrapBy(kek)) : null),
+    takeOver({ from, kek: next, wrapped }) {
+      if (from !== kek || kept.some(({ epoch }) => !wrapped.has(epoch))) return false
+      for (const row of kept) {
+        const bytes = wrapped.get(row.epoch)!
+        wrapAnew.run(next.provider, bytes, row.epoch)
+        Object.assign(row, { provider: next.provider, wrapped: bytes })
+      }
+      kek = next
+      fault = null
+      // The one before has wrapped it.
+      spare = null
+      return true
+    },
+    macs: openMacs({
+      current: () => kept.at(-1)?.epoch ?? current().epoch,
+      keyOf: (epoch) => macKeys.get(epoch),
+    }),
+  }
+
+  async function wrapBy(next: Kek): Promise<Takeover> {
+    const [from, wrapped] = [kek, new Map<number, Buffer>()]
+    for (const { epoch } of kept) wrapped.set(epoch, await wrapDek(opened.get(epoch)!, epoch, next))
+    return { from, kek: next, wrapped }
+  }
+
+  function current(): { epoch: number; dek: KeyObject } {
+    const { epoch } = isSpent() && spare !== null ? add(spare) : kept.at(-1)!
+    return { epoch, dek: opened.get(epoch)! }
+  }
+
+  function isSpent(): boolean {
+    const newest = kept.at(-1)
+    return newest === undefined || now() - newest.createdAt > EPOCH_DAYS * 86_400_000 || newest.keys >= keysPerEpoch
+  }
+
+  async function prepare(need?: 'always'): Promise<void> {
+    if (spare !== null || (need === undefined && !isSpent())) return
+    const by = kek
+    preparing ??= watched(() => makeSpare((kept.at(-1)?.epoch ?? 0) + 1, by))
+      // Another master key may have taken over meanwhile.
+      .then((made) => void (spare = by === kek ? made : null))
+      .finally(() => (preparing = null))
+    return preparing
+  }
+
+  async function watched<T>(use: () => Promise<T>): Promise<T> {
+    const by = kek
+    try {
+      const value = await use()
+      if (by === kek) fault = null
+      return value
+    } catch (error) {
+      failedAt = systemClock.ticks()
+      if (by === kek) fault = error instanceof StartError ? error.message : 'The master key (KEK) failed.'
+      throw error
+    }
+  }
+
+  function add({ epoch, dek, wrapped }: SpareDek): KeptDek {
+    const row = { id: randomBytes(16), epoch, provider: kek.provider, wrapped, createdAt: now(), keys: 0 }
+    insert.run(row.id, epoch, row.provider, wrapped, row.createdAt)
+    spare = null
+    opened.set(epoch, dek)
+    macKeys.set(epoch, macKeyOf(dek))
+    kept.push(row)
+    return row
+  }
+}
+
+/** What checks the MACs of a store that is only looked at. */
+export function readMacs({ deks }: Pick<OpenDeks, 'deks'>): Macs {
+  const keys = new Map([...deks].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
+  return openMacs({ current: () => Math.max(...keys.keys()), keyOf: (epoch) => keys.get(epoch) })
+}
+
+/** Whether a master key opens a store: all of its data keys are wrapped by one. False where there is none. @throws KekUnavailable */
+export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
+  const row = db.prepare('SELECT * FROM deks ORDER BY epoch LIMIT 1').get() as DekRow | undefined
+  if (row === undefined) return false
+  try {
+    await openDek(row, kek)
+    return true
+  } catch (error) {
+    if (error instanceof KekUnavailable) throw error
+    return false
+  }
+}
+
+const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt }: DekRow): KeptDek => ({
+  id: Buffer.from(id),
+  epoch,
+  provider,
+  wrapped: Buffer.from(wrapped),
+  createdAt,
+})
+
+/** @throws StartError  when the master key is not the one that wrapped it, or is not to be had */
+export async function openDek({ epoch, wrapped }: Pick<DekRow, 'epoch' | 'wrapped'>, kek: Kek): Promise<KeyObject> {
+  let dek: Buffer
+  try {
+    dek = await kek.unwrap(Buffer.from(wrapped), aadOf(epoch))
+  } catch (cause) {
+    if (cause instanceof KekUnavailable) throw cause
+    throw new StartError(
+      'The master key (KEK) does not open this store: it is not the one it was created with, or not the one of the last `signer rotate-kek`.',
+      cause,
+    )
+  }
+  return intoKeyObject(dek)
+}
+
+async function makeSpare(epoch: number, kek: Kek): Promise<SpareDek> {
+  const dek = intoKeyObject(randomBytes(32))
+  return { epoch, dek, wrapped: await wrapDek(dek, epoch, kek) }
+}
+
+/**
+ * Wraps a data key, and opens it again before anything is wrapped with it: one that does not come back is a store that never opens again.
+ * @throws KekUnavailable
+ */
+async function wrapDek(dek: KeyObject, epoch: number, kek: Kek): Promise<Buffer> {
+  const bytes = dek.export()
+  try {
+    const wrapped = await kek.wrap(bytes, aadOf(epoch))
+    const again = await openDek({ epoch, wrapped }, kek).catch((error: unknown) => {
+      throw error instanceof KekUnavailable ? error : new NotComingBack()
+    })
+    if (!again.equals(dek)) throw new NotComingBack()
+    return wrapped
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+class NotComingBack extends KekUnavailable {
+  constructor() {
+    super('The master key (KEK) does not open again what it has just wrapped: it is not used.')
+  }
+}
+
+const aadOf = (epoch: number): Buffer => canonical('chatelaine data key 1', epoch)
+
+function intoKeyObject(bytes: Buffer): KeyObject {
+  try {
+    return createSecretKey(bytes)
+  } finally {
+    bytes.fill(0)
+  }
+}

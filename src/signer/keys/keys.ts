@@ -1,0 +1,142 @@
+/**
+ * signer/keys: the keys of accounts, and the data keys that encrypt them.
+ * Owns: wrapping and opening them, signing with one, their rotation, the key by which the signer is known (`identity.ts`).
+ * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), what is signed (`signer/verbs/pipeline.ts`).
+ */
+
+import type { KeyObject } from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import type { Deks, KeptDek } from './deks.ts'
+import { Refusal } from '../refusal.ts'
+import type { Signature } from './curve.ts'
+import { rewrap, signWithKey, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
+
+/**
+ * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
+ * is in the clear only inside `use` and `sign`, in one buffer that is zeroed on the way out, and is never a string.
+ */
+export type Keys = {
+  /** the user's account, or null */
+  ofUser: (userId: string) => KeptAccount | null
+  ofAddress: (address: Buffer) => KeptAccount | null
+  /** Has the next data key made where the newest is full or old. */
+  prepare: () => void
+  /** makes a key and stores it; inside a transaction. The user must have none. */
+  create: (userId: string) => KeptAccount
+  /** Stores a key that was brought; inside a transaction. @returns false where it is none, or gives another address */
+  bring: (whose: { userId: string; address: Buffer }, key: Buffer) => boolean
+  /** Stores the key of a row that another data key wrapped, under one of this store; inside a transaction. @throws key_damaged */
+  adopt: (account: KeptAccount, dek: KeyObject) => void
+  /**
+   * Opens the key for the time of one call.
+   * @throws key_damaged  when the row was altered, moved to another user, or gives another address
+   */
+  use: <T>(account: KeptAccount, work: (key: Buffer) => T) => T
+  /** Opens the key and signs 32 bytes with it. @throws key_damaged  as `use` does */
+  sign: (account: KeptAccount, digest: Buffer) => Signature
+  count: () => number
+  dataKeyOf: (epoch: number) => KeptDek
+  dataKeys: () => KeptDek[]
+  /** accounts after a number of theirs, in the order they were made in; and the number of the last */
+  page: (after: number, most: number) => { accounts: KeptAccount[]; through: number }
+  /** another one when rows that were there are wrapped otherwise */
+  generation: () => number
+  /** where keys are wrapped anew */
+  rotating: RotatingKeys
+  /** says that rows that were there are wrapped otherwise; inside a transaction */
+  nextGeneration: () => void
+}
+
+type RotatingKeys = {
+  deks: Deks
+  /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
+  pageBelow: (epoch: number, after: number, most: number) => { accounts: NumberedAccount[]; through: number }
+  /**
+   * Wraps each by the newest data key, its address derived again; inside a transaction.
+   * @returns for each that stays as it is why: `key_damaged`
+   */
+  move: (accounts: NumberedAccount[]) => Refusal[]
+  countBelow: (epoch: number) => number
+}
+
+/** With its number in the table. */
+type NumberedAccount = KeptAccount & { rowid: number }
+
+export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
+  const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
+  const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
+  const byAddress = db.prepare(`SELECT ${columns} FROM accounts WHERE address = ?`)
+  const page = db.prepare(`SELECT rowid, ${columns} FROM accounts WHERE rowid > ? ORDER BY rowid LIMIT ?`)
+  const pageBelow = db.prepare(
+    `SELECT rowid, ${columns} FROM accounts WHERE rowid > ? AND epoch < ? ORDER BY rowid LIMIT ?`,
+  )
+  const countBelow = db.prepare('SELECT count(*) AS accounts FROM accounts WHERE epoch < ?')
+  const move = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ?, epoch = ?, version = ? WHERE rowid = ?')
+  const insert = db.prepare(
+    'INSERT INTO accounts (user_id, address, wrapped, iv, tag, epoch, version, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  )
+  const count = db.prepare('SELECT coalesce(sum(keys), 0) AS keys FROM deks')
+  const generation = db.prepare('SELECT generation FROM wrapping')
+  const next = db.prepare('UPDATE wrapping SET generation = max(generation + 1, ?)')
+
+  return {
+    ofUser: (userId) => readAccount(byUser.get(userId)),
+    ofAddress: (address) => readAccount(byAddress.get(address)),
+    prepare: () => deks.prepareSoon(),
+    create: (userId) => store(wrapNew(userId, deks.current())),
+    bring(whose, key) {
+      const account = wrapGiven(key, whose, deks.current())
+      if (account !== null) store(account)
+      return account !== null
+    },
+    adopt: (account, dek) => void store(rewrap(account, dek, deks.current())),
+    use: (account, work) => withKey(account, deks.of(account.epoch), work),
+    sign: (account, digest) => signWithKey(account, deks.of(account.epoch), digest),
+    count: () => (count.get() as { keys: number }).keys,
+    dataKeyOf: (epoch) => deks.row(epoch),
+    dataKeys: () => deks.rows(),
+    page: (after, most) => readPage(page.all(after, most), after),
+    rotating: {
+      deks,
+      pageBelow: (epoch, after, most) => readPage(pageBelow.all(after, epoch, most), after),
+      countBelow: (epoch) => (countBelow.get(epoch) as { accounts: number }).accounts,
+      move(accounts) {
+        const damaged: Refusal[] = []
+        for (const account of accounts)
+          try {
+            const to = rewrap(account, deks.of(account.epoch), deks.current())
+            move.run(to.wrapped, to.iv, to.tag, to.epoch, to.version, account.rowid)
+            deks.moved(account.epoch, to.epoch)
+          } catch (error) {
+            if (!(error instanceof Refusal)) throw error
+            damaged.push(error)
+          }
+        deks.writeMoved()
+        return damaged
+      },
+    },
+    generation: () => (generation.get() as { generation: number }).generation,
+    nextGeneration: () => void next.run(now()),
+  }
+
+  function store(account: KeptAccount): KeptAccount {
+    const { userId, address, wrapped, iv, tag, epoch, version } = account
+    insert.run(userId, address, wrapped, iv, tag, epoch, version, now())
+    deks.used(epoch)
+    return account
+  }
+}
+
+function readPage(rows: unknown[], after: number): { accounts: NumberedAccount[]; through: number } {
+  const accounts = rows.map((row) => ({ ...readAccount(row)!, rowid: (row as { rowid: number }).rowid }))
+  return { accounts, through: accounts.at(-1)?.rowid ?? after }
+}
+
+function readAccount(row: unknown): KeptAccount | null {
+  if (row === undefined) return null
+  const { userId, address, wrapped, iv, tag, epoch, version } = row as KeptAccount
+  return { userId, address: view(address), wrapped: view(wrapped), iv: view(iv), tag: view(tag), epoch, version }
+}
+
+/** The same bytes: SQLite gives them away. */
+const view = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)

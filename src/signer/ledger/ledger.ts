@@ -1,0 +1,339 @@
+/**
+ * signer/ledger: every signature that was made, in order, and the proof that none was removed or changed.
+ * Owns: the records and their MACs, the Merkle tree over them and its signed heads, the witness of where they ended.
+ * Does not own: what the records allow next (`signer/rules/judge.ts`), keys (`signer/keys/deks.ts`).
+ */
+
+import type { DatabaseSync } from 'node:sqlite'
+import { assertMac, type Macs } from './macs.ts'
+import type { Overruled } from './heads.ts'
+import { hiddenRecord } from './index-faults.ts'
+import { openOperations, type OperationLedger } from './operation-ledger.ts'
+import {
+  COLUMNS,
+  GENESIS,
+  isAgreed,
+  OUTER,
+  recordOf,
+  toRow,
+  type LedgerAttempt,
+  type LedgerRow,
+  type NewEntry,
+} from './record.ts'
+import { LedgerDamaged } from '../refusal.ts'
+import { decodeRestored } from './restored.ts'
+import { dearerBy, type Unattended } from '../rules/unattended.ts'
+import { openTree, type Tree } from './tree.ts'
+import type { LedgerHead } from './witness.ts'
+
+export type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
+
+export type Ledger = {
+  tree: Tree
+  /** sizes of heads that were lost with an older store, each overruled by a record of its restore */
+  overruled: readonly Overruled[]
+  /** a restore was accepted, and nothing was signed with a token since */
+  isFreshlyRestored: boolean
+  head: () => LedgerHead
+  /** Each checked by its hash and its MAC, wherever it lies: what it agreed to is signed again, at another fee and without a token. @throws LedgerDamaged */
+  attempts: (slot: LedgerSlot) => LedgerAttempt[]
+  operations: OperationLedger
+  /** true when the intent was signed under another (chain, address, nonce) */
+  isElsewhere: (intentId: string, slot: LedgerSlot) => boolean
+  lane: (slot: LedgerSlot) => { lowest: number; highest: number } | null
+  unsignedBetween: (slot: LedgerSlot, low: number, high: number) => number
+  unvouchedBetween: (slot: LedgerSlot, low: number, high: number) => number[]
+  /** what the chain had counted of the account when an older copy was taken for the store: below it everything is used */
+  floor: (slot: LedgerSlot) => number
+  /** what was signed without a token since a time, newest first */
+  unattendedSince: (at: number) => Iterable<Unattended>
+  /** true when the key of the account left, or came from elsewhere: others may use its nonces */
+  isHeldElsewhere: (userId: string) => boolean
+  /** signatures of a user's account below a record, newest first, on one network unless `chainId` is null */
+  signaturesBefore: (of: { userId: string; chainId: number | null }, seq: number, most: number) => LedgerRow[]
+  /** true when the user was given an account */
+  hasAccount: (userId: string) => boolean
+  /** newest first */
+  ofIntent: (intentId: string) => Iterable<LedgerAttempt>
+  /** records after one, oldest first */
+  since: (seq: number, most: number) => LedgerRow[]
+  /** the record of the last restore; null where there was none */
+  restored: Buffer | null
+  /** the hash of a record; null where there is none */
+  recordAt: (seq: number) => Buffer | null
+  /** adds a record to the chain; inside a transaction */
+  append: (entry: NewEntry) => void
+}
+
+/** The rule of the record of an account whose key was brought (import-keys.ts). */
+export const IMPORTED = 'imported-key'
+/** The rules of an `export` that an older ledger was told of (elsewhere.ts): the key left, or was brought, by a record that it has lost. */
+export const TOLD = { exported: 'exported-before', imported: 'imported-before' } as const
+
+/** records in a row before a time, after which all are */
+const MAX_MISDATED = 1_000
+
+/** Records checked at every start; `verify` checks all of them. */
+const TAIL = 1_000
+
+/**
+ * The ledger as it ends, without a look at its witness (`checkWitness`).
+ * @throws LedgerDamaged  when its tail is broken or not by this signer
+ */
+export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
+  let head = readHead(db)
+  checkTail(db, head, macs)
+  const assertOwn = openOwnRecords(db, macs)
+  const { floors, overruled } = readRestores(db, assertOwn)
+  const tree = openTree(db, head.count)
+
+  const attempts = db.prepare(
+    `SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind <> 'authorization' ORDER BY seq`,
+  )
+  const elsewhere = db.prepare(
+    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce IS ?)',
+  )
+  const ofIntent = db.prepare(`SELECT * FROM ledger
+    WHERE intent_id = ? AND kind IN ('send', 'replace', 'cancel') ORDER BY seq DESC`)
+  const since = db.prepare(
+    `SELECT seq, kind, address, chain_id, nonce, intent_id, effect, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
+  )
+  const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
+  // Two searches of the index; min and max in one SELECT would walk all of the account's rows.
+  const lane = db.prepare(`SELECT
+    (SELECT min(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS lowest,
+    (SELECT max(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS highest`)
+  const signed = db.prepare(
+    'SELECT count(DISTINCT nonce) AS nonces FROM ledger WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ?',
+  )
+  const unvouched = db.prepare(`SELECT nonce FROM ledger
+    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce
+    HAVING count(token_id) = 0 AND count(*) FILTER (WHERE rule = '${OUTER}' AND kind = 'send') = 0`)
+  const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
+  const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
+  const elsewhereHeld = db.prepare(
+    `SELECT * FROM ledger WHERE user_id = ?1 AND kind IN ('export-request', 'export-cancel', 'export') AND kind = 'export'
+      UNION ALL SELECT * FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
+  )
+  const signatures = db.prepare(`SELECT * FROM ledger
+    WHERE user_id = ?1 AND intent_id IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
+    ORDER BY seq DESC LIMIT ?3`)
+  const insert = db.prepare(
+    `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
+  )
+  const moveHead = db.prepare('UPDATE ledger_head SET count = ?, record = ?')
+
+  function isOwn(row: LedgerRow): boolean {
+    try {
+      assertOwn(row)
+      return true
+    } catch (error) {
+      if (error instanceof LedgerDamaged) return false
+      throw error
+    }
+  }
+
+  const operations = openOperations(db)
+  const attemptsAt = ({ address, chainId, nonce }: LedgerSlot) => attempts.all(address, chainId, nonce) as LedgerRow[]
+
+  return {
+    tree,
+    overruled,
+    restored: lastRestore(db),
+    isFreshlyRestored: db.prepare(FRESHLY_RESTORED).get() !== undefined,
+    head: () => head,
+    attempts(slot) {
+      const rows = attemptsAt(slot)
+      for (const row of rows) assertOwn(row)
+      return rows.map(readHeld)
+    },
+    operations,
+    isElsewhere: (intentId, { address, chainId, nonce }) =>
+      elsewhere.get(intentId, address, chainId, nonce) !== undefined,
+    lane({ address, chainId }) {
+      const { lowest, highest } = lane.get(address, chainId) as { lowest: number; highest: number } | Nothing
+      return lowest === null ? null : { lowest, highest }
+    },
+    unsignedBetween({ address, chainId }, low, high) {
+      if (high < low) return 0
+      return high - low + 1 - (signed.get(address, chainId, low, high) as { nonces: number }).nonces
+    },
+    unvouchedBetween: ({ address, chainId }, low, high) =>
+      (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
+    floor: ({ address, chainId }) => floors.get(slotKey(address.toString('hex'), chainId)) ?? 0,
+    *unattendedSince(time) {
+      let older = 0
+      for (const row of newestFirst.iterate() as Iterable<LedgerRow>) {
+        // A few may have been dated by a clock that was wrong.
+        older = row.at < time ? older + 1 : 0
+        if (older > MAX_MISDATED) return
+        if (older > 0) continue
+        if (row.token_id !== null || row.nonce === null) continue
+        const held = readHeld(row)
+        // What carries operations is bounded by limits of its own (gas-limits.ts).
+        if (held.isAgreed) continue
+        const before = attemptsAt(held)
+          .map(readHeld)
+          .filter((attempt) => attempt.seq < held.seq && !attempt.isAgreed)
+        yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
+      }
+    },
+    // Asked where a nonce lies far ahead only: a record that someone put there frees none.
+    isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
+    signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
+    hasAccount: (userId) => account.get(userId) !== undefined,
+    *ofIntent(intentId) {
+      for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)
+    },
+    since: (seq, most) => since.all(seq, most) as LedgerRow[],
+    recordAt(seq) {
+      if (seq === 0) return GENESIS
+      const row = recordAt.get(seq) as Pick<LedgerRow, 'record'> | undefined
+      return row === undefined ? null : Buffer.from(row.record)
+    },
+    append(entry) {
+      const row = toRow(head.count + 1, entry)
+      const record = recordOf(head.record, row)
+      insert.run(...COLUMNS.map((column) => row[column]), record, macs.of(record))
+      moveHead.run(row.seq, record)
+      tree.append(record)
+      head = { count: row.seq, record }
+      if ('carries' in entry) operations.carry(row.seq, entry.carries ?? [])
+    },
+  }
+}
+
+/** An aggregate over no rows. */
+type Nothing = { lowest: null; highest: null }
+
+/** @throws LedgerDamaged */
+export function readHead(db: DatabaseSync): LedgerHead {
+  const row = db.prepare('SELECT count, record FROM ledger_head').get() as LedgerHead | undefined
+  if (row === undefined) throw new LedgerDamaged('The head record of the ledger is missing.')
+  return { count: row.count, record: Buffer.from(row.record) }
+}
+
+function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
+  const { lowest } = db.prepare('SELECT min(seq) AS lowest FROM ledger').get() as { lowest: number | null }
+  // Before the first there is none: no chain leads to it, and lookups would find it first.
+  if (lowest !== null && lowest < 1) throw broken(lowest)
+  const start = Math.max(0, head.count - TAIL)
+  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<LedgerRow>
+  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as
+    | Pick<LedgerRow, 'record'>
+    | undefined
+  if (start > 0 && before === undefined) throw new LedgerDamaged(`Record ${start} of the ledger is missing.`)
+  let chained: LedgerHead = { count: start, record: Buffer.from(before?.record ?? GENESIS) }
+  for (const row of rows) {
+    chained = follow(chained, row)
+    assertMac(macs, row)
+  }
+  if (chained.count !== head.count || !chained.record.equals(head.record)) {
+    throw new LedgerDamaged('The ledger does not end at its head record.')
+  }
+  const hidden = hiddenRecord(db, start)
+  if (hidden !== null)
+    throw new LedgerDamaged(`Record ${hidden} of the ledger is in its table and not in an index of it.`)
+}
+
+/** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
+export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
+  const record = recordOf(previous.record, row)
+  if (row.seq !== previous.count + 1 || !record.equals(row.record)) {
+    throw broken(row.seq)
+  }
+  return { count: row.seq, record }
+}
+
+const broken = (seq: number): LedgerDamaged =>
+  new LedgerDamaged(`Record ${seq} of the ledger was altered, or one before it is missing.`)
+
+/** @throws LedgerDamaged  when the store is older than what the signer answered for */
+export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): void {
+  if (witness === null) {
+    if (head.count === 0) return
+    throw new LedgerDamaged('The witness of the ledger is missing or incomplete.')
+  }
+  if (witness.count > head.count) {
+    const lost = witness.count - head.count
+    throw new LedgerDamaged(`The store was rolled back: ${lost} of ${witness.count} records are missing.`)
+  }
+  const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as LedgerRow | undefined
+  if (!witness.record.equals(Buffer.from(row?.record ?? GENESIS))) {
+    throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
+  }
+}
+
+function lastRestore(db: DatabaseSync): Buffer | null {
+  const row = db.prepare(`SELECT record FROM ledger WHERE kind = 'restore' ORDER BY seq DESC LIMIT 1`).get()
+  return row === undefined ? null : Buffer.from((row as Pick<LedgerRow, 'record'>).record)
+}
+
+const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHERE kind = 'restore') AS restore
+  WHERE restore.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.seq > restore.seq AND token_id IS NOT NULL)`
+
+/**
+ * Looks at one record, wherever it lies, which nobody may have done since it was written: that it has the hash of its fields and of the
+ * record before it, and its MAC.
+ * @returns a look that throws LedgerDamaged
+ */
+export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow) => void {
+  const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
+  return (row) => {
+    if (row.seq < 1) throw broken(row.seq)
+    const before =
+      row.seq === 1 ? GENESIS : (recordAt.get(row.seq - 1) as Pick<LedgerRow, 'record'> | undefined)?.record
+    if (before === undefined) throw broken(row.seq)
+    follow({ count: row.seq - 1, record: Buffer.from(before) }, row)
+    assertMac(macs, row)
+  }
+}
+
+/** Of all restores: the highest floor of every account and chain, and which heads they overruled. @throws LedgerDamaged */
+function readRestores(
+  db: DatabaseSync,
+  assertOwn: (row: LedgerRow) => void,
+): { floors: Map<string, number>; overruled: Overruled[] } {
+  const floors = new Map<string, number>()
+  const overruled: Overruled[] = []
+  const rows = db.prepare(`SELECT * FROM ledger WHERE kind = 'restore'`).iterate()
+  for (const row of rows as Iterable<LedgerRow>) {
+    assertOwn(row)
+    const { seq, at, raw } = row
+    const restored = decodeRestored(raw!)
+    // Its own record is the first in which the two differ.
+    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
+    for (const { address, chainId, nonce } of restored.floors) {
+      const key = slotKey(address, chainId)
+      floors.set(key, Math.max(floors.get(key) ?? 0, nonce))
+    }
+  }
+  return { floors, overruled }
+}
+
+const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`
+
+/** The columns are never null where `kind` is that of a signature: the table checks it. */
+function readHeld(row: LedgerRow): LedgerAttempt {
+  return {
+    seq: row.seq,
+    at: row.at,
+    kind: row.kind as LedgerAttempt['kind'],
+    isAgreed: isAgreed({ tokenId: row.token_id, rule: row.rule, kind: row.kind }),
+    userId: row.user_id,
+    clientId: row.client_id,
+    requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),
+    intentId: row.intent_id!,
+    chainId: row.chain_id!,
+    address: Buffer.from(row.address),
+    nonce: row.nonce!,
+    effect: Buffer.from(row.effect!),
+    feeType: row.fee_type!,
+    gas: BigInt(row.gas!),
+    max: BigInt(row.max_fee!),
+    priority: BigInt(row.priority_fee!),
+    hash: Buffer.from(row.hash!),
+    raw: Buffer.from(row.raw!),
+    rule: row.rule,
+  }
+}

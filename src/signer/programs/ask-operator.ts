@@ -1,0 +1,51 @@
+import { connect } from 'node:net'
+import { ConfigError, readConfig } from '../../config.ts'
+import { adminSocketIn } from '../socket.ts'
+import { encodeFrame, frameReader } from '../../signer-wire/frames.ts'
+import { type AnswerFrame } from '../../signer-wire/wire.ts'
+
+const ANSWER_MS = 10_000
+
+/** Asks a running signer on its operator's socket, which only the signer's own user may open. @throws Error  a sentence */
+export async function askOperator<T>(question: { verb: string; request: object }): Promise<T> {
+  const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const path = config.SIGNER_ADMIN_SOCKET ?? (config.SIGNER_DIR && adminSocketIn(config.SIGNER_DIR))
+  if (path === undefined) throw new ConfigError(['SIGNER_DIR is missing: the socket is in it'])
+  return askAt<T>(path, question)
+}
+
+export function askAt<T>(path: string, question: { verb: string; request: object }): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    const end = (error: Error) => {
+      socket.destroy()
+      reject(error)
+    }
+    socket.setTimeout(ANSWER_MS, () => end(new Error('The signer does not answer.')))
+    socket.on('error', ({ code }: NodeJS.ErrnoException) =>
+      end(
+        new Error(
+          code === 'EACCES'
+            ? 'The socket belongs to the signer: run this as its user.'
+            : `No signer listens at ${path}.`,
+        ),
+      ),
+    )
+    // A signer that was ended in the middle says nothing.
+    socket.on('close', () => end(new Error('The signer ended before it answered.')))
+    const read = frameReader((message) => {
+      const frame = message as AnswerFrame
+      if ('error' in frame) return end(new Error(frame.error.detail))
+      socket.end()
+      resolve(frame.answer as T)
+    })
+    socket.on('data', (chunk) => {
+      try {
+        read(chunk)
+      } catch (error) {
+        end(error as Error)
+      }
+    })
+    socket.write(encodeFrame({ id: 1, ...question }))
+  })
+}

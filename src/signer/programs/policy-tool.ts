@@ -1,0 +1,122 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readArguments } from './arguments.ts'
+import { ConfigError, readConfig } from '../../config.ts'
+import { jwkThumbprint } from '../../jwk-thumbprint.ts'
+import { addSignature, isSigned, openSigned, readPolicyKey } from '../policy/jws.ts'
+import { readPolicyVersion, type PolicyVersion } from '../policy/accept.ts'
+import { PolicyInvalid } from '../policy/json.ts'
+import { describePolicy, findDoubts } from '../policy/words.ts'
+import { readPolicyTrust } from '../rules/policy-trust.ts'
+import { StartError } from '../refusal.ts'
+import { replayLedger } from './replay.ts'
+
+/** `chatelaine policy …`: what is done with policies beside the signer. Nothing of it changes what is in force. */
+function main(): void {
+  const { values, positionals } = readArguments({
+    allowPositionals: true,
+    options: { key: { type: 'string', multiple: true, default: [] }, out: { type: 'string' } },
+  })
+  const [verb, file] = positionals
+  if (file === undefined) throw new StartError('Usage: policy check|keygen|replay|sign FILE')
+  if (verb === 'check') check(file)
+  else if (verb === 'keygen') makeKey(file)
+  else if (verb === 'sign') sign(file, values)
+  else if (verb === 'replay') replay(file)
+  else throw new StartError(`Unknown command: ${verb}.`)
+}
+
+/** Shows what a file says, and warns of what is hardly meant. Needs no settings; with those of the signer it says more. */
+function check(file: string): void {
+  const text = read(file)
+  const { SIGNER_DIR: folder, SIGNER_CHAINS: chains } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const { document, hash } = open(text)
+  print(`version ${document.version}, hash ${hash}`)
+  for (const line of describePolicy(document)) print(line)
+  for (const line of findDoubts(document, chains === undefined ? null : new Set(chains))) print(`warning: ${line}`)
+  if (!isSigned(text)) print('not signed')
+  else if (folder === undefined) print('signatures were not checked: SIGNER_DIR is not set')
+  else {
+    const { keys, threshold } = readPolicyTrust(folder)
+    const { signers } = openSigned(text, keys)
+    for (const signer of signers) print(`signed by ${signer}`)
+    print(`${signers.length} of the ${threshold} signatures that it needs`)
+  }
+}
+
+/** A key for policies: FILE is its owner’s alone, FILE.pub is what the signer is shown. */
+function makeKey(file: string): void {
+  const publicFile = `${file}.pub`
+  for (const path of [file, publicFile])
+    if (existsSync(path)) throw new StartError(`A file already exists at ${path}. It was not changed.`)
+  const key = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+  const half = readPolicyKey(key)
+  writeFileSync(file, `${JSON.stringify(key)}\n`, { mode: 0o600, flag: 'wx' })
+  writeFileSync(publicFile, `${JSON.stringify(half)}\n`, { mode: 0o644, flag: 'wx' })
+  print(`fingerprint ${jwkThumbprint(half)}`)
+  print(`The private key is in ${file}, what the signer’s user needs in ${publicFile}.`)
+}
+
+/** Adds a signature for each key, to a document or to a file that others have signed; on standard output without --out. */
+function sign(file: string, { key: keyFiles, out }: { key: string[]; out?: string }): void {
+  if (keyFiles.length === 0) throw new StartError('--key is missing: the private key to sign with.')
+  const text = read(file)
+  // Nobody signs what no signer would take.
+  open(text)
+  const signed = keyFiles.reduce((before, keyFile) => addSignature(before, readPrivate(keyFile)), text)
+  if (out === undefined) process.stdout.write(signed)
+  else writeFileSync(out, signed)
+}
+
+/** What a draft would have refused of what the signer signed: on a copy of its ledger or beside it, without changing anything. */
+function replay(file: string): void {
+  const { document } = open(read(file))
+  const { SIGNER_DIR: folder } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
+  let refused = 0
+  let asked = 0
+  for (const { seq, at, userId, clientId, chainId, refusal } of replayLedger(folder, document)) {
+    asked += 1
+    if (refusal === null) continue
+    refused += 1
+    const who = `${userId} by ${clientId} on chain ${chainId}`
+    print(`record ${seq}, ${new Date(at).toISOString()}, ${who}: ${refusal.rule}: ${refusal.reason}`)
+  }
+  print(`${refused} of ${asked} signatures with a token would have been refused.`)
+}
+
+function open(text: string): PolicyVersion {
+  if (!isSigned(text)) return readPolicyVersion(text)
+  return readPolicyVersion(openSigned(text, []).document)
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new StartError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code}).`, error)
+  }
+}
+
+function readPrivate(file: string): Record<string, unknown> {
+  let key: Record<string, unknown> | null = null
+  try {
+    key = JSON.parse(read(file)) as Record<string, unknown> | null
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    // JSON.parse repeats part of its input in its message.
+  }
+  if (typeof key?.d !== 'string')
+    throw new StartError(`${file} is not a private key: chatelaine policy keygen makes one.`)
+  return key
+}
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+
+try {
+  main()
+} catch (error) {
+  const isOurs = error instanceof StartError || error instanceof ConfigError || error instanceof PolicyInvalid
+  process.stderr.write(`${isOurs ? error.message : 'It failed for an unknown reason.'}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,144 @@
+import { parseTransaction } from 'viem/utils'
+import type { PolicyDocument } from '../policy/document.ts'
+import {
+  evaluate,
+  evaluateCancel,
+  evaluateFees,
+  type MeterCharge,
+  type PolicyAnswer,
+  type PolicyQuestion,
+  type ReadMeter,
+} from '../policy/evaluate.ts'
+import { evaluateCalls } from '../policy/evaluate-calls.ts'
+import { charge, usedIn, type MeterWindow } from '../policy/window.ts'
+import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
+import type { LedgerRow } from '../ledger/record.ts'
+import { isSponsor } from '../tokens/sponsor.ts'
+import { openStoreForReading } from '../store.ts'
+
+/** A signature for which a token was shown with the person's own account, and what a policy would have said of it. */
+export type ReplayedSignature = {
+  seq: number
+  at: number
+  userId: string
+  clientId: string
+  chainId: number
+  refusal: { rule: string; reason: string } | null
+}
+
+/**
+ * Asks a policy about everything that the ledger holds, in its order and by its times, with meters that begin empty. What it would
+ * have refused takes nothing of its limits, as it would not have. What it freezes it refuses first. Reads only.
+ */
+export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
+  const { db } = openStoreForReading(folder)
+  const windows = new Map<string, MeterWindow>()
+  // wei by nonce: the dearest attempt with a token.
+  const dearest = new Map<string, bigint>()
+  // By nonce: the application of its first attempt, null of one without a token.
+  const first = new Map<string, string | null>()
+  try {
+    const rows = db
+      .prepare(`SELECT * FROM ledger WHERE kind IN ('send', 'replace', 'cancel', 'operation') ORDER BY seq`)
+      .iterate()
+    for (const row of rows as Iterable<LedgerRow>) {
+      const { at, seq, kind } = row
+      if (kind === 'operation') {
+        yield replayOperation(row)
+        continue
+      }
+      const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
+      const isFirst = !first.has(nonce)
+      if (isFirst) first.set(nonce, row.client_id)
+      // A policy is not asked about top-ups and withdrawals, which are all that is signed from a sponsor with a token or a grant.
+      if (row.token_id === null || isSponsor(row.user_id)) continue
+      const question = questionOf(row)
+      const read = readAt(at)
+      const before = dearest.get(nonce) ?? 0n
+      const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
+      const answer =
+        frozen(policy, question, kind === 'replace' ? first.get(nonce)! : null) ??
+        (kind === 'send'
+          ? evaluate(policy, question, read)
+          : kind === 'cancel'
+            ? evaluateCancel(policy, question, { dearerBy, isFirst }, read)
+            : evaluateFees(policy, question, dearerBy, read))
+      if (answer.allowed) {
+        dearest.set(nonce, before + dearerBy)
+        chargeAll(at, answer.charges)
+      }
+      const { userId, clientId, call } = question
+      const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
+      yield { seq, at, userId, clientId, chainId: call.chainId, refusal }
+    }
+  } finally {
+    db.close()
+  }
+
+  function readAt(at: number): ReadMeter {
+    return (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
+  }
+
+  function chargeAll(at: number, charges: readonly MeterCharge[]): void {
+    for (const { meter, period, amount } of charges)
+      windows.set(meter, charge(windows.get(meter) ?? null, { at, period, amount }))
+  }
+
+  function replayOperation(row: LedgerRow): ReplayedSignature {
+    const { seq, at, user_id: userId } = row
+    const [clientId, chainId] = [row.client_id!, row.chain_id!]
+    const questions = questionsOf(row)
+    const answer = frozen(policy, questions[0]!, null) ?? evaluateCalls(policy, questions, readAt(at))
+    if (answer.allowed) chargeAll(at, answer.charges)
+    const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
+    return { seq, at, userId, clientId, chainId, refusal }
+  }
+}
+
+/** Of each call of an operation; its fees are a sponsor's. */
+function questionsOf(row: LedgerRow): PolicyQuestion[] {
+  const from = Buffer.from(row.address)
+  const { calls } = readHeldOperation(readOperationRow(row))
+  return calls.map((call) => ({
+    call: { chainId: row.chain_id!, from, ...call },
+    feeWei: 0n,
+    userId: row.user_id,
+    clientId: row.client_id!,
+  }))
+}
+
+/** @param raised  the application whose write is raised; null where none is */
+function frozen(
+  { freeze }: PolicyDocument,
+  { userId, clientId, call: { chainId } }: PolicyQuestion,
+  raised: string | null,
+): Extract<PolicyAnswer, { allowed: false }> | null {
+  const { users, clients, chains, everything } = freeze
+  const what = everything
+    ? 'everything'
+    : users.has(userId)
+      ? 'the user'
+      : chains.has(chainId)
+        ? 'the chain'
+        : clients.has(clientId) || (raised !== null && clients.has(raised))
+          ? 'the application'
+          : null
+  return what === null ? null : { allowed: false, rule: 'frozen', reason: `it freezes ${what}` }
+}
+
+/** From the signed bytes: they alone say what was agreed to. */
+function questionOf(row: LedgerRow): PolicyQuestion {
+  const tx = parseTransaction(`0x${Buffer.from(row.raw!).toString('hex')}`)
+  return {
+    call: {
+      chainId: row.chain_id!,
+      from: Buffer.from(row.address),
+      to: Buffer.from(tx.to!.slice(2), 'hex'),
+      value: tx.value ?? 0n,
+      data: Buffer.from((tx.data ?? '0x').slice(2), 'hex'),
+    },
+    feeWei: BigInt(row.gas!) * BigInt(row.max_fee!),
+    userId: row.user_id,
+    clientId: row.client_id!,
+  }
+}

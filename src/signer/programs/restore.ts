@@ -1,0 +1,167 @@
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs' // prettier-ignore
+import type { KeyObject } from 'node:crypto'
+import { join } from 'node:path'
+import { readArguments } from './arguments.ts'
+import { readIdentities } from '../../backup/age.ts'
+import { readArchive } from '../../backup/archive.ts'
+import { ConfigError, readConfig } from '../../config.ts'
+import { sayFault } from './backup-fault.ts'
+import { readMacs, unwrapStored } from '../keys/deks.ts'
+import { identityFault } from '../keys/identity.ts'
+import { readKekSettings } from '../keys/kek-settings.ts'
+import { syncFolder } from '../kek/file.ts'
+import { openKekOf, type KekSettings } from '../keys/open-kek.ts'
+import { differences, MANIFEST_FILE, manifestOf, readManifest, type Manifest } from './manifest.ts'
+import { readOwnFile } from './own-file.ts'
+import { StartError } from '../refusal.ts'
+import { DATABASE_FILE, LOCK_FILE, makeFolder, openStoreForReading, takeLock } from '../store.ts'
+import { KEYS_MISSING, verifyLedger } from './verify.ts'
+
+export type RestoredStore = {
+  manifest: Manifest
+  signatures: number
+  /** records whose MAC was checked; null: without the master key none was */
+  macs: number | null
+  /** accounts of the ledger that the copy has no key of: `restore-keys` */
+  warnings: string[]
+}
+
+/** Where the copy is unpacked and checked, before it gets its place. */
+const DRAFT = 'restore-draft'
+const MAX_MANIFEST_BYTES = 65_536
+/** What an empty folder may have. */
+const NOTHING = [DRAFT, LOCK_FILE, `${LOCK_FILE}.holder`, `${LOCK_FILE}-journal`, 'lost+found']
+
+/**
+ * Unpacks a backup into a folder that has no store, checks all of it, and only then puts it in its place. It has no witness: the
+ * signer refuses everything on it until `accept-restore` has asked the chains.
+ * @param settings  where the master key is; null: MACs and the identity key are not checked, and anyone who knows a recipient may have written the file
+ * @throws StartError  when the folder is not empty, or the backup is damaged or not one @throws AgeError, ArchiveError
+ */
+export async function restoreStore({
+  file,
+  identities,
+  folder,
+  settings,
+}: {
+  file: string
+  identities: KeyObject[]
+  folder: string
+  settings: KekSettings | null
+}): Promise<RestoredStore> {
+  makeFolder(folder)
+  assertEmpty(folder)
+  const unlock = takeLock(folder)
+  const draft = join(folder, DRAFT)
+  try {
+    rmSync(draft, { recursive: true, force: true })
+    mkdirSync(draft, { mode: 0o700 })
+    const said = await unpackTo(draft, file, identities)
+    const restored = await checkCopy(draft, said, settings)
+    // Once more: a store that someone made here meanwhile stays.
+    assertEmpty(folder)
+    renameSync(join(draft, DATABASE_FILE), join(folder, DATABASE_FILE))
+    syncFolder(folder)
+    return restored
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
+    unlock()
+  }
+}
+
+/** @throws StartError */
+function assertEmpty(folder: string): void {
+  const found = readdirSync(folder).filter((name) => !NOTHING.includes(name))
+  if (found.length > 0)
+    throw new StartError(`SIGNER_DIR is not empty (${found.slice(0, 3).join(', ')}): a backup is restored into an empty folder only.`) // prettier-ignore
+}
+
+async function unpackTo(folder: string, file: string, identities: KeyObject[]): Promise<Manifest> {
+  let manifest: Manifest | null = null
+  let isStored = false
+  for await (const { name, size, data } of readArchive(file, identities)) {
+    if (name === MANIFEST_FILE && size <= MAX_MANIFEST_BYTES) {
+      const pieces: Uint8Array[] = []
+      for await (const piece of data) pieces.push(piece)
+      manifest = readManifest(Buffer.concat(pieces).toString('utf8'))
+    } else if (name === DATABASE_FILE && manifest !== null && !isStored) {
+      await writeTo(join(folder, DATABASE_FILE), data)
+      isStored = true
+    } else throw new StartError('The file is no backup of a signer, or one of a newer version.')
+  }
+  if (manifest === null || !isStored) throw new StartError('The file is no backup of a signer, or one of a newer version.') // prettier-ignore
+  return manifest
+}
+
+async function writeTo(path: string, data: AsyncIterable<Uint8Array>): Promise<void> {
+  const fd = openSync(path, 'wx', 0o600)
+  try {
+    for await (const piece of data) for (let at = 0; at < piece.length;) at += writeSync(fd, piece, at)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function checkCopy(folder: string, said: Manifest, settings: KekSettings | null): Promise<RestoredStore> {
+  const { db } = openStoreForReading(folder)
+  try {
+    const found = manifestOf(db, 0)
+    const wrong = differences(said, found)
+    if (wrong.length > 0) throw new StartError(`The store in the backup is not the one of its manifest: ${wrong.join(', ')}.`) // prettier-ignore
+    const opened = settings === null ? null : await unwrapStored(db, await openKekOf(db, settings))
+    const { problems, signatures, macs } = verifyLedger(db, opened === null ? null : readMacs(opened))
+    const foreign = opened === null ? null : identityFault(db, opened)
+    const faults = [...problems.filter((one) => !one.startsWith(KEYS_MISSING)), ...(foreign === null ? [] : [foreign])]
+    if (faults.length > 0)
+      throw new StartError(`The store in the backup is damaged: nothing was restored.\n${faults.join('\n')}`)
+    return { manifest: said, signatures, macs, warnings: problems.filter((one) => one.startsWith(KEYS_MISSING)) }
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ERR_SQLITE_ERROR') throw new StartError('The store in the backup cannot be read.', error) // prettier-ignore
+    throw error
+  } finally {
+    db.close()
+  }
+}
+
+/** @throws StartError  when the file is missing or open to others @throws AgeError */
+export const readIdentityFile = (path: string): KeyObject[] =>
+  readIdentities(readOwnFile(path, { name: 'identity file', option: '--identity' }).toString('utf8'))
+
+const USAGE = 'Usage: restore FILE --identity FILE'
+
+/** `chatelaine signer restore FILE --identity FILE`: into SIGNER_DIR, which is empty or not there. */
+async function main(): Promise<void> {
+  const { values, positionals } = readArguments({
+    allowPositionals: true,
+    options: { identity: { type: 'string', multiple: true, default: [] } },
+  })
+  const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const { SIGNER_DIR: folder } = config
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder to restore into'])
+  if (positionals.length !== 1 || values.identity.length === 0) throw new ConfigError([USAGE])
+  process.umask(0o077)
+  const settings = readKekSettings(config)
+  const identities = values.identity.flatMap(readIdentityFile)
+  const { manifest, signatures, macs, warnings } = await restoreStore({ file: positionals[0]!, identities, folder, settings }) // prettier-ignore
+  const { accounts, records, at } = manifest
+  for (const warning of warnings) print(warning)
+  print(
+    macs === null
+      ? 'MACs and the identity key were not checked: that needs SIGNER_KEK_FILE or SIGNER_KEK. Who knows a recipient could have written this file.'
+      : `MACs of ${macs} records and the identity key were checked.`,
+  )
+  print(`Restored: ${accounts} accounts, ${records} records, ${signatures} signatures, as of ${at}.`)
+  print('Nothing is signed yet. What was signed and created since then the copy does not have. In this order:')
+  print('  chatelaine signer restore-keys FILE     accounts since then: FILE is of chatelaine account export-keys')
+  print('  chatelaine signer accept-restore --rpc-url …     nonces since then, for every network')
+}
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+
+if (import.meta.main) {
+  main().catch((error: unknown) => {
+    process.stderr.write(`${sayFault(error, USAGE)}\n`)
+    process.exitCode = 1
+  })
+}

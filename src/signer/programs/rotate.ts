@@ -1,0 +1,33 @@
+import { askOperator } from './ask-operator.ts'
+import type { RotationState } from '../keys/rotation.ts'
+import { systemClock } from '../../clock.ts'
+
+const LOOK_MS = 1_000
+
+/**
+ * `rotateKek` or `rotateDek`: asks a running signer on its operator's socket, and shows how far it is until it is done. Ended
+ * before, the signer continues; asked again, it shows the same rotation. Ends with 1 when keys were damaged.
+ */
+async function main(verb: string): Promise<void> {
+  let state = await askOperator<RotationState>({ verb, request: {} })
+  for (; state.left > 0; state = await askOperator<RotationState>({ verb: 'rotation', request: {} })) {
+    process.stdout.write(`${state.accounts - state.left} of ${state.accounts} keys\n`)
+    await systemClock.sleep(LOOK_MS)
+  }
+  const { accounts, damaged, dataKeys, providers, isUnchanged } = state
+  if (isUnchanged === true)
+    process.stdout.write(
+      `There is nothing to do: the next master key wraps the data keys already. Let SIGNER_KEK name it, and remove SIGNER_KEK_NEXT.\n`,
+    )
+  process.stdout.write(
+    `${accounts} keys under ${dataKeys} data keys, wrapped by the master key: ${providers.join(', ')}\n`,
+  )
+  if (damaged === 0) return
+  process.stdout.write(`${damaged} keys are damaged and were left as they are: chatelaine signer restore-keys\n`)
+  process.exitCode = 1
+}
+
+main(process.argv[2]!).catch((error: unknown) => {
+  process.stderr.write(`${(error as Error).message}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,201 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { encodeAbiParameters, hashAuthorization, hashTypedData, keccak256, pad, parseTransaction } from 'viem/utils'
+import { delegateNameOf, GAS_PAIRS, isDelegate } from '../../gas/addresses.ts'
+import { cancelData, readCancel } from '../../gas/dispatch.ts'
+import { readDispatch, type Dispatch } from '../../gas/packed-operation.ts'
+import { signerOf } from '../keys/curve.ts'
+import { readDelegation, readHeldOperation } from '../ledger/operation-ledger.ts'
+import { OUTER, type LedgerRow } from '../ledger/record.ts'
+import type { Hex } from '../../signer-wire/wire.ts'
+import { fromHex, toHex } from '../../hex.ts'
+
+const types = {
+  Operation: [
+    { name: 'dispatcher', type: 'address' },
+    { name: 'id', type: 'uint256' },
+    { name: 'calls', type: 'Call[]' },
+    { name: 'gasLimit', type: 'uint256' },
+    { name: 'deadline', type: 'uint256' },
+  ],
+  Call: [
+    { name: 'to', type: 'address' },
+    { name: 'value', type: 'uint256' },
+    { name: 'data', type: 'bytes' },
+  ],
+} as const
+
+const caliburTypes = {
+  SignedBatchedCall: [
+    { name: 'batchedCall', type: 'BatchedCall' },
+    { name: 'nonce', type: 'uint256' },
+    { name: 'keyHash', type: 'bytes32' },
+    { name: 'executor', type: 'address' },
+    { name: 'deadline', type: 'uint256' },
+  ],
+  BatchedCall: [
+    { name: 'calls', type: 'Call[]' },
+    { name: 'revertOnFailure', type: 'bool' },
+  ],
+  Call: types.Call,
+} as const
+
+/** What is wrong with the record of an operation: its digest is made again by another library than the one that made it. */
+export function operationFault(row: LedgerRow): string | null {
+  const raw = Buffer.from(row.raw!)
+  const [dispatcher, space, packed] = [raw.subarray(0, 20), raw.subarray(20, 40), raw.subarray(40)]
+  const { account, sequence, gasLimit, deadline, calls, signature } = readHeldOperation({ packed })
+  const id = Buffer.concat([space, packed.subarray(20, 32)])
+  const name = delegateNameOf(dispatcher)
+  if (name === null) return 'it is for another contract'
+  const where = { chainId: row.chain_id!, verifyingContract: toHex(account) }
+  const asked = {
+    calls: calls.map(({ to, value, data }) => ({ to: toHex(to), value, data: toHex(data) })),
+    dispatcher: toHex(dispatcher),
+    id: BigInt(toHex(id)),
+    gasLimit: BigInt(gasLimit),
+    deadline: BigInt(deadline),
+  }
+  const digest = name === 'calibur' ? caliburDigest(where, asked) : ownDigest(where, asked)
+  if (!account.equals(row.address)) return 'its bytes are of another account'
+  if (digest !== toHex(row.hash!)) return 'its hash is another'
+  if (!signerOf(fromHex(digest), signature).equals(account)) return 'another account signed it'
+  if (!id.equals(row.effect!) || BigInt(toHex(id)) % 2n ** 96n !== sequence) return 'its bytes have another id'
+  return row.gas === String(gasLimit) ? null : 'its bytes have another gas limit'
+}
+
+type Where = { chainId: number; verifyingContract: Hex }
+type OperationMessage = {
+  calls: { to: Hex; value: bigint; data: Hex }[]
+  dispatcher: Hex
+  id: bigint
+  gasLimit: bigint
+  deadline: bigint
+}
+
+const ownDigest = (where: Where, message: OperationMessage): Hex =>
+  hashTypedData({ domain: { name: 'Chatelaine', version: '1', ...where }, types, primaryType: 'Operation', message })
+
+/** Id and gas limit are in the nonce, as contracts/CaliburDispatcher.sol puts them there. */
+function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline }: OperationMessage): Hex {
+  const key = keccak256(encodeAbiParameters([{ type: 'uint256' }, { type: 'uint256' }], [id, gasLimit]))
+  const salt = pad(toHex(GAS_PAIRS.calibur.delegate))
+  return hashTypedData({
+    domain: { name: 'Calibur', version: '1.0.0', ...where, salt },
+    types: caliburTypes,
+    primaryType: 'SignedBatchedCall',
+    message: {
+      batchedCall: { calls, revertOnFailure: true },
+      nonce: (BigInt(key) >> 64n) << 64n,
+      keyHash: pad('0x'),
+      executor: dispatcher,
+      deadline,
+    },
+  })
+}
+
+/** The same of an authorization of code. */
+export function delegationFault(row: LedgerRow): string | null {
+  const { chainId, address, nonce, ...signature } = readDelegation(row.raw!)
+  const digest = hashAuthorization({ chainId, contractAddress: toHex(address), nonce })
+  if (digest !== toHex(row.hash!)) return 'its hash is another'
+  if (chainId !== row.chain_id || nonce !== row.nonce) return 'its bytes are of another chain or nonce'
+  if (!address.equals(row.effect!) || !isDelegate(address)) return 'it authorizes other code'
+  return signerOf(fromHex(digest), signature).equals(row.address) ? null : 'another account signed it'
+}
+
+/**
+ * What sponsors sent without a token: to the dispatcher, and all of it signed by persons, in records before it. And whether what is
+ * remembered of who carried what is so.
+ */
+export function outerFaults(db: DatabaseSync): string[] {
+  const faults: string[] = []
+  const held = db.prepare(`SELECT seq, raw FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`)
+  const delegated = db.prepare(
+    `SELECT raw FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind = 'authorization' AND seq < ?`,
+  )
+  const cancelled = db.prepare(
+    `SELECT raw FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? AND kind = 'send' AND rule = '${OUTER}' AND seq < ?`,
+  )
+  const isCarried = db.prepare('SELECT 1 FROM carried WHERE operation = ? AND outer = ?')
+  const { all } = db.prepare('SELECT count(*) AS "all" FROM carried').get() as { all: number }
+  let [carried, forgotten] = [0, 0]
+  const rows = db.prepare(`SELECT * FROM ledger WHERE rule = '${OUTER}' ORDER BY seq`).iterate()
+  for (const row of rows as Iterable<LedgerRow>) {
+    try {
+      const fault = row.kind === 'cancel' ? cancelFault(row) : outerFault(row)
+      if (fault !== null) faults.push(`Record ${row.seq}: ${fault}.`)
+    } catch {
+      faults.push(`Record ${row.seq}: it carries what cannot be read.`)
+    }
+  }
+  const wrong = forgotten + all - carried
+  if (wrong > 0) faults.push(`What sponsors carried differs from the ledger: ${wrong}.`)
+  return faults
+
+  function outerFault(row: LedgerRow): string | null {
+    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(toHex(row.raw!)) as Outer
+    const dispatch = readDispatch(fromHex(data))
+    const dispatcher = fromHex(to ?? '0x')
+    if (delegateNameOf(dispatcher) === null || value !== 0n || dispatch === null)
+      return 'it is not to the dispatcher, or does something else besides'
+    for (const { packed } of dispatch.operations) {
+      const id = Buffer.concat([dispatch.space, packed.subarray(20, 32)])
+      const found = held.get(row.chain_id, id) as Pick<LedgerRow, 'seq' | 'raw'> | undefined
+      if (found === undefined || found.seq > row.seq || !isHeld(dispatcher, packed, found.raw!))
+        return 'it carries an operation that nobody signed before it'
+      if (row.kind !== 'send') continue
+      if (isCarried.get(found.seq, row.seq) === undefined) forgotten += 1
+      else carried += 1
+    }
+    return delegationsFault(row, dispatch, authorizationList)
+  }
+
+  /** A cancel of what carries operations uses up ids of those only. */
+  function cancelFault(row: LedgerRow): string | null {
+    const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(toHex(row.raw!)) as Outer
+    const before = cancelled.get(row.address, row.chain_id, row.nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
+    const parsedBefore = before === undefined ? null : (parseTransaction(toHex(before.raw!)) as Outer)
+    const inIt = parsedBefore?.data ?? '0x'
+    const dispatch = readDispatch(fromHex(inIt))
+    if (dispatch === null) return 'it cancels what carries no operations'
+    const sequences = readCancel(fromHex(data)) ?? []
+    const isExact = fromHex(data).equals(cancelData(dispatch.space, sequences))
+    const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
+    if (
+      to?.toLowerCase() !== parsedBefore?.to?.toLowerCase() ||
+      value !== 0n ||
+      !isExact ||
+      !sequences.every((one) => known.has(one))
+    )
+      return 'it uses up more than what it takes the place of carries'
+    return delegationsFault(row, dispatch, authorizationList)
+  }
+
+  function delegationsFault(
+    row: LedgerRow,
+    dispatch: Dispatch,
+    list: NonNullable<Outer['authorizationList']>,
+  ): string | null {
+    const accounts = dispatch.operations.map(({ account }) => account)
+    const isSigned = list.every(({ nonce, r, s }) =>
+      accounts.some((account) => {
+        const found = delegated.get(account, row.chain_id, nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
+        if (found === undefined) return false
+        const known = readDelegation(found.raw!)
+        return BigInt(toHex(known.r)) === BigInt(r) && BigInt(toHex(known.s)) === BigInt(s)
+      }),
+    )
+    return isSigned ? null : 'it carries an authorization that nobody signed before it'
+  }
+}
+
+/** Signed for that dispatcher, and packed as it is carried, to the last byte. */
+const isHeld = (dispatcher: Buffer, packed: Buffer, raw: Uint8Array): boolean =>
+  dispatcher.equals(raw.subarray(0, 20)) && packed.equals(raw.subarray(40))
+
+type Outer = {
+  to?: Hex
+  value?: bigint
+  data?: Hex
+  authorizationList?: { nonce: number; r: Hex; s: Hex }[]
+}

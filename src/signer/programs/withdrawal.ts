@@ -1,0 +1,23 @@
+import { askOperator } from './ask-operator.ts'
+import type { ShownGrant } from '../rules/withdrawals.ts'
+
+/**
+ * `SPONSOR CHAIN_ID ADDRESS WEI`: asks a running signer on its operator's socket, which only the signer's own user may open. Prints the grant.
+ * Ends with 1 and a sentence when the signer refuses or is away.
+ */
+async function main([sponsor, chainId, to, most]: string[]): Promise<void> {
+  const made = await askOperator<ShownGrant>({
+    verb: 'grantWithdrawal',
+    request: { sponsor, chainId: Number(chainId), to, most },
+  })
+  const until = new Date(made.expiresAt).toISOString()
+  process.stdout.write(
+    `${made.grant}  ${made.sponsor} on chain ${made.chainId} to ${made.to}, up to ${made.most} wei with its first fee, until ${until}\n` +
+      `Use it once: chatelaine sponsor withdraw --grant ${made.grant} …\n`,
+  )
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  process.stderr.write(`${(error as Error).message}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,129 @@
+/**
+ * signer/tokens: whether an access token counts.
+ * Owns: the public keys that tokens are verified with, revoked tokens, suspended applications and frozen accounts.
+ * Does not own: issuing tokens (`oauth/`), what one of them allows (`signer/rules/authority.ts`).
+ */
+
+import { hash } from 'node:crypto'
+import { errors, type JWTPayload } from 'jose'
+import { BoundedMap } from '../../bounded-map.ts'
+import type { TokenCaller } from './caller.ts'
+import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
+import { Refusal } from '../refusal.ts'
+import type { Revocations } from './revocations.ts'
+import { assertPerson } from './sponsor.ts'
+import { revoked } from '../../signer-wire/wire.ts'
+import { systemClock } from '../../clock.ts'
+
+export type TokenVerifier = {
+  /**
+   * Verifies an access token (RFC 9068), by ES256 only.
+   * @throws invalid_token        for every fault of the token, without saying which
+   * @throws forbidden_user       for one of a sponsor
+   * @throws application_suspended, account_frozen, revocations_stale
+   * @throws signer_unavailable   when no key was readable: that is no fault of the token
+   */
+  check: (token: string) => TokenCaller | Promise<TokenCaller>
+}
+
+/** Tokens remembered as verified, by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
+const MAX_REMEMBERED = 10_000
+
+export function openTokens({
+  keys,
+  revocations,
+  issuer,
+  audience,
+  maxSeconds,
+  now = systemClock.wall,
+}: {
+  keys: KeyFile
+  revocations: Revocations
+  issuer: string
+  audience: string
+  /** from `iat` to `exp`: a token that lives longer is refused, whichever key signed it */
+  maxSeconds: number
+  now?: () => number
+}): TokenVerifier {
+  let verifiedBy = keys.current()
+  let remembered = new BoundedMap<string, TokenCaller | Promise<TokenCaller>>(MAX_REMEMBERED)
+
+  return {
+    check(token) {
+      const set = keys.current()
+      if (set !== verifiedBy) {
+        // A key that was taken away takes its tokens with it.
+        verifiedBy = set
+        remembered = new BoundedMap(MAX_REMEMBERED)
+      }
+      const id = hash('sha256', token, 'base64url')
+      const known = remembered.get(id) ?? remember(id, verify(token, id))
+      if (known instanceof Promise) return known.then(revocations.check)
+      if (isAlive(known)) return revocations.check(known)
+      remembered.delete(id)
+      throw invalid()
+    },
+  }
+
+  function remember(id: string, verifying: Promise<TokenCaller>): Promise<TokenCaller> {
+    const into = remembered
+    const settled = verifying.then(
+      (caller) => {
+        into.set(id, caller)
+        return caller
+      },
+      (error: unknown) => {
+        into.delete(id)
+        throw error
+      },
+    )
+    into.set(id, settled)
+    return settled
+  }
+
+  async function verify(token: string, id: string): Promise<TokenCaller> {
+    const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'iat', 'sub', 'client_id', 'gid'] }
+    const payload = await keys.verify(token, expected).catch(refuse)
+    // By its own word, and by our clock: a token may name a time of issue that lies years ahead.
+    const { exp, iat } = payload as { exp: number; iat: number }
+    if (exp - iat > maxSeconds || exp - now() / 1_000 > maxSeconds + CLOCK_TOLERANCE_SECONDS) throw invalid()
+    return readCaller(payload, id)
+  }
+
+  function isAlive({ expiresAt }: TokenCaller): boolean {
+    return expiresAt + CLOCK_TOLERANCE_SECONDS > now() / 1_000
+  }
+}
+
+const invalid = (): Refusal =>
+  new Refusal(
+    'invalid_token',
+    'The signer does not accept the access token. Nothing was signed. Get a new access token.',
+  )
+
+function refuse(error: unknown): never {
+  // jose's message may repeat claims; which check failed is the server's to know, it has checked the token before.
+  throw error instanceof errors.JOSEError || error instanceof TypeError ? invalid() : error
+}
+
+function readCaller(payload: JWTPayload, id: string): TokenCaller {
+  const { sub, client_id: clientId, gid: grantId, scope, chain_id: chainId, jti, exp } = payload
+  // Without a grant it could not be revoked.
+  if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || !isPlain(grantId) || exp === undefined)
+    throw invalid()
+  assertPerson(sub)
+  return {
+    userId: sub,
+    clientId,
+    scopes: typeof scope === 'string' ? scope.split(' ') : [],
+    chainId: typeof chainId === 'number' ? chainId : null,
+    tokenId: isPlain(jti) ? jti : id,
+    tokenHash: id,
+    jti: isPlain(jti) ? jti : null,
+    expiresAt: exp,
+    marks: { grant: revoked.grant(grantId), application: revoked.application(clientId), user: revoked.user(sub) },
+  }
+}
+
+/** Printable ASCII (RFC 6749 appendix A.1) of a length that the ledger may keep. */
+const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

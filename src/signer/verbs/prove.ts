@@ -1,0 +1,25 @@
+import type { Heads } from '../ledger/heads.ts'
+import { readSignedHead } from '../../signer-wire/wire.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { Refusal } from '../refusal.ts'
+import { readProveRequest } from '../request.ts'
+import type { Proof } from '../../signer-wire/wire.ts'
+
+/**
+ * Verb `prove`: that a record is in the ledger as a signed head says it is, or that one head continues another (RFC 9162
+ * §2.1.3 and §2.1.4). Needs no token: it says of records that they are there, not what they hold.
+ * Errors: bad_request, also for a record or a size that the newest head does not cover.
+ */
+export function prove({ ledger, heads }: { ledger: Ledger; heads: Heads }, request: unknown): Proof {
+  const asked = readProveRequest(request)
+  const head = heads.newest()
+  const newest = readSignedHead(head)!.size
+  const size = ('seq' in asked ? asked.size : asked.to) ?? newest
+  if (size > newest || ('seq' in asked ? asked.seq : asked.from) > size)
+    throw new Refusal('bad_request', 'The request is not valid: the ledger has fewer records.')
+  if ('from' in asked) return { size, proof: hexes(ledger.tree.consistency(asked.from, size)), head }
+  const record = ledger.recordAt(asked.seq)!.toString('hex')
+  return { size, record, proof: hexes(ledger.tree.inclusion(asked.seq - 1, size)), head }
+}
+
+const hexes = (hashes: Buffer[]): string[] => hashes.map((one) => one.toString('hex'))

@@ -1,0 +1,196 @@
+import { toHex } from '../../hex.ts'
+import { delegateNameOf } from '../../gas/addresses.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { LedgerAttempt, LedgerRow } from '../ledger/record.ts'
+import { readHeldOperation, type HeldDelegation, type HeldOperation } from '../ledger/operation-ledger.ts'
+import { readRecallRequest, readRecallSinceRequest, type RecallAsk } from '../request.ts'
+import { toSigned } from './sign.ts'
+import { toCallTexts, toDelegationText, toPoint } from './sign-operation.ts'
+import { MAX_FRAME_BYTES } from '../../signer-wire/frames.ts'
+import type {
+  Recalled,
+  RecalledDelegation,
+  RecalledOperation,
+  RecalledSince,
+  SignRequest,
+  Verbs,
+} from '../../signer-wire/wire.ts'
+
+// Generous: the names of the fields, and numbers of 78 digits.
+const FRAME_OVERHEAD = 256
+const ATTEMPT_OVERHEAD = 1_536
+
+/**
+ * Verb `recall`: what was signed for an intent, or for a nonce, newest first. After a crash the server finds here the
+ * bytes that it had asked for and not stored; after a restore of its database, whose a transaction on the chain is.
+ * Needs no token: they were given away before. Stops at what one frame holds, and says so.
+ */
+export function recall(ledger: Ledger, request: unknown): Verbs['recall']['answer'] {
+  const asked = readRecallRequest(request)
+  return { ...recallAttempts(ledger, asked), ...recallOperation(ledger, asked) }
+}
+
+function recallAttempts(ledger: Ledger, asked: RecallAsk): { attempts: Recalled[]; hasMore: boolean } {
+  const attempts: Recalled[] = []
+  let room = MAX_FRAME_BYTES - FRAME_OVERHEAD
+  for (const held of 'intentId' in asked ? ledger.ofIntent(asked.intentId) : ledger.attempts(asked).toReversed()) {
+    if (held.seq >= asked.before) continue
+    room -= held.raw.length * 2 + ATTEMPT_OVERHEAD
+    if (room < 0 && attempts.length > 0) return { attempts, hasMore: true }
+    attempts.push(toRecalled(held))
+  }
+  return { attempts, hasMore: false }
+}
+
+/** Of an intent that is an operation what was signed for it, of a nonce that an authorization took what that is. */
+function recallOperation(
+  { operations }: Ledger,
+  asked: RecallAsk,
+): Omit<Verbs['recall']['answer'], 'attempts' | 'hasMore'> {
+  const isIntent = 'intentId' in asked
+  const operation = isIntent ? operations.ofIntent(asked.intentId).operation : null
+  const delegation = isIntent ? operations.delegationOf(asked.intentId) : operations.delegationAt(asked)
+  return {
+    ...(operation === null ? {} : { operation: toRecalledOperation(operation, operations.outersOf(operation.seq)) }),
+    ...(delegation === null ? {} : { authorization: toRecalledDelegation(delegation) }),
+  }
+}
+
+function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): RecalledOperation {
+  const { seq, at, userId, clientId, requestHash, intentId, chainId, digest, dispatcher, space, packed, rule, address } = held // prettier-ignore
+  const delegate = delegateNameOf(dispatcher)
+  const { signature, calls, sequence, gasLimit, deadline } = readHeldOperation(held)
+  return {
+    seq,
+    signedAt: at,
+    userId,
+    clientId,
+    requestHash: requestHash === null ? null : toHex(requestHash),
+    intentId,
+    chainId,
+    from: toHex(address),
+    digest: toHex(digest),
+    packed: toHex(packed),
+    rule,
+    space: toHex(space),
+    sequence: sequence.toString(),
+    gasLimit: String(gasLimit),
+    deadline,
+    calls: toCallTexts(calls),
+    ...(delegate === null || delegate === 'chatelaine' ? {} : { delegate }),
+    signature: toPoint(signature),
+    outers: outers.map(toSignature).map((outer) => ({
+      seq: outer.seq,
+      intentId: outer.intentId,
+      from: outer.from,
+      nonce: outer.nonce,
+      hash: outer.hash,
+    })),
+  }
+}
+
+function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
+  const { seq, at, intentId, account } = held
+  return { seq, signedAt: at, intentId, from: toHex(account), ...toDelegationText(held) }
+}
+
+/** Records looked at per question: about 3 ms of the one thread that signs, and at most 200 kB of answer. */
+const MAX_RECORDS = 500
+
+/** Verb `recallSince`: what was signed after a record. Needs no token: it names what was given away before. */
+export function recallSince(ledger: Ledger, request: unknown): RecalledSince {
+  const { after } = readRecallSinceRequest(request)
+  const rows = ledger.since(after, MAX_RECORDS)
+  const known = ledger.recordAt(after)
+  const last = rows.at(-1)
+  return {
+    record: known === null ? null : known.toString('hex'),
+    through:
+      last === undefined
+        ? { seq: ledger.head().count, record: ledger.head().record.toString('hex') }
+        : { seq: last.seq, record: Buffer.from(last.record).toString('hex') },
+    isEnd: last === undefined || last.seq === ledger.head().count,
+    signatures: rows.filter(isTransaction).map(toSignature),
+    operations: rows.filter(({ kind }) => kind === 'operation').map(toOperation),
+    authorizations: rows.filter(({ kind }) => kind === 'authorization').map(toDelegation),
+  }
+}
+
+const isTransaction = ({ kind, nonce }: LedgerRow): boolean => nonce !== null && kind !== 'authorization'
+
+function toOperation({ seq, address, chain_id, intent_id, hash, effect }: LedgerRow) {
+  const id = Buffer.from(effect!)
+  return {
+    seq,
+    intentId: intent_id!,
+    chainId: chain_id!,
+    from: toHex(address),
+    hash: toHex(hash!),
+    space: toHex(id.subarray(0, 20)),
+    sequence: BigInt(toHex(id.subarray(20))).toString(),
+  }
+}
+
+const toDelegation = ({ seq, address, chain_id, intent_id, nonce }: LedgerRow) => ({
+  seq,
+  intentId: intent_id!,
+  chainId: chain_id!,
+  from: toHex(address),
+  nonce: nonce!,
+})
+
+/** The columns are never null where there is a nonce: the table checks it. */
+function toSignature({
+  seq,
+  kind,
+  address,
+  chain_id,
+  nonce,
+  intent_id,
+  hash,
+}: LedgerRow): RecalledSince['signatures'][number] {
+  return {
+    seq,
+    kind: kind as SignRequest['kind'],
+    chainId: chain_id!,
+    from: toHex(address),
+    nonce: nonce!,
+    intentId: intent_id!,
+    hash: toHex(hash!),
+  }
+}
+
+function toRecalled(held: LedgerAttempt): Recalled {
+  const {
+    seq,
+    at: signedAt,
+    userId,
+    clientId,
+    requestHash,
+    intentId,
+    chainId,
+    address,
+    gas,
+    feeType,
+    max,
+    priority,
+  } = held
+  const fees =
+    feeType === 'legacy'
+      ? { gasPrice: max.toString() }
+      : { maxFeePerGas: max.toString(), maxPriorityFeePerGas: priority.toString() }
+  return {
+    seq,
+    signedAt,
+    userId,
+    clientId,
+    requestHash: requestHash === null ? null : toHex(requestHash),
+    ...toSigned(held),
+    stored: true,
+    intentId,
+    chainId,
+    from: toHex(address),
+    gas: gas.toString(),
+    ...fees,
+  }
+}

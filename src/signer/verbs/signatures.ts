@@ -1,0 +1,62 @@
+import { toHex } from '../../hex.ts'
+import { hash } from 'node:crypto'
+import type { RunBeside } from '../beside.ts'
+import type { Heads } from '../ledger/heads.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
+import type { LedgerRow } from '../ledger/record.ts'
+import { readSignaturesRequest } from '../request.ts'
+import { toCallTexts } from './sign-operation.ts'
+import { MAX_FRAME_BYTES } from '../../signer-wire/frames.ts'
+import { readSignedHead, type ListedSignature, type SignaturePage } from '../../signer-wire/wire.ts'
+
+const MAX_SIGNATURES = 20
+// Generous: the names of the fields, a user id, and 50 hashes of a proof.
+const OVERHEAD = 6_000
+
+/**
+ * Verb `signatures`: what the ledger says was signed with someone's account, by whomever it was asked for, newest first, each with a proof
+ * that the head of the answer covers it. Needs no token: the server that asks knows the user. Each proof is a piece of its own.
+ * Errors: bad_request, overloaded.
+ */
+export async function listSignatures(
+  { ledger, heads, beside }: { ledger: Ledger; heads: Heads; beside: RunBeside },
+  request: unknown,
+): Promise<SignaturePage> {
+  const { userId, before, chainId } = readSignaturesRequest(request)
+  const { head, size, rows } = await beside(() => {
+    const note = heads.newest()
+    const { size } = readSignedHead(note)!
+    // What the head does not cover yet comes with the next one, within the moment.
+    const below = Math.min(before, size + 1)
+    return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId }, below, MAX_SIGNATURES + 1) }
+  })
+  const signatures: ListedSignature[] = []
+  let room = MAX_FRAME_BYTES - OVERHEAD
+  for (const row of rows.slice(0, MAX_SIGNATURES)) {
+    room -= row.raw!.length * (row.kind === 'operation' ? 4 : 2) + OVERHEAD
+    if (room < 0 && signatures.length > 0) break
+    signatures.push(await beside(() => toListed(row, ledger.tree.inclusion(row.seq - 1, size))))
+  }
+  return { signatures, hasMore: rows.length > signatures.length, head }
+}
+
+/** The columns are never null where there is an intent: the table checks it. */
+function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
+  return {
+    seq: row.seq,
+    signedAt: row.at,
+    kind: row.kind as ListedSignature['kind'],
+    raw: toHex(row.raw!),
+    hash: toHex(row.hash!),
+    nonce: row.nonce,
+    ...(row.kind === 'operation' ? { calls: toCallTexts(readHeldOperation(readOperationRow(row)).calls) } : {}),
+    ...(row.kind === 'authorization' ? { delegate: toHex(row.effect!) } : {}),
+    chainId: row.chain_id!,
+    intentId: row.intent_id!,
+    clientId: row.client_id,
+    evidenceHash: row.evidence === null ? null : hash('sha256', row.evidence, 'hex'),
+    record: Buffer.from(row.record).toString('hex'),
+    proof: proof.map((one) => one.toString('hex')),
+  }
+}
