@@ -57,15 +57,15 @@ export const patterns: [unwanted: RegExp, instead: string][] = [
   ],
   [/^(?:of|for|to|by|with|from) (?:it|them|both|this|all|those|which)\b/i, '10: a complete sentence'],
   [
-    /, too\b|\beither\.|\bany ?more\b|\banew\b|\bmeanwhile\b|\bby now\b|\bfrom before\b|\bof then\b/i,
+    /, too(?=[.,;:]|$)|\beither\.|\bany ?more\b|\banew\b|\bmeanwhile\b|\bby now\b|\bfrom before\b|\bof then\b/i,
     '9, 11: outcome first; no memory',
   ],
-  [/\b(?:person|persons|people|someone’s|whose)\b/i, 'user, account'],
+  [/\b(?:person|persons|people|someone’s)\b|^whose\b/i, 'user, account'],
   [/\b(?:tells?|told|said|says?)\b/i, 'return, respond, report, name'],
   [/\b(?:away|gone)\b/i, 'unavailable, down'],
   [/\b(?:keeps?|kept|stays?)\b/i, 'store, retain, remain'],
   [/\b(?:carry|carries|carried|packs?|packed)\b/i, 'include, batch'],
-  [/\brefus(?:e|es|ed|al)\b/i, 'reject'],
+  [/\brefus(?:e|es|ed|al)\b(?! to )/i, 'reject'],
   [
     /\bdearer\b|\brais(?:e|es|ed|ing) (?:its|the|their) fees?\b|\bfees? (?:\w+ ){0,3}raised\b/i,
     'fee bump, replacement',
@@ -81,7 +81,7 @@ export const patterns: [unwanted: RegExp, instead: string][] = [
   [/\broom\b/i, 'hold, cap, limit, space'],
   [/\bonce more\b/i, 'retry, again'],
   [/\bstand-ins?\b/i, 'mock, fake'],
-  [/\byour own\b/i, 'private network'],
+  [/\b(?:in|inside) your own\b/i, 'private network'],
   [/\bunder way\b/i, 'in progress'],
 ]
 
@@ -91,6 +91,7 @@ const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
   [/^src\/signer\/request\.ts/, /^person$/, 'a value on the wire'],
+  [/^SECURITY\.md$/, /^What$/, 'the heading “What a thief gets”'],
   [/^docs\/evidence\/proof-mutants\.md$/, /coins/i, 'the name of a scenario'],
   [/^docs\/(?:build|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
 ]

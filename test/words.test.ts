@@ -54,7 +54,17 @@ test('every one of these words is found where it is written', () => {
 })
 
 /** Documents, and folders of documents, that hold to the rules for sentences. Add each when it is rewritten. */
-const REWRITTEN = ['docs/reference/errors.md']
+const REWRITTEN = [
+  'README.md',
+  'SECURITY.md',
+  'CONTRIBUTING.md',
+  'docs/README.md',
+  'docs/how-it-works.md',
+  'docs/build',
+  'docs/operate',
+  'docs/evidence/README.md',
+  'docs/reference/errors.md',
+]
 const MAX_WORDS = 25
 
 const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?]\*{0,2})\s+/)
@@ -68,10 +78,13 @@ const faultsOf = (place: string, text: string): string[] => [
   }),
 ]
 
-/** The prose of a document: paragraphs, items of lists and cells, without code. */
+/** The prose of a document: paragraphs, items of lists and cells, without code, names in code and addresses of links. */
 const proseOf = (markdown: string): string[] =>
   markdown
-    .replaceAll(/```[\s\S]*?```|<!--[\s\S]*?-->|<a id="\w+"><\/a>/g, '')
+    .replaceAll(/```[\s\S]*?```|<!--[\s\S]*?-->|<a id="\w+"><\/a>|(?<=\])\([^\s)]*\)/g, '')
+    .replaceAll(/`[^`\n]+`/g, '`code`')
+    // A cell may list several things.
+    .replaceAll(/^\|.*$/gm, (row) => row.replaceAll('; ', ' | '))
     .split(/\n\s*\n|\n(?=[-*|#] ?|\d+\. )|\|/)
     .map((part) => part.replaceAll(/\s+/g, ' ').trim())
 
@@ -120,7 +133,7 @@ test('documents that were rewritten are read once', async () => {
 })
 
 test('every pattern of a sentence that is read twice is found where it is written', () => {
-  const written = ['what was told', 'Who has it, wins.', 'it has the key signed', 'Done, where nothing else is', 'nothing of it', 'Of both only one', 'this one, too', 'a person', 'it is told', 'it is gone', 'it is kept', 'carried by it', 'it is refused', 'its fee is raised', 'a lane', 'is filled', 'looked up', 'programs that are apart', 'a drill', 'it is believed', 'it took in', 'mended', 'no room', 'once more', 'a stand-in', 'your own', 'under way'] // prettier-ignore
+  const written = ['what was told', 'Who has it, wins.', 'it has the key signed', 'Done, where nothing else is', 'nothing of it', 'Of both only one', 'this one, too', 'a person', 'it is told', 'it is gone', 'it is kept', 'carried by it', 'it is refused', 'its fee is raised', 'a lane', 'is filled', 'looked up', 'programs that are apart', 'a drill', 'it is believed', 'it took in', 'mended', 'no room', 'once more', 'a stand-in', 'inside your own', 'under way'] // prettier-ignore
   assert.equal(written.length, patterns.length)
   for (const [index, text] of written.entries())
     assert.ok(

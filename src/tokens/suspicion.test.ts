@@ -82,7 +82,7 @@ suite('a token is suspected by its own words', () => {
     row('look_alike_symbol', `${points('ＷＥＴＨ', 'x')} |`)
     row('same_symbol', `${points('USDC', '')} |`)
     const [other, alone] = [points('USDC', 'Under Sea Diving Club'), points('USDC.e', 'USD Coin')]
-    assert.ok(told('same_symbol').includes(`${other} if the name says something else, ${alone} for the name alone`))
+    assert.ok(told('same_symbol').includes(`${other} if the name differs, ${alone} for the name alone`))
     const links = ['https://x', 'example.org/x', 'yearn.finance'].map((name) => points('X', name))
     row('link_in_name', `${links.join(', ')} |`)
     const lures = ['Claim your reward', 'Staked Reward', 'Reward Voucher $500'].map((name) => points('X', name))

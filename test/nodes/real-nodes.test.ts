@@ -132,7 +132,7 @@ for (const name of NAMES)
         assert.ok(await isReady())
       })
 
-      check('revert below what was followed', async () => {
+      check('revert below followed blocks', async () => {
         const before = await amounts(here.alice)
         const snapshot = await node.rpc<Hex>('evm_snapshot')
         for (let block = 0; block < 5; block++) await node.rpc('evm_mine')
