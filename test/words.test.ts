@@ -63,6 +63,9 @@ const REWRITTEN = [
   'docs/build',
   'docs/operate',
   'docs/evidence/README.md',
+  'docs/evidence/mutation.md',
+  'docs/evidence/proof.md',
+  'docs/evidence/security.md',
   'docs/reference/errors.md',
 ]
 const MAX_WORDS = 25
