@@ -31,7 +31,10 @@ const { values: flags } = parseArgs({
 })
 const body = JSON.stringify({
   ...{ type: 'http://localhost:4000/docs/errors#overloaded', title: 'Overloaded', status: 503, code: 'overloaded' },
-  ...{ detail: 'The service has too many requests. This request had no effect. Retry.', requestId: 'req_0123456789abcdef' },
+  ...{
+    detail: 'The service has too many requests. This request had no effect. Retry.',
+    requestId: 'req_0123456789abcdef',
+  },
 })
 const headers = [
   ...['content-type', 'application/problem+json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))],

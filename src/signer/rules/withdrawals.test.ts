@@ -138,7 +138,10 @@ test('what was signed by a grant is not signed once more by another signer’s l
 
 test('only the signer’s own user grants: the sockets of the servers know no such verb, and what cannot be granted is refused', async (t) => {
   const { place, grant, house } = await funded(t, { SIGNER_CHAINS: `${CHAIN_ID}` })
-  await assert.rejects(askAt(place.env.SIGNER_SOCKET!, { verb: 'grantWithdrawal', request: {} }), /does not have this verb/)
+  await assert.rejects(
+    askAt(place.env.SIGNER_SOCKET!, { verb: 'grantWithdrawal', request: {} }),
+    /does not have this verb/,
+  )
   for (const [changes, why] of [
     [{ sponsor: 'NOBODY' }, /does not have this sponsor/],
     [{ sponsor: 'house' }, /sponsor is not/],
