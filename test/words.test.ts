@@ -113,7 +113,7 @@ test('texts of errors are read once: short sentences, the actor named, one word 
       ...messages.flatMap((text) => faultsOf(code, text).filter((fault) => / words: /.test(fault))),
     ]
   })
-  const files = (await readers()).filter((file) => file.startsWith('src/') && !file.startsWith('src/texts/'))
+  const files = (await readers()).filter((file) => /^src\/(?!texts\/).*\.ts$/.test(file))
   let count = 0
   for (const file of files) {
     for (const { line, text, isSentence } of errorTextsIn(file, await readFile(join(root, file), 'utf8'))) {
