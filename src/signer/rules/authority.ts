@@ -115,7 +115,7 @@ const WRITE_SCOPE = 'contracts:write'
 
 /**
  * Checks the token's own limits: scope, chain and user.
- * @param userId null: the caller checks the user
+ * @param userId  null: the caller checks the user
  * @throws insufficient_scope, forbidden_user
  */
 export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {

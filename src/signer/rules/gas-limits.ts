@@ -35,10 +35,12 @@ export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: N
 /**
  * Charges a sponsor transaction to two limits per network and rolling day:
  * - Per user, over all sponsors: the gas that the user signed for, at the maximum fee, each time that an operation is batched.
- * - Per sponsor: the whole cost. So an attack costs a sponsor at most its limit, and one user's operations cost at most the user's
- *   limit. The charge is the maximum loss and is never refunded, because only the server could report the actual cost.
- * @throws operation_refused for the first operation of a user whose limit is reached
- * @throws policy_denied if the sponsor's limit is reached, or sponsored operations are disabled
+ * - Per sponsor: the whole cost.
+ *
+ * So an attack costs a sponsor at most its limit, and one user's operations cost at most the user's limit. The charge is the
+ * maximum loss and is never refunded, because only the server could report the actual cost.
+ * @throws operation_refused  for the first operation of a user whose limit is reached
+ * @throws policy_denied      if the sponsor's limit is reached, or sponsored operations are disabled
  */
 export function askGas(
   { limits, meters }: { limits: PolicyLimits; meters: Meters },

@@ -54,7 +54,9 @@ const MAX_AHEAD = 16
  * - A nonce belongs to the first intent that is signed for it, with one effect forever.
  * - Only a cancellation of the same intent may follow, and after it only the same cancellation at a higher fee.
  * - A first signature that is requested again with other fees is rejected, not treated as a fee bump: the requester does not know
- *   that a signature exists. So a server whose database has lost an intent cannot outbid that intent by a cancellation.
+ *   that a signature exists.
+ *
+ * So a server whose database has lost an intent cannot outbid that intent by a cancellation.
  *
  * After a cancellation the original gets no fee bump. Otherwise two effects could outbid each other in turn, and a caller who was
  * told "cancelled" could lose to a fee bump of the original. Signed bytes of the original are still returned, because they were

@@ -11,11 +11,11 @@ export const LOOKED_AT = 100_000
 /**
  * Compares the policy in force with the policy that decided the ledger's latest record. So an attacker who can write the folder but
  * lacks the master key cannot replace the policy with an older one, change it or remove it unnoticed.
- * @param most how many of the newest records to search
- * @param macs verifies the record that names the policy, for a ledger that was not verified that far back; null: no check. If an
+ * @param most  how many of the newest records to search
+ * @param macs  verifies the record that names the policy, for a ledger that was not verified that far back; null: no check. If an
  * attacker removed the policy name from a record, the search finds an earlier one.
  * @returns a sentence for the operator about the problem; null if there is none
- * @throws LedgerDamaged if this signer did not write that record
+ * @throws LedgerDamaged  if this signer did not write that record
  */
 export function policyFault(
   db: DatabaseSync,

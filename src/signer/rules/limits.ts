@@ -51,8 +51,8 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
  * (`decideReplacement`, unattended.ts), so that a fee bump can unblock an account queue even if a policy limit is reached.
  *
  * - A first `send`: every rule applies.
- * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive earlier attempt that
- *   a token or grant was shown for.
+ * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive earlier
+ *   attempt that a token or grant was shown for.
  * - A cancellation that is the first of its nonce also counts as a transaction.
  *
  * Charges are never refunded: only the server reports that a write failed, and a cancelled write can still be mined.

@@ -31,7 +31,7 @@ const MAX_COUNTED = 50_000
  * Checks that the table is unchanged since the last seal. If it was changed or never sealed, its meters are counted again from the
  * ledger, and each record is verified by its hash and MAC. So lowering a meter while the signer is stopped gains nothing. Call it
  * outside a transaction.
- * @throws LedgerDamaged if this signer did not write a record that has to be counted
+ * @throws LedgerDamaged  if this signer did not write a record that has to be counted
  */
 export function openMeterSeal({
   db,

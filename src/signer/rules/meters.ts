@@ -126,7 +126,7 @@ export function readSpent(text: string): DatedCharge[] | null {
 
 /**
  * Returns a meter's window after a record that charged it.
- * @param held the window before; null if there is none
+ * @param held  the window before; null if there is none
  */
 export function charged(
   held: MeterWindow | null,

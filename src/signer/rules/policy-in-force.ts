@@ -32,9 +32,9 @@ const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
 /**
  * Opens the policy in force, which is stored. A file that is missing, edited or older does not change it, even after a restart.
  * Removing the setting does not lift it.
- * @throws StartError if a policy is configured and no usable one was ever in force, or if a newer policy decided the ledger:
+ * @throws StartError  if a policy is configured and no usable one was ever in force, or if a newer policy decided the ledger:
  * transactions that it forbids would be signed
- * @throws LedgerDamaged if this signer did not write the record that names the deciding policy
+ * @throws LedgerDamaged  if this signer did not write the record that names the deciding policy
  */
 export function openPolicyInForce({
   clock,

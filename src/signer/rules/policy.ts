@@ -77,9 +77,9 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
  * Checks a replacement. Without a token the user is absent, so a fee bump far above the agreed fee is rejected. If the agreed fee
  * is very low because the network was nearly free, the replacement may cost as much as a gap-filling transaction. Gas below the
  * first attempt's is rejected, because it could turn a success into a failure.
- * @param first the first attempt of the nonce
- * @param agreed wei: the maximum that someone agreed to for the nonce
- * @param isAgreed true if someone agrees to the cost of this attempt
+ * @param first     the first attempt of the nonce
+ * @param agreed    wei: the maximum that someone agreed to for the nonce
+ * @param isAgreed  true if someone agrees to the cost of this attempt
  * @returns the decision that rejects it; null if it may be signed
  */
 export function decideReplacement(

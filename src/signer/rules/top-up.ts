@@ -15,7 +15,7 @@ export const isTopUp = ({ kind }: Pick<SignOrder, 'kind'>, { userId }: { userId:
 
 /**
  * Decides about a top-up: it must go to the user whose token was shown and contain no call.
- * @param address the user's account; null: the user has no account here
+ * @param address  the user's account; null: the user has no account here
  */
 export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer | null): Decision {
   if (to === null || address === null || !to.equals(address)) return { allowed: false, rule: 'top-up-to' }

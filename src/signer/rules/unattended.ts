@@ -19,7 +19,7 @@ const BUCKETS = 60
  *
  * Buckets last a minute, and 61 are added up, so slightly more than an hour counts, never less. Time never goes back while the
  * signer runs. A start counts the ledger's last hour again.
- * @param earlier the signatures of the last hour, in any order
+ * @param earlier  the signatures of the last hour, in any order
  */
 export function openUnattendedFees({
   maxWei,
@@ -64,8 +64,9 @@ export function openUnattendedFees({
 }
 
 /**
- * Returns the wei by which one more attempt exceeds the most expensive earlier attempt, because only one attempt of a nonce is mined.
- * @param before the attempts that the same limit was charged for. A limit for attempts without a token does not deduct those with
+ * Returns the wei by which one more attempt exceeds the most expensive earlier attempt, because only one attempt of a nonce is
+ * mined.
+ * @param before  the attempts that the same limit was charged for. A limit for attempts without a token does not deduct those with
  * one, because their user may have paid little of what was agreed.
  */
 export function dearerBy(

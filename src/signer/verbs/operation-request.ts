@@ -89,7 +89,7 @@ const CARRIED_FIELDS = new Set<string>(['sponsor', 'price', 'wei'] satisfies (ke
 
 /**
  * Parses a `checkOperation` request. `carried` is null if the request omits it; then only the operation is checked.
- * @throws bad_request naming the field
+ * @throws bad_request  naming the field
  */
 export function readCheckRequest(request: unknown): { ask: OperationOrder; carried: CarriedOrder | null } {
   const { carried, ...asked } = readFields(request, CHECK_FIELDS)

@@ -55,7 +55,7 @@ function complete(inside: Inside, order: OuterOrder): SignOrder {
 
 /**
  * Checks whether a sponsor transaction with this one operation would be signed now. Nothing is charged.
- * @param carried `userId`: the user of the operation
+ * @param carried  `userId`: the user of the operation
  * @throws the errors of `signOuter`, except those of the nonce
  */
 export function askCarried(
