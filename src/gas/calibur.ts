@@ -11,9 +11,8 @@ import {
 import { padded, paddedRight, word } from './words.ts'
 
 /**
- * Calldata and digests for Calibur 1.0.0. An account signs, by its own key, a batch that is reverted as a whole if one of its calls
- * reverts, with the dispatcher as its only executor. The key of its nonce includes id and gas limit, as in
- * contracts/CaliburDispatcher.sol.
+ * Calldata and digests for Calibur 1.0.0. An account signs a batch by its own key, with the dispatcher as its only executor. If one
+ * call reverts, the whole batch is reverted. The key of its nonce includes id and gas limit, as in contracts/CaliburDispatcher.sol.
  * Source: github.com/Uniswap/calibur, EIP712, SignedBatchedCallLib, NonceManager, CalldataDecoder.
  */
 

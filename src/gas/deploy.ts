@@ -112,7 +112,7 @@ async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasCo
 }
 
 /**
- * Waits until the transactions of an earlier run are mined. Otherwise a new one would have the same nonce as one of them.
+ * Waits until the transactions of an earlier run are mined. Otherwise a new transaction would reuse a nonce of that run.
  * @throws DeployRefusal
  */
 async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {

@@ -25,8 +25,8 @@ type Calls = { [V in Exclude<Verb, 'greeting' | 'revocations'>]: CallSigner<V> }
 /** The signer as the server sees it. */
 export type Signer = Calls & {
   /**
-   * the verifier key of the signer’s identity (C2SP signed-note): the pinned one, else that of a signer that continues the newest
-   * known head
+   * the verifier key of the signer’s identity (C2SP signed-note): the pinned one, else the key of a signer that continues the
+   * newest known head
    */
   identity: () => Promise<string>
   /**
@@ -194,7 +194,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
       if (shown === null || pinned === null || !isHeadOf(pinned, shown)) return lose(from, foreign())
       from.isKnown = true
     }
-    // This signer was shown the previous head and did not refuse, so its head succeeds that one, even if it is smaller after an
+    // This signer was shown the previous head and did not refuse. So its head succeeds that one, even if it is smaller after an
     // accepted restore.
     if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head
     settle(from, frame)

@@ -82,7 +82,7 @@ export type LimitLeft = {
 export type Verbs = {
   /**
    * Returns the user's account and creates it if there is none; a user has one account forever. The answer includes its wrapped
-   * key, to be stored elsewhere before the address is published: if the signer's disk is lost, the key is restored from there.
+   * key, to be stored elsewhere before the address is published. If the signer's disk is lost, the key is restored from there.
    * `isNew`: this call created it.
    */
   createAccount: {
@@ -103,9 +103,9 @@ export type Verbs = {
   /** Cancels such a nonce, but can include its authorizations and use up ids of operations that their user no longer wants. */
   cancelOuter: { request: operations.CancelOuterRequest; answer: Signed }
   /**
-   * Returns the bytes that the ledger holds for an intent, or for a nonce of any intent, newest first, as many as one frame holds;
-   * none if it signed none. A `cancel` does not execute the intent. `hasMore`: ask again, with `before` set to the `seq` of the
-   * last one. `operation` is that of the intent; `authorization` is that of the intent or the nonce.
+   * Returns the bytes that the ledger holds for an intent, or for a nonce of any intent, newest first, as many as one frame holds.
+   * A `cancel` does not execute the intent. `hasMore`: ask again, with `before` set to the `seq` of the last one. `operation`
+   * belongs to the intent; `authorization` belongs to the intent or the nonce.
    */
   recall: {
     request: RecallRequest
@@ -127,11 +127,14 @@ export type Verbs = {
    * operator accepts the loss. `key`: the verifier key of the signer's identity.
    */
   greeting: { request: { wire: number; head: string | null }; answer: { key: string } }
-  /** Proves that a record is in the ledger, or that a size of the ledger continues a smaller one; for the newest head if none is named. */
+  /**
+   * Proves that a record is in the ledger, or that a size of the ledger continues a smaller one. The default is the size of the
+   * newest head.
+   */
   prove: { request: ProveRequest; answer: Proof }
   /**
-   * Lists what was signed with a user's account, newest first, whichever application requested it: records below `before`, on one
-   * network if `chainId` is given, at most 20 and as many as one frame holds. Each has its proof to the head.
+   * Lists what was signed with a user's account, newest first, whichever application requested it. It returns records below
+   * `before`, on one network if `chainId` is given, at most 20 and as many as one frame holds. Each has its proof to the head.
    */
   signatures: { request: { userId: string; before?: number; chainId?: number }; answer: SignaturePage }
   /** Returns wrapped keys of accounts after a row number, and all wrapped data keys. */
@@ -424,7 +427,7 @@ export type ListedSignature = Pick<
 
 export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
 
-/** the signer's own refusal codes besides those of errors.ts; a server gets them only through a bug or an attack */
+/** the signer's own refusal codes, in addition to errors.ts; a server gets them only through a bug or an attack */
 export type SignerRefusal =
   | 'nonce_conflict'
   | 'nonce_gap'

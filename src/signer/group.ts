@@ -8,7 +8,7 @@ import { isSqliteError } from './store.ts'
  * wait in the socket and form the next group.
  *
  * A job makes its checks first and its writes last: an error that it throws rejects that job only. An error of the database or the
- * witness ends the process through `fatal`, because the state on disk is then unknown until the store is opened again.
+ * witness ends the process through `fatal`. The state on disk is then unknown until the store is opened again.
  */
 export type RunGrouped = <T>(order: number, job: () => T) => Promise<T>
 

@@ -140,7 +140,7 @@ export function openExports({
         const account = admitted(caller.userId)
         const { recipient, request: id } = caller
         const done = records.exported(account.userId)
-        // The answer was lost. Whoever holds the recipient's private key was already entitled to the key.
+        // The answer was lost. The holder of the recipient's private key was already entitled to the key.
         const isAgain = done !== null && done.request === id && done.recipient === recipient.toString('base64url')
         const sealed = { ...sealTo(account, recipient, id), address: toHex(account.address), id }
         if (isAgain) return sealed

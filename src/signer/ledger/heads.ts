@@ -7,9 +7,9 @@ import { isHeadOf } from '../../signer-wire/verifier.ts'
 import { readSignedHead, type SignedHead } from '../../signer-wire/wire.ts'
 
 /**
- * Signed heads of the ledger: the number of records, the Merkle root and the time, as a checkpoint of transparency logs (C2SP
- * tlog-checkpoint, a signed note). Each commit makes one and stores it. Answers include the newest head, and anyone who retains it
- * can show it later. A signer whose ledger does not continue a shown head refuses to sign.
+ * Signed heads of the ledger: the number of records, the Merkle root and the time. A head has the form of a transparency log's
+ * checkpoint (C2SP tlog-checkpoint, a signed note). Each commit makes one and stores it. Answers include the newest head, and
+ * anyone who retains it can show it later. A signer whose ledger does not continue a shown head refuses to sign.
  */
 export type Heads = {
   newest: () => string
@@ -26,7 +26,7 @@ export type Heads = {
 }
 
 /**
- * Heads that were lost with an older store and that its operator overruled: those of these sizes, both ends included, signed before
+ * Heads that were lost with an older store and that its operator overruled: all of these sizes, both ends included, signed before
  * this time. Heads that the ledger signed later have the same sizes and are not overruled.
  */
 export type Overruled = { from: number; to: number; before: number }

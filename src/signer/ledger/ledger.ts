@@ -72,8 +72,8 @@ export type Ledger = {
 /** The rule in the account record of an imported key (import-keys.ts). */
 export const IMPORTED = 'imported-key'
 /**
- * The rules of `export` records that a ledger appends for lost ones (elsewhere.ts): the key was exported or imported according to a
- * record that the ledger lost.
+ * The rules of `export` records that replace lost ones (elsewhere.ts): a record that the ledger lost says that the key was exported
+ * or imported.
  */
 export const TOLD = { exported: 'exported-before', imported: 'imported-before' } as const
 
@@ -319,7 +319,7 @@ function readRestores(
 
 const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`
 
-/** These columns are never null if `kind` is that of a signature: the table checks it. */
+/** These columns are never null for the kinds of signatures: the table checks it. */
 function readHeld(row: LedgerRow): LedgerAttempt {
   return {
     seq: row.seq,

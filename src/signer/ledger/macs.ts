@@ -3,9 +3,9 @@ import { LedgerDamaged } from '../refusal.ts'
 import type { LedgerRow } from './record.ts'
 
 /**
- * MACs of the ledger's records: the number of a data key's epoch (4 bytes), then the HMAC-SHA-256 of the record's hash by a key
- * derived from that data key. An attacker who can write the folder but lacks the master key cannot compute one, so a recomputed
- * hash chain is detected. MACs do not detect missing newest records or an older copy of the whole folder.
+ * MACs of the ledger's records. A MAC is the number of a data key's epoch (4 bytes) and an HMAC-SHA-256 of the record's hash. The
+ * HMAC's key is derived from that data key. An attacker who can write the folder but lacks the master key cannot compute one, so a
+ * recomputed hash chain is detected. MACs do not detect missing newest records or an older copy of the whole folder.
  */
 export type Macs = {
   of: (record: Buffer) => Buffer
@@ -58,7 +58,7 @@ export function openMacs({
 
 const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
 
-/** Tells whether a record has a MAC of the right length. The table requires it, but whoever edits the file can store anything. */
+/** Tells whether a record has a MAC of the right length. The table requires it, but an attacker who edits the file can store anything. */
 export const hasMac = ({ mac }: { mac: unknown }): boolean =>
   mac instanceof Uint8Array && mac.length === EPOCH_BYTES + 32
 

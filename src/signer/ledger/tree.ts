@@ -4,7 +4,7 @@ import { LedgerDamaged } from '../refusal.ts'
 
 /**
  * The Merkle tree over the ledger's records (RFC 9162 §2.1): leaf n is the hash of record n + 1. A record costs two hashes on
- * average. Only complete subtrees of at least 256 leaves are stored, so a start reads at most 255 records and one row per level,
+ * average. Only complete subtrees of at least 256 leaves are stored. So a start reads at most 255 records and one row per level,
  * whatever the size.
  */
 export type Tree = {

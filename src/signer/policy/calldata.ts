@@ -31,8 +31,8 @@ export type CallEffect = {
 export const ALL_TOKENS = 2n ** 256n
 
 /**
- * The smallest allowance that counts as unlimited: no token has 2^128 of its smallest unit (3.4 × 10^38; the largest in wide use
- * are below 10^34). A bound near 2^256 would miss Permit2, whose amounts end at 2^160. UNI and COMP store "unlimited" as a smaller
+ * The smallest allowance that counts as unlimited. No token has 2^128 of its smallest unit (3.4 × 10^38); the largest in wide use
+ * are below 10^34. A bound near 2^256 would miss Permit2, whose amounts end at 2^160. UNI and COMP store "unlimited" as a smaller
  * value, which is compared separately. The id of an NFT may be above the bound; its approval then counts as unlimited.
  */
 const MIN_UNLIMITED = 2n ** 128n
@@ -106,7 +106,7 @@ export const isKnown = (selector: string): boolean => known.has(selector)
 
 /**
  * Determines the effect of a call from its selector and words alone. A call of a known function with incomplete or malformed
- * arguments is UNREADABLE_CALL: old contracts read missing bytes as zeros and ignore bits that others reject.
+ * arguments is UNREADABLE_CALL. Old contracts read missing bytes as zeros and ignore bits that others reject.
  */
 export function effectOfCall(call: JudgedCall): CallEffect {
   const { data, value } = call

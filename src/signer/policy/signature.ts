@@ -52,9 +52,9 @@ function isType(text: string): boolean {
 export const isOneWord = (type: string): boolean => /^(?:address|bool|u?int\d+|bytes\d+)$/.test(type)
 
 /**
- * Reads the head of calldata for functions whose arguments each take one word there. It is strict: an address with more than 160
- * bits, a number beyond its width, or bytes that end outside the calldata are malformed, even if an old contract accepts them. Like
- * contracts, it ignores what follows the arguments.
+ * Reads the head of calldata for functions whose arguments each take one word there. An address with more than 160 bits, a number
+ * beyond its width, or bytes that end outside the calldata are malformed. This is stricter than old contracts. Like contracts, it
+ * ignores what follows the arguments.
  * @returns null if words are missing or malformed
  * Source: Solidity, contract ABI specification, strict mode
  */

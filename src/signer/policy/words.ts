@@ -94,7 +94,7 @@ function amountOf(amount: RuleAmount, value: bigint, tokens: PolicyDocument['tok
 }
 
 /**
- * Finds statements that a policy may contain but that are probably mistakes: rules that can never match, limits that can never be
+ * Finds statements that are allowed in a policy but probably mistakes: rules that can never match, limits that can never be
  * reached, sums of different currencies.
  * @param served  chain ids that the signer signs for; null if unknown
  */

@@ -1,7 +1,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 
 /**
- * Parses arguments like `parseArgs`, but an option with a value takes the next word, even if that begins with a dash: one in 64
+ * Parses arguments like `parseArgs`, but an option with a value takes the next word, even if that begins with a dash. One in 64
  * base64url fingerprints does.
  */
 export function readArguments<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {

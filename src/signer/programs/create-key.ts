@@ -7,8 +7,8 @@ import { StartError } from '../refusal.ts'
 import { DATABASE_FILE } from '../store.ts'
 
 /**
- * Creates the master key of a new signer. This is a separate command: if every start without a key created one, a disk that is not
- * mounted at boot would get a new key, and no account of the right key could be found.
+ * Creates the master key of a new signer. This is a separate command, because a start must not create one. Otherwise a disk that is
+ * not mounted at boot would get a new key, and no account of the right key could be found.
  */
 function main(): void {
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')

@@ -48,10 +48,10 @@ const BATCH = 1_000
 /**
  * Restores keys that a store has lost from the server's copies (`chatelaine account export-keys`). Each key is opened, its address
  * is derived again and compared, and it is wrapped by a data key of this store. A key that does not match or cannot be read is
- * refused by its user or line; the others are restored. If the command is killed, run it again.
+ * refused, with its user or line; the others are restored. If the command is killed, run it again.
  * @param other     opens the master key that may have wrapped what the first one does not open; null if there is none
- * @param expected  the identity that must have attested each address: that of the signer whose disk was lost. Without it, keys that
- * this store's own identity has not attested are restored and counted.
+ * @param expected  the identity of the signer whose disk was lost: it must have attested each address. Without it, keys that this
+ * store's own identity has not attested are restored and counted.
  * @throws StartError  if the file is incomplete or has another format
  */
 export async function restoreKeys(

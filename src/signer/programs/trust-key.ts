@@ -26,7 +26,7 @@ function main(): void {
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the trusted keys are kept there'])
   const trusted = byFingerprint(readAnchor(folder))
   assertOwn(folder, kekFile)
-  // A removal must not depend on this file: whoever writes the offer could otherwise prevent it.
+  // A removal must not depend on this file, or an attacker who writes the offer could prevent it.
   const offered = values.accept.length === 0 && values.remove.length > 0 ? new Map() : byFingerprint(readOffer(file))
   const next = new Map(trusted)
   for (const fingerprint of values.remove)

@@ -2,8 +2,8 @@ import { askOperator } from './ask-operator.ts'
 import type { ShownGrant } from '../rules/withdrawals.ts'
 
 /**
- * Runs `SPONSOR CHAIN_ID ADDRESS WEI`: requests a grant from a running signer on its admin socket, which only the signer's OS user
- * may open, and prints it. Exit code 1, with a sentence, if the signer refuses or is unavailable.
+ * Runs `SPONSOR CHAIN_ID ADDRESS WEI`: requests a grant from a running signer and prints it. It uses the admin socket, which only
+ * the signer's OS user may open. Exit code 1, with a sentence, if the signer refuses or is unavailable.
  */
 async function main([sponsor, chainId, to, most]: string[]): Promise<void> {
   const made = await askOperator<ShownGrant>({

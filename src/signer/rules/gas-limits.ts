@@ -8,7 +8,7 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** What a sponsor can lose by one more attempt: the wei that it adds to the cost of the nonce, and the gas of each user's operations. */
+/** The maximum loss of a sponsor by one more attempt: the wei that it adds to the nonce's cost, and the gas of each user's operations. */
 export type SponsoredGas = {
   chainId: number
   /** the account that pays: its user id and address */

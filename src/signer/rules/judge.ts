@@ -46,21 +46,21 @@ export type SigningFacts<A extends SignedAttempt> = {
 /** The decision: return a stored signature, or sign as this kind. */
 export type Verdict<A> = { stored: A } | { sign: SignKind; terms: SignedAttempt }
 
-/** How far a nonce may be ahead of the lowest unsigned one: geth is sure to hold 16 transactions of a sender, reth at most 16. */
+/** How far a nonce may be ahead of the lowest unsigned one. geth is sure to hold 16 transactions of a sender, reth at most 16. */
 const MAX_AHEAD = 16
 
 /**
  * Decides whether a nonce may be signed, by the rules of the sign ledger.
  * - A nonce belongs to the first intent that is signed for it, with one effect forever.
  * - Only a cancellation of the same intent may follow, and after it only the same cancellation at a higher fee.
- * - A first signature that is requested again with other fees is rejected, not treated as a fee bump: the requester does not know
+ * - A first signature that is requested again with other fees is rejected, not treated as a fee bump. The requester does not know
  *   that a signature exists.
  *
  * So a server whose database has lost an intent cannot outbid that intent by a cancellation.
  *
- * After a cancellation the original gets no fee bump. Otherwise two effects could outbid each other in turn, and a caller who was
- * told "cancelled" could lose to a fee bump of the original. Signed bytes of the original are still returned, because they were
- * returned before.
+ * After a cancellation the original gets no fee bump. Otherwise two effects could outbid each other in turn. A client that got the
+ * answer "cancelled" could then lose to a fee bump of the original. Signed bytes of the original are still returned, because they
+ * were returned before.
  *
  * @throws intent_conflict, nonce_conflict, nonce_gap, replacement_underpriced, invalid_token, bad_request
  */
@@ -197,8 +197,8 @@ const isSame = (a: SignedAttempt, b: SignedAttempt): boolean =>
   a.priority === b.priority
 
 /**
- * Tells whether both fees are at least 10 % above every earlier attempt, and the maximum fee is higher even if 10 % of it rounds to
- * 0. Source: go-ethereum core/txpool/legacypool, list.Add
+ * Tells whether both fees are at least 10 % above every earlier attempt. The maximum fee must be higher even if 10 % of it rounds
+ * to 0. Source: go-ethereum core/txpool/legacypool, list.Add
  */
 function outbids({ max, priority }: SignedAttempt, attempts: SignedAttempt[]): boolean {
   return attempts.every(

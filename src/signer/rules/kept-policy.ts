@@ -9,8 +9,8 @@ import type { LedgerRow } from '../ledger/record.ts'
 export const LOOKED_AT = 100_000
 
 /**
- * Compares the policy in force with the policy that decided the ledger's latest record. So an attacker who can write the folder but
- * lacks the master key cannot replace the policy with an older one, change it or remove it unnoticed.
+ * Compares the policy in force with the policy that decided the ledger's latest record. An attacker who can write the folder but
+ * lacks the master key thus cannot replace, change or remove the policy unnoticed.
  * @param most  how many of the newest records to search
  * @param macs  verifies the record that names the policy, for a ledger that was not verified that far back; null: no check. If an
  * attacker removed the policy name from a record, the search finds an earlier one.

@@ -48,7 +48,7 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
 
 /**
  * Checks an attempt with a token against the operator's policy. Attempts without a token have limits of their own
- * (`decideReplacement`, unattended.ts), so that a fee bump can unblock an account queue even if a policy limit is reached.
+ * (`decideReplacement`, unattended.ts). So a fee bump can unblock an account queue even if a policy limit is reached.
  *
  * - A first `send`: every rule applies.
  * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive earlier

@@ -22,7 +22,7 @@ import type { LedgerHead } from '../ledger/witness.ts'
 const EPOCH_BYTES = 4
 const COUNT_BYTES = 8
 const PURPOSE = 'chatelaine meters key 1'
-/** rows whose HMAC is cached: those of the meters in use */
+/** rows whose HMAC is cached: the meters in use */
 const MAX_REMEMBERED = 100_000
 /** meters held in memory during a recount */
 const MAX_COUNTED = 50_000
@@ -148,8 +148,8 @@ function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
 
 /**
  * Sums the HMACs of all rows.
- * @returns null if a meter appears twice, which cancels out in the sum, or if the rows are not in ascending order, so that a search
- * would miss one
+ * @returns null if a meter appears twice, which cancels out in the sum, or if the rows are not in ascending order, which a search
+ * needs
  */
 function sumOf(db: DatabaseSync, key: KeyObject): Buffer | null {
   const sum = Buffer.alloc(32)

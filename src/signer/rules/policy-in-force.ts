@@ -154,7 +154,7 @@ function stampOf(path: string): string {
   return stat === undefined ? '' : `${stat.mtimeNs} ${stat.size} ${stat.ino}`
 }
 
-/** Combines freezes with those of the policy in force, which apply as long as the policy names them. */
+/** Combines freezes with the freezes of the policy in force, which apply as long as the policy names them. */
 export function withPolicyFreezes(
   freezes: Freezes,
   policy: Pick<PolicyInForce, 'current'>,

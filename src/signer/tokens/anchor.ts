@@ -41,7 +41,7 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
   rmSync(draft, { force: true })
   const fd = openSync(draft, 'wx', 0o600)
   try {
-    // Store the key id that the authorization server derives for its own keys. An id chosen by the publisher could be that of
+    // Store the key id that the authorization server derives for its own keys. An id chosen by the publisher could belong to
     // another key.
     const named = keys.map((key) => ({ ...key, kid: jwkThumbprint(key) }))
     writeSync(fd, JSON.stringify({ keys: named }, null, 2))

@@ -17,9 +17,9 @@ export type FrozenList = { subjects: FrozenSubject[]; total: number }
 /**
  * Freezes: a user, an application, a network or everything. A frozen subject signs nothing, whatever token is shown.
  *
- * Freezes are sticky. A list that merely lacks a freeze does not lift it, because its database may be a restored copy from before
- * the incident. A freeze by a list is lifted by a list entry with a later time. A freeze by the signer's operator is lifted only by
- * that operator.
+ * Freezes are sticky. A list that merely lacks a freeze does not lift it, because its database may be a restored copy that is older
+ * than the incident. A freeze by a list is lifted by a list entry with a later time. A freeze by the signer's operator is lifted
+ * only by that operator.
  */
 export type Freezes = {
   /** checked before every signature. @throws account_frozen, policy_denied */
@@ -75,8 +75,8 @@ export function openFreezes({
   log: Logger
   now: () => number
   /**
-   * called for each freeze, even of a subject that is already frozen, because that row may have been inserted into the store;
-   * inside the transaction that stores it
+   * called for each freeze, in the transaction that stores it. It is called even for a subject that is already frozen, because that
+   * row may have been inserted into the store
    */
   onFreeze?: (subject: string) => void
 }): Freezes {

@@ -25,11 +25,11 @@ export type KeyFile = {
 export const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * Opens the public keys in a file that may change at any time: the signer's trusted keys (anchor.ts), or in development the file of
- * the authorization server. While the file is missing or half written, the last keys remain in force.
+ * Opens the public keys in a file that may change at any time. It is the signer's file of trusted keys (anchor.ts), or in
+ * development the authorization server's file. While the file is missing or half written, the last keys remain in force.
  * @param now    milliseconds since 1970, for the times in tokens
- * @param ticks  milliseconds of a monotonic clock, to schedule checks. If they depended on a wall clock that was set back, a key
- * that is no longer trusted would remain in force until the clock caught up.
+ * @param ticks  milliseconds of a monotonic clock, to schedule checks. With a wall clock that was set back, a key that is no longer
+ * trusted would remain in force until the clock caught up.
  */
 export function openKeyFile(
   file: string,

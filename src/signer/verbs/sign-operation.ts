@@ -157,8 +157,8 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
 }
 
 /**
- * Checks the deadline. After a restore it rejects every new operation for the maximum lifetime of an operation: a lost operation
- * may still be executed, and its intent may have another id now.
+ * Checks the deadline. After a restore it rejects every new operation for the maximum lifetime of an operation. Until then a lost
+ * operation may still be executed, and its intent may have another id now.
  * @throws clocks_apart, operations_paused
  */
 function assertInTime({ ledger, limits }: Inside, deadline: number, at: number): void {
