@@ -7,6 +7,7 @@ export type ByteReader = {
   isEnd: () => Promise<boolean>
 }
 
+/** Creates a reader of a stream. */
 export function readBytes(source: AsyncIterable<Uint8Array>): ByteReader {
   const pieces = source[Symbol.asyncIterator]()
   let held: Buffer[] = []

@@ -81,6 +81,7 @@ export const usedData = (space: Buffer, sequence: bigint): Buffer =>
 export const isUsed = (answer: Uint8Array, sequence: bigint): boolean =>
   ((numberAt(Buffer.from(answer), 0, 32) >> (sequence & 255n)) & 1n) === 1n
 
+/** Encodes a query whether a space allows a sponsor. */
 export const isSponsorData = (space: Buffer, sponsor: Buffer): Buffer =>
   Buffer.concat([IS_SPONSOR, padded(space), padded(sponsor)])
 

@@ -58,6 +58,7 @@ export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): Ope
   })
 }
 
+/** Decodes the reason of a `Failed` event; an empty one means that the gas ran out. */
 export function readFailure(reason: Hex): FailureReason {
   if (reason === '0x') return { error: 'OutOfGas' }
   const selector = reason.slice(0, 10) as Hex

@@ -33,6 +33,7 @@ export const isHeadOf = (
   head: Pick<SignedHead, 'origin' | 'text' | 'signature'>,
 ): boolean => head.origin === origin && isSigned(head.text, head.signature)
 
+/** Derives the name of a signer's log from its public key. */
 export const originOf = (publicKey: Uint8Array): string =>
   `chatelaine-signing-log/${hash('sha256', publicKey, 'hex').slice(0, 16)}`
 

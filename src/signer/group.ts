@@ -22,6 +22,7 @@ type PendingJob = {
 /** Jobs per transaction: limits how long one group delays the others (about 25 ms of signatures). */
 const MAX_JOBS = 128
 
+/** Opens the group: commits waiting jobs together, at most MAX_JOBS per transaction, in ascending order. */
 export function openGroup({
   db,
   committing = () => {},

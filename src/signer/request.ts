@@ -72,12 +72,14 @@ export function readSignRequest(request: unknown): SignOrder {
   }
 }
 
+/** Reads a token or grant, at most 8,192 characters. @throws bad_request */
 export function readAccessToken(accessToken: unknown): string {
   if (typeof accessToken !== 'string' || accessToken.length > 8_192)
     throw bad('accessToken is not text of at most 8,192 characters')
   return accessToken
 }
 
+/** Reads a request hash, 32 bytes in 0x-hex, which only a `send` may have; null if it is absent. @throws bad_request */
 export function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
   if (text === undefined) return null
   if (kind !== 'send') throw bad('requestHash goes with a send only')
@@ -253,16 +255,19 @@ export function readGrantRequest(request: unknown): { userId: string; chainId: n
   return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
 }
 
+/** Creates the refusal of a malformed request. `detail` completes a sentence and must not repeat values. */
 export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
 
+/** Reads an object that may only have known fields. @throws bad_request */
 export function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
   if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('expected an object')
   if (!Object.keys(request).every((key) => known.has(key))) throw bad('unknown field')
   return request as Record<string, unknown>
 }
 
+/** Reads an intent id, 1 to 128 printable ASCII characters without spaces. @throws bad_request */
 export function readIntentId(intentId: unknown): string {
   if (typeof intentId !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(intentId)) {
     throw bad('intentId is not 1 to 128 printable characters')
@@ -270,11 +275,13 @@ export function readIntentId(intentId: unknown): string {
   return intentId
 }
 
+/** Reads a safe integer that is at least `least`. @throws bad_request  naming the field */
 export function readInteger(name: string, value: unknown, least: number): number {
   if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is not an integer in range`)
   return value as number
 }
 
+/** Reads an amount in canonical decimal digits, below `limit`. @throws bad_request  naming the field */
 export function readAmount(name: string, text: unknown, limit: bigint): bigint {
   const amount = canonicalAmountIn(text)
   if (amount === null) throw bad(`${name} is not a decimal number`)
@@ -282,11 +289,13 @@ export function readAmount(name: string, text: unknown, limit: bigint): bigint {
   return amount
 }
 
+/** Reads an address in 0x-hex; returns 20 bytes. @throws bad_request  naming the field */
 export function readAddress(name: string, text: unknown): Buffer {
   if (!isAddress(text)) throw bad(`${name} is not an address`)
   return Buffer.from(text.slice(2), 'hex')
 }
 
+/** Reads calldata in 0x-hex. @throws bad_request */
 export function readData(text: unknown): Buffer {
   if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is not 0x-hex')
   const bytes = Buffer.from(text.slice(2), 'hex')
@@ -303,6 +312,7 @@ function readFees(fields: Record<string, unknown>): FeeFields {
   return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
 }
 
+/** Reads EIP-1559 fees, in wei per gas. @throws bad_request  naming the field */
 export function readMarketFees(fields: Record<string, unknown>): MarketFees {
   const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
   const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)

@@ -139,6 +139,7 @@ const SCHEMA = `
   CREATE TABLE meters (meter TEXT NOT NULL PRIMARY KEY, window TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
+/** Creates the store's folder if it is missing, with mode 0700. @throws StartError  if this OS user does not own it */
 export function makeFolder(folder: string): void {
   try {
     const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -213,6 +214,7 @@ export function takeLock(folder: string): () => void {
 /** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: errors that say nothing about the contents of the store. */
 const PASSING = new Set([5, 6, 7, 8, 13, 14])
 
+/** Tells whether an error comes from SQLite; `errcode` is its result code. */
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'
 

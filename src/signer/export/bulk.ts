@@ -41,6 +41,7 @@ export const IMPORT = 'import'
 const BATCH = 32
 const FIRST = -1
 
+/** Opens the import and export of many keys, with a new key pair that imported keys are encrypted to. */
 export function openBulk({
   keys,
   ledger,

@@ -22,6 +22,7 @@ function textOf(origin: string, { userId, address }: Of, { at, isBrought }: Sinc
   return `chatelaine key elsewhere 1\n${origin}\n${userId}\n0x${Buffer.from(address).toString('hex')}\n${kind} ${at}\n`
 }
 
+/** Signs a statement that a key was exported or imported. */
 export function stateElsewhere(
   identity: Pick<SignerIdentity, 'origin' | 'sign'>,
   key: Of & { at: number; isBrought: boolean },

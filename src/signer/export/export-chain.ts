@@ -31,6 +31,7 @@ const PART = 400
 /** requests whose progress is remembered; others are verified from the start again */
 const MAX_LOOKED = 1_000
 
+/** Opens the verification of the records since a request. */
 export function openExportChain({
   db,
   macs,

@@ -57,6 +57,7 @@ export const EVERYONE = ''
 export const endsRequest = (row: Pick<LedgerRow, 'kind' | 'rule' | 'user_id'>, userId: string): boolean =>
   row.kind === 'restore' || (isExportStep(row) && (row.user_id === userId || row.user_id === EVERYONE))
 
+/** Opens the export records of a store. */
 export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   // Records from statements (elsewhere.ts) are not steps of a request.
   const newest = db.prepare(

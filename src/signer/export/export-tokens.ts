@@ -33,6 +33,7 @@ const MAX_SIGN_IN_SECONDS = 300
 /** Maximum seconds from `iat` to `exp`. */
 const MAX_LIFE_SECONDS = 60
 
+/** Opens the verification of export tokens. */
 export function openExportTokens({
   keys,
   revocations,

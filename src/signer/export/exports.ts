@@ -75,6 +75,7 @@ const FIRST = -1
 
 const NOTHING_ASKED = { id: null, askedAt: null, readyAt: null, lapsesAt: null }
 
+/** Opens the key export of users. */
 export function openExports({
   keys,
   ledger,

@@ -63,6 +63,7 @@ export function unseal(
   return opened
 }
 
+/** Generates a key pair on P-256. */
 export function newKeyPair(): ECDH {
   const pair = createECDH(CURVE)
   pair.generateKeys()

@@ -65,6 +65,7 @@ type RotatingKeys = {
 /** With its row number in the table. */
 type NumberedAccount = KeptAccount & { rowid: number }
 
+/** Opens the accounts of a store. */
 export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
   const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
   const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)

@@ -168,6 +168,7 @@ export function openRotation({
   }
 }
 
+/** Ignores the error that the master key is unavailable, and throws any other. */
 export function unlessUnavailable(error: unknown): void {
   if (!(error instanceof KekUnavailable)) throw error
 }

@@ -111,6 +111,7 @@ export function openHeads({
   }
 }
 
+/** Signs a head; returns a signed note (C2SP signed-note) in the form of a checkpoint. */
 export function signNote(head: { size: number; root: Buffer; at: number }, identity: SignerIdentity): string {
   const { origin, publicKey } = identity
   const text = `${origin}\n${head.size}\n${head.root.toString('base64')}\nat ${new Date(head.at).toISOString()}\n`

@@ -19,6 +19,7 @@ export type Macs = {
 const EPOCH_BYTES = 4
 const INFO = 'chatelaine ledger mac 1'
 
+/** Derives the MAC key of a data key: HKDF-SHA-256, 32 bytes. */
 export const macKeyOf = (dek: KeyObject): KeyObject =>
   createSecretKey(Buffer.from(hkdfSync('sha256', dek, Buffer.alloc(0), INFO, 32)))
 

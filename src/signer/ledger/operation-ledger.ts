@@ -59,6 +59,7 @@ export type OperationLedger = {
  */
 const FLOOR_SHIFT = 12n
 
+/** Opens the ledger's operations. The last restore determines `pausedUntil` and `sequenceFloor`. */
 export function openOperations(db: DatabaseSync): OperationLedger {
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq')
   // Runs for each operation of a transaction, so it reads only the needed columns.

@@ -147,6 +147,7 @@ export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record' | '
   return hash('sha256', canonical('chatelaine ledger 1', previous, ...fields), 'buffer')
 }
 
+/** Converts an entry to a row of the ledger, without its hash and MAC. */
 export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 'mac'> {
   const { at, kind, userId, address, rule, evidence = null, policy = null, spent = null } = entry
   const common = { seq, at, kind, user_id: userId, address, rule, evidence, policy, spent }

@@ -10,6 +10,7 @@ export type Restored = {
   floors: { address: string; chainId: number; nonce: number }[]
 }
 
+/** Encodes the `raw` of a restore as JSON. */
 export const encodeRestored = (restored: Restored): Buffer => Buffer.from(JSON.stringify(restored), 'utf8')
 
 /** Decodes the `raw` of a restore. @throws LedgerDamaged */

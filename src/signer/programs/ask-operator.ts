@@ -14,6 +14,7 @@ export async function askOperator<T>(question: { verb: string; request: object }
   return askAt<T>(path, question)
 }
 
+/** Sends a request to the socket at a path; it times out after 10 s. @throws Error  a sentence */
 export function askAt<T>(path: string, question: { verb: string; request: object }): Promise<T> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)

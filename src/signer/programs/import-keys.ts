@@ -96,6 +96,7 @@ export const openSealed =
     }
   }
 
+/** Opens keystores with a password. @throws Error  a sentence */
 export const openKeystores =
   (password: string): Opener =>
   ({ keystore }) =>

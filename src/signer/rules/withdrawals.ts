@@ -54,6 +54,7 @@ const CLIENT_ID = 'withdrawal'
 const SCOPES = ['contracts:write']
 export const WITHDRAWAL = 'sponsor-withdrawal'
 
+/** Opens the withdrawal grants, of which there are none at the start. */
 export function openWithdrawals({
   keys,
   limits: { chains },

@@ -53,6 +53,7 @@ export function assertFreezable(subject: string, hasUser: (userId: string) => bo
     throw new Refusal('bad_request', `${subject}: the signer has no account of this user. \`chatelaine account freeze\` knows other names of theirs.`) // prettier-ignore
 }
 
+/** Rejects an application that is frozen. @throws application_suspended */
 export function assertNotSuspended(freezes: Pick<Freezes, 'isApplicationFrozen'>, clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))
     throw new Refusal('application_suspended', 'The operator suspended this application.')
@@ -63,6 +64,7 @@ const FREEZES_FIRST = -2
 /** milliseconds that the clock of a list's issuer may be ahead of the signer's clock */
 const MAX_AHEAD_MS = 10_000
 
+/** Opens the freezes of a store. */
 export function openFreezes({
   db,
   group,

@@ -29,6 +29,7 @@ export type TokenVerifier = {
 /** Verified tokens that are cached by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
 const MAX_REMEMBERED = 10_000
 
+/** Opens the verification of access tokens; verified tokens are cached. */
 export function openTokens({
   keys,
   revocations,

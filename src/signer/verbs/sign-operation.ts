@@ -219,15 +219,18 @@ export function operationsHealth(
   return { ...where, sequenceFloor: sequenceFloor.toString(), from, delegates }
 }
 
+/** Formats calls for the wire. */
 export const toCallTexts = (calls: readonly OperationCall[]): OperationCallText[] =>
   calls.map(({ to, value, data }) => ({ to: toHex(to), value: value.toString(), data: toHex(data) }))
 
+/** Formats a signature for the wire: r and s as 32 bytes each. */
 export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationText['signature'] => ({
   r: bytes32(r),
   s: bytes32(s),
   yParity: recovery,
 })
 
+/** Formats an authorization for the wire. */
 export const toDelegationText = ({ chainId, address, nonce, ...signature }: SignedAuthorization) => ({
   chainId,
   address: toHex(address),

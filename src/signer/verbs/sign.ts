@@ -185,6 +185,7 @@ export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): b
 const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
+/** Formats an attempt for the wire, without `stored`. */
 export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
   raw: toHex(held.raw),
   hash: toHex(held.hash),

@@ -21,6 +21,7 @@ export function wrappedPage(keys: Keys, request: unknown): WrappedPage {
   }
 }
 
+/** Formats an account's wrapped key, with its data key, for the wire. */
 export function toWrapped(keys: Keys, account: KeptAccount): WrappedAccount {
   const dataKey = keys.dataKeyOf(account.epoch)
   return { key: toWrappedKey(account, dataKey), dataKey: toWrappedDataKey(dataKey) }
