@@ -1,7 +1,7 @@
 /**
  * backup: what a backup is as a file: a `tar` archive, sealed to recipients in the format of age.
- * Owns: both formats, and that such a file is there whole or not at all.
- * Does not own: what is in it: the signer's store (`signer/programs/backup.ts`).
+ * Owns: both formats, and that a backup file is either complete or absent.
+ * Does not own: the content, which is the signer's store (`signer/programs/backup.ts`).
  */
 
 import { createHash, type KeyObject } from 'node:crypto'

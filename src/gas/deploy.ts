@@ -1,8 +1,8 @@
 /**
  * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
- * Owns: their addresses and code, whether a network can have them, and putting them there; operations, authorizations and
- *   transactions of type 4 as bytes.
- * Does not own: keys of sponsors, which operations are sent and what became of them (`transactions/`).
+ * Owns: the contracts' addresses and code, their deployment, and whether a network supports them; the encoding of operations,
+ *   authorizations and transactions of type 4.
+ * Does not own: sponsor keys, which operations are sent and their outcome (`transactions/`).
  */
 
 import { randomBytes } from 'node:crypto'

@@ -1,7 +1,7 @@
 /**
  * signer-wire: the verbs of the signer, as the server calls them and as they travel.
- * Owns: the shapes of requests and answers, their frames, and the table of who may ask for which verb (`wire.ts`).
- * Does not own: what a verb does (`signer/verbs/pipeline.ts`), when the server asks.
+ * Owns: the shapes of requests and answers, their frames, and the table of the callers of each verb (`wire.ts`).
+ * Does not own: the work of a verb (`signer/verbs/pipeline.ts`), when the server calls it.
  */
 
 import { connect, type Socket } from 'node:net'

@@ -1,9 +1,9 @@
 /**
  * signer: a program of its own that holds the keys and signs.
- * Owns: the keys, the ledger of what was signed with its witness, the rules (`signer/rules/judge.ts`), its own check of
+ * Owns: the keys, the ledger of signatures with its witness, the rules (`signer/rules/judge.ts`), the signer's own verification of
  *   access tokens and revocations.
- * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
- *   database nor chain.
+ * Does not own: the choice of nonces and fees, broadcasts (`transactions/`). The signer reads neither the server's database nor a
+ *   chain.
  * The server imports `signer-wire/` only. Start with README.md beside this file.
  */
 

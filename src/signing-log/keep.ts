@@ -1,7 +1,7 @@
 /**
  * signing-log: what this installation keeps of the signer's log, and publishes.
- * Owns: the newest signed head of the ledger, which the signer is shown on every connection and anyone may read.
- * Does not own: the log itself (`signer/`), what a database has lost of it (`transactions/recovery/replay.ts`).
+ * Owns: the newest signed head of the ledger, which every connection shows to the signer and which is published.
+ * Does not own: the log itself (`signer/`), signatures that a database has lost (`transactions/recovery/replay.ts`).
  * Tables: signing_log_head.
  */
 

@@ -1,8 +1,8 @@
 /**
  * verify-log: checks the signer's log, by code that shares nothing with the signer.
- * Owns: its own reading of records, the tree, heads, MACs and proofs, by docs/signing-log.md alone.
- * Does not own: the rules of what may be signed: `chatelaine signer verify` looks at those, too.
- * Imports nothing but Node.js: these two files can be read, and run, alone.
+ * Owns: its own parsing of records, the tree, heads, MACs and proofs, based on docs/signing-log.md alone.
+ * Does not own: the rules about signatures, which `chatelaine signer verify` also checks.
+ * Imports only Node.js modules, so these two files can be read and run alone.
  */
 
 import { readFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
  * signer/export: keys that leave the signer, and keys that are brought to it.
- * Owns: a person's request for their key and its delay, keys of all accounts in one file, what seals both.
- * Does not own: the pages for it (`oauth/account/export.ts`), the commands (`signer/programs/verify.ts` and others).
+ * Owns: a user's request for a key and its delay, the import and export of many keys, the encryption of both.
+ * Does not own: the pages for users (`oauth/account/export.ts`), the commands (`signer/programs/verify.ts` and others).
  */
 
 import { toHex } from '../../hex.ts'

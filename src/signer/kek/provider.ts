@@ -1,7 +1,7 @@
 /**
  * signer/kek: the master key (KEK), wherever it lives: it wraps data keys and does nothing else.
- * Owns: the providers, one file each; how a setting names one; the shares of a key in a file.
- * Does not own: the data keys (`signer/keys/deks.ts`), when another master key takes over (`signer/keys/rotation.ts`).
+ * Owns: the providers, one file each; the settings that name one; the shares of a key in a file.
+ * Does not own: the data keys (`signer/keys/deks.ts`), the change to another master key (`signer/keys/rotation.ts`).
  */
 
 import { StartError } from '../refusal.ts'

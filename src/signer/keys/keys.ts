@@ -1,7 +1,7 @@
 /**
  * signer/keys: the keys of accounts, and the data keys that encrypt them.
- * Owns: wrapping and opening them, signing with one, their rotation, the key by which the signer is known (`identity.ts`).
- * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), what is signed (`signer/verbs/pipeline.ts`).
+ * Owns: wrapping and opening these keys, signing with them, their rotation, the signer's identity key (`identity.ts`).
+ * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), the content of signatures (`signer/verbs/pipeline.ts`).
  */
 
 import type { KeyObject } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
  * signer/programs: the commands of the signer's operator, one file each.
- * Owns: checking, backing up and restoring the signer's store, and asking a running signer on its operator's socket.
+ * Owns: checking, backing up and restoring the signer's store, and requests to a running signer on its admin socket.
  * Does not own: the signer that runs (`signer/main.ts`), the names and help of the commands (`cli/signer-or-server.ts`).
  */
 

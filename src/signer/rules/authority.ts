@@ -1,7 +1,7 @@
 /**
  * signer/rules: what may be signed, and how much of it.
- * Owns: who has to have agreed to a signature (`authority.ts`), what one nonce may be used for (`judge.ts`), the operator's policy
- *   while it is in force, the amounts used up within each period (`meters.ts`).
+ * Owns: whose agreement a signature needs (`authority.ts`), which signatures a nonce allows (`judge.ts`), the operator's policy in
+ *   force, the amounts used within each period (`meters.ts`).
  * Does not own: the language of a policy (`signer/policy/document.ts`), whether a token is genuine (`signer/tokens/tokens.ts`).
  */
 

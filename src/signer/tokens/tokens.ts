@@ -1,7 +1,7 @@
 /**
  * signer/tokens: whether an access token counts.
  * Owns: the public keys that tokens are verified with, revoked tokens, suspended applications and frozen accounts.
- * Does not own: issuing tokens (`oauth/`), what one of them allows (`signer/rules/authority.ts`).
+ * Does not own: issuing tokens (`oauth/`), what a token allows (`signer/rules/authority.ts`).
  */
 
 import { hash } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
  * signer/verbs: what the server asks the signer for, one file for each verb.
- * Owns: reading a request for a signature, the order of the checks before it, and what it writes to the ledger.
+ * Owns: parsing signature requests, the order of the checks, and which records are written to the ledger.
  * Does not own: what may be signed (`signer/rules/authority.ts`), the records (`signer/ledger/ledger.ts`).
  */
 
