@@ -6,7 +6,7 @@ import { slot } from '../state.ts'
  * Named points in a write at which a test may interrupt it. A hook that throws leaves the state that a killed process
  * would leave.
  * `CRASH_AT` (crash-at.ts) kills or stops the real process. In production both are absent.
- * The points stand around the steps (steps.ts). Only points inside a database transaction (`in-…`) stand in the body of
+ * The points are around the steps (steps.ts). Only points inside a database transaction (`in-…`) are in the body of
  * a step.
  */
 export type Step =

@@ -19,7 +19,7 @@ import { untilSigned } from './unsigned.ts'
 import { firstNonce } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
-/** lost races after which a write gives up: another replica is flooding the account with writes */
+/** lost races after which a write fails: another replica is flooding the account with writes */
 const MAX_RACES = 64
 /** top-ups for one write; concurrent writes of the account may spend what it was given */
 const MAX_FUNDED = 4
