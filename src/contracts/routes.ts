@@ -12,7 +12,7 @@ import { NoQuery } from '../http/wire.ts'
 import { readContract, readContracts } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Reads of any contract. */
+/** Registers the routes that read from any contract. */
 export function contractReads(server: FastifyInstance, app: App): void {
   /** POST /v1/contracts/method/read: scope `contracts:read`. */
   server.post<{ Body: Static<typeof wire.ReadRequest> }>(
