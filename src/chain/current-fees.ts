@@ -10,8 +10,8 @@ import { RpcError } from './rpc/rpc.ts'
  * that of the head.
  * The tip is what a block earns above its base fee. A node's suggestion or stated minimum is accepted up to the
  * network's `tipCapWei`.
- * @returns 2 × base fee + tip, so that six full blocks in a row do not price it out, and at least the minimum that
- *     pools have stated; never above the network's cap
+ * @returns 2 × base fee + tip, so that six full blocks in a row do not price it out. At least the minimum that pools
+ *     have stated, and never above the network's cap.
  * @throws fee_cap_reached  if base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable
  */

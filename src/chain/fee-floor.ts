@@ -40,6 +40,7 @@ export function noteFloor(chain: Chain, named: NamedFees): void {
 
 const NONE: NamedFee = { wei: 0n, until: 0 }
 
+/** Returns the minimum fees in force now, wei per gas; 0 where none is. */
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory
   if (floor === null) return { tip: 0n, price: 0n, baseFee: 0n }

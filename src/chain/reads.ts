@@ -31,7 +31,7 @@ const TRIES = 4
 
 /**
  * Runs `work` at one block. If the node does not know the block, because it lags or the block was reorganised, the work
- * runs again at the block that is then the newest or has the number.
+ * runs again. Its block is then the newest one, or the one that now has the number.
  * @throws invalid_request  if a numbered block does not exist
  * @throws chain_unsupported  if its state is no longer available
  */

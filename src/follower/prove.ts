@@ -43,9 +43,10 @@ export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts:
 }
 
 /**
- * Verifies a block as `proveAll`, except for the senders of transactions that are not claimed to be ours, if the
- * network's headers and transactions are Ethereum's. Otherwise, and in mode `count`, it verifies only that hash, sender
- * and nonce of our transactions match their bytes.
+ * Verifies a block as `proveAll`, if the network's headers and transactions are Ethereum's. Senders are verified only
+ * for transactions that are claimed to be ours.
+ * On other networks, and in mode `count`, it verifies only that hash, sender and nonce of our transactions match their
+ * bytes.
  * @throws InvalidResponse
  */
 export function proveSome(

@@ -68,8 +68,8 @@ type KeyedRow = UseFacts & WriteRow
 const FIRST_USES = 4
 
 /**
- * Finds what a key stands for: its newest use. A use frees the key if it was abandoned (its nonce was filled before a
- * hash was returned), or if it has been final for 24 hours.
+ * Finds what a key stands for: its newest use. A use frees the key if it has been final for 24 hours, or if it was
+ * abandoned: its nonce was filled before a hash was returned.
  * A transaction that may still be mined or reorganised out of its block does not free its key. Otherwise a retry would
  * send the same write twice.
  * @throws idempotency_key_reused  if the key belongs to another request
@@ -214,6 +214,7 @@ const ageOf = (table: 't' | 'o', { wall }: Clock) => {
 const keyReused = (): AppError =>
   new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
 
+/** Returns the error for a key whose request is in progress elsewhere. */
 export const inFlight = (): AppError =>
   new AppError('idempotency_in_flight', 'Another request with this key is under way. Retry this one in a moment.', {
     retryAfter: 1,

@@ -50,6 +50,7 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
   })
 }
 
+/** Returns the error for a token address without code. */
 export const notToken = (cause?: unknown): AppError =>
   new AppError('not_a_token', 'There is no token at this address on the network.', {
     errors: [{ pointer: '/tokenAddress', code: 'no_code', detail: 'The address has no code.' }],

@@ -27,5 +27,6 @@ export async function askIdentity(ask: AskNode, timeoutMs: number): Promise<Chai
   return { chainId: number, genesisHash: hash }
 }
 
+/** Returns whether two identities have the same chain id and genesis block. */
 export const isSameChain = (a: ChainIdentity, b: ChainIdentity): boolean =>
   a.chainId === b.chainId && a.genesisHash === b.genesisHash

@@ -156,8 +156,8 @@ export const isAtTag = ({ method, params }: Call): boolean =>
   (method === 'eth_blockNumber' || params.some((one) => one === 'latest' || one === 'pending'))
 
 /**
- * Returns whether another node may have a better response, because this node lags, lacks the method, is rate limited or
- * broken, or omitted the call.
+ * Returns whether another node may have a better response: this node lags, lacks the method, is rate limited or broken,
+ * or omitted the call.
  */
 export function isRetryableOnAnotherNode(answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)

@@ -7,8 +7,8 @@ import { openPost } from './http.ts'
 export type Node = { ask: AskNode; close(): void }
 
 /**
- * bytes of a response to one or many calls with short results: 2^24 gas pays for 2.8 MB of memory to return or revert
- * with, which some nodes send twice in hexadecimal, as `data` and within `message`
+ * bytes of a response to one or many calls with short results. 2^24 gas pays for 2.8 MB of memory to return or revert
+ * with; some nodes send it twice in hexadecimal, as `data` and within `message`.
  */
 const MAX_SHORT_BYTES = 24 * 1_048_576
 /** bytes of a response with whole blocks, receipts or traces */

@@ -30,7 +30,10 @@ export const costOf = ({ value }: { value: bigint }, { gas, fees }: Terms): bigi
 export const reservedFor = ({ value }: { value: bigint }, attempt: Omit<Attempt, 'raw' | 'hash'>): bigint =>
   costOf({ value: attempt.isCancel ? 0n : value }, attempt)
 
-/** @param reserved  what the account's open writes may cost, wei */
+/**
+ * Returns the error for an account that cannot pay a write.
+ * @param reserved  highest cost of the account's open writes, wei
+ */
 export function insufficientFunds(
   from: Hex,
   { cost, reserved, available }: { cost: bigint; reserved: bigint; available: bigint },
@@ -41,6 +44,7 @@ export function insufficientFunds(
   })
 }
 
+/** Returns the `funds` member of an error; amounts in wei. */
 export const fundsOf = (from: Hex, { needed, available }: { needed: bigint; available: bigint }) => ({
   address: checksumAddress(from),
   needed: String(needed),

@@ -17,8 +17,8 @@ import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 /**
  * Simulates an intent at the newest block and determines what it costs its sender. It requests one estimate, the
  * balance once per block, and the code of an address seen for the first time, all at once.
- * Before a write is rejected for insufficient funds, the balance is read again, and an account that is short is funded
- * once, if a sponsor or faucet pays.
+ * Before a write is rejected for insufficient funds, the balance is read again. If it is still too low, a sponsor or
+ * faucet may fund the account, once.
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
  *     chain_timeout
  */

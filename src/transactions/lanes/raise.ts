@@ -44,8 +44,8 @@ const BUDGET_MS = 5_000
 /**
  * Raises the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
  * Higher nonces cannot be mined before it.
- * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast, and checked again at
- * intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.
+ * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast. It is checked again
+ * at intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.
  * @returns whether there is more to do immediately
  */
 export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
@@ -145,7 +145,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
 type RaiseCandidate = { bound: Bound; attempts: SignedOffer[]; before: Trouble | null }
 
 /**
- * If node or signer is unavailable, the first row that met it stays claimed until its pause ends, so that one slow row
+ * If node or signer is unavailable, the first failing row remains claimed until its pause ends, so that one slow row
  * cannot end every round. The other unchecked rows are released.
  */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
@@ -266,7 +266,7 @@ async function sendRaised(
       await lowBalance(app, chain, bound)
       return SHORT
     }
-    // A refused transaction has its problem recorded by now; for other results nothing is in the way.
+    // If a node refused it, its problem is recorded already. For other results there is no problem.
     if (sent !== 'sent') return await readTrouble(app.db, bound)
     await forgetRefusals(app.db, bound)
     return null
@@ -280,9 +280,9 @@ async function sendRaised(
 }
 
 /**
- * Returns whether no fee bump of a sponsor's transaction can be signed any more, because one of its operations may no
- * longer be sent: its deadline is over, its user was frozen, or a limit is used up. Such a transaction would block all
- * later ones of its sponsor.
+ * Returns whether no fee bump of a sponsor's transaction can be signed, because one of its operations may no longer be
+ * sent: its deadline is over, its user was frozen, or a limit is used up. Such a transaction would block all later ones
+ * of its sponsor.
  */
 const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
   authorizations !== undefined &&

@@ -208,7 +208,7 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   // If it were sent now, it would not be executed. Once that is certain, the key is free for its next use.
   if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
   // The account's delegation may be undone since, or missing in a restored row. An account is not put back on code that
-  // the network has moved away from.
+  // the network no longer uses.
   // Such a write is executed only if the account still delegates to that code, or if the row includes its
   // authorization.
   const isOfNow = operation.delegate === contractsOf(write.chain).name

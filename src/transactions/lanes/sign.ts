@@ -121,10 +121,10 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
 }
 
 /**
- * Signs the cancellation that fills the nonce of an intent without bytes, at the market's fees, because the fees in the
- * row were never signed. If the ledger has given the nonce to a record that may have been reported to a caller, nothing
- * outbids that record.
- * @returns `has_bytes`: the intent has bytes by now; `denied`: the signer's rules do not allow it at present
+ * Signs the cancellation that fills the nonce of an intent without bytes. It uses the market's fees, because the fees
+ * in the row were never signed. If the ledger has given the nonce to a record that may have been reported to a caller,
+ * nothing outbids that record.
+ * @returns `has_bytes`: the intent has bytes now; `denied`: the signer's rules do not allow it at present
  */
 export async function signFill(
   app: App,

@@ -101,8 +101,8 @@ async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): P
 class LeftHole extends Error {}
 
 /**
- * Returns whether a nonce was skipped. If another replica has just bound the same id under a lower nonce, the nonce
- * meant for it here remains free while higher ones are taken, and would never be filled.
+ * Returns whether a nonce was skipped. Another replica may have just bound the same id under a lower nonce. The nonce
+ * meant for it here then remains free while higher ones are taken, and would never be filled.
  * @param lane  an account of which a member got no row, and the nonce that its first member was to get
  */
 async function hasHole(

@@ -303,7 +303,7 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
 /**
  * Marks a transaction in a block that the follower has passed. The whole block is verified, as the follower does: a
  * receipt is only one node's statement.
- * The block has to be stored, and the follower's cursor is locked meanwhile. Otherwise nobody would undo the change
+ * The block has to be stored, and this transaction locks the follower's cursor. Otherwise nobody would undo the change
  * when the chain reorganises.
  */
 async function catchUp(

@@ -31,9 +31,8 @@ type ReplayState = Replay & { isTrusted(): boolean }
 const replays = slot('the replay of the ledger', (_app: App): { replay: ReplayState | null } => ({ replay: null }))
 
 /**
- * Restores to the database what only the signer's ledger has, since the ledger is never rolled back. If something
- * signed has neither a bound row nor stored bytes, the database has lost it, by a failover to a lagging replica or by a
- * restore.
+ * Restores to the database what only the signer's ledger has, since the ledger is never rolled back. Something signed
+ * with neither a bound row nor stored bytes was lost, by a failover to a lagging replica or by a restore.
  * The position of the comparison is stored in the database and is restored with it, so nobody needs to notice a loss.
  * Any number of replicas may compare; they share the position.
  * Nothing before the position can be missing: an intent is bound and committed before it is signed. So if one commit is
@@ -172,7 +171,7 @@ const readLedgerCursor = (db: Db): Promise<LedgerCursor> =>
 
 /**
  * Moves the cursor over signatures that the database has. The check and the move are one transaction, so both see the
- * same database, even if it is replaced by an older copy at this moment.
+ * same database, even during a failover to an older copy.
  * @returns the missing signatures, with the cursor unchanged; null if another replica has moved the cursor
  */
 async function moveCursor(

@@ -6,7 +6,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { isAgo } from './stop-lane.ts'
 
-/** Problem that keeps a write from being mined, as a keeper found it. */
+/** Problem that prevents a write from being mined, as a keeper found it. */
 export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'

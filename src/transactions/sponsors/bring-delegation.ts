@@ -23,8 +23,8 @@ const LOOK_EVERY_MS = 1_000
 const nothing = (chain: Chain): Intent => ({ to: contractsOf(chain).delegate, data: '0x', value: 0n, abi: '', fn: null, errors: [] }) // prettier-ignore
 
 /**
- * Waits until an authorization that the account signed is mined, before the account sends a write itself, which would
- * wait behind that nonce for good.
+ * Waits until an authorization that the account signed is mined. A write that the account sends itself would wait
+ * behind that nonce for good.
  * If no open operation includes the authorization, it sends an operation that does nothing: a user whose application
  * writes only to that one contract would sign no other operation.
  * @param to  address that the write calls, in lower case, which the budget has to pay for

@@ -126,6 +126,7 @@ export function inTurn(carriers: Sponsor[], account: Hex): Sponsor[] {
   return [...carriers.slice(first), ...carriers.slice(0, first)]
 }
 
+/** Returns the error for a network without a sponsor that can pay, and logs it. */
 export function noCarrier({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.log.warn('sponsor_empty', { chainId })
   return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })

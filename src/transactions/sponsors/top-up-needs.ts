@@ -35,8 +35,8 @@ export async function ownFunds(tools: WriteToFund, shortage: Shortage, budget: S
 }
 
 /**
- * Returns the account's balance at the newest block, the total that its writes need, and the gas shortfall that a
- * sponsor may cover, in wei.
+ * Returns, in wei, the account's balance at the newest block, the total that its writes need, and the gas shortfall
+ * that a sponsor may cover.
  * The shortfall is 0 if the account cannot pay the values, or gas that the budget does not cover. Then the user's own
  * funds are insufficient, and the caller reports that.
  */
@@ -100,9 +100,8 @@ async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
 }
 
 /**
- * Returns whether the block that mined a top-up is in the chain that the funds are read from. If it is not, because of
- * a reorganisation that was not followed yet or a node that lags, the balance lacks the top-up, which must not be sent
- * twice.
+ * Returns whether the block that mined a top-up is in the chain that the funds are read from. After a reorganisation,
+ * or on a node that lags, it may be missing. Then the balance lacks the top-up, which must not be sent twice.
  * @throws chain_unavailable, chain_timeout
  */
 export async function isInChain({ rpc }: Chain, { number, hash }: { number: number; hash: Hex }): Promise<boolean> {

@@ -88,8 +88,8 @@ const MAX_WAIT_MS = 60_000
 const REQUEST_HASH = createHash('sha256').update('top-up').digest()
 
 /**
- * Returns a `Fund` by which a sponsor sends the user the missing gas funds of a write and 25 % of its fee more, mined
- * before the write is bound. The user's own funds pay for values.
+ * Returns a `Fund` by which a sponsor sends the user the missing gas funds of a write, and 25 % of its fee more. The
+ * top-up is mined before the write is bound. The user's own funds pay for values.
  * A user has one open top-up at a time. A retry, or another write, waits for it, and finishes it if its process has
  * died.
  * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and the errors of sending
@@ -272,7 +272,7 @@ const transferTo = ({ address }: Caller, value: bigint): Intent => ({
   errors: [],
 })
 
-/** Returns a caller with the user's token, which tells the signer which account a sponsor may send funds to. */
+/** Returns a caller with the user's token, by which the signer knows the account that a sponsor may send funds to. */
 const asSponsor = (caller: Caller, { accountId, address }: Sponsor): Caller => ({ ...caller, accountId, address })
 
 /**
@@ -345,6 +345,7 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
  */
 const HELD_SECONDS = 15
 
+/** Returns the error for an exhausted gas budget, and counts it. */
 export function exhaustedError({ clock, telemetry }: App, { of, resetsAt, isHeld }: Exhausted): AppError {
   const code = resetsAt === null ? 'gas_not_sponsored' : 'gas_budget_exhausted'
   telemetry.topUps.inc({ outcome: code })
