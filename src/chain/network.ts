@@ -2,7 +2,7 @@
  * chain: the networks that are served, each opened as a `Chain`.
  * Owns: the head that reads are pinned to, reads at its hash with answers shared, fees, code of addresses, explorer
  *   addresses.
- * Does not own: talking to nodes (`chain/rpc/`), following blocks in order (`follower/`), which networks there are
+ * Does not own: talking to nodes (`chain/rpc/`), following blocks in order (`follower/`), which networks exist
  *   (`applications/`).
  * Start with `open.ts` (how one is opened), then `reads.ts`.
  */

@@ -2,7 +2,7 @@
  * contracts: calls of any contract by its ABI, reads here and writes in `write-route.ts`.
  * Owns: the way from ABI text and strings to calldata, results on the wire, the caches of parsed ABIs and of responses
  *   of one block.
- * Does not own: parsing and coding (`abi/`), and everything of a write after its calldata (`transactions/`).
+ * Does not own: parsing and coding (`abi/`), and everything after a write's calldata (`transactions/`).
  */
 
 import type { FastifyInstance } from 'fastify'

@@ -1,9 +1,9 @@
 /**
  * follower: reads the blocks of a network in order, in one process at a time.
- * Owns: the lease and the cursors, of transactions and of the history, the last blocks for reorganisations, what of a block is checked against its hash,
- *   finality.
- * Does not own: what is made of a block. Its listeners do that in the transaction that moves the cursor: `transactions/settle/follow.ts`
- *   that of the blocks, `history/` that of the history, which may be behind.
+ * Owns: the lease, the cursors of transactions and of the history, recent blocks for reorganisations, verification of
+ *   blocks, finality.
+ * Does not own: what is derived from a block. Listeners do that in the transaction that moves their cursor:
+ *   `transactions/settle/follow.ts` at the follower's, `history/` at the history's, which may lag.
  * Start here, then `advance.ts` and `apply.ts`; `trail.ts` for the history.
  * Tables: blocks, cursors, history_cursors.
  */

@@ -1,6 +1,6 @@
 /**
  * sponsors: accounts of the operator that pay for what people write.
- * Owns: which sponsors a network has, how one is made, which of them hold too little.
+ * Owns: which sponsors a network has, creating one, which of them have a low balance.
  * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
  *   of accounts (`users/`).
  * Start with `create.ts`.

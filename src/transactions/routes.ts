@@ -1,6 +1,6 @@
 /**
  * transactions: everything from a write's calldata to a final block.
- * Owns: nonces, signing through the signer, stored bytes, broadcasts, raises, cancels, states, the queue, recovery from
+ * Owns: nonces, signing through the signer, stored bytes, broadcasts, fee bumps, cancellations, states, the queue, recovery from
  *   the signer's ledger.
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).

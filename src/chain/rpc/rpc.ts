@@ -2,7 +2,7 @@
  * chain/rpc: JSON-RPC to the nodes of one network, as if they were one.
  * Owns: HTTP and batches, the pool with its health checks, new heads by WebSocket, which chain a node serves, what
  *   errors of nodes mean (`errors.ts`).
- * Does not own: heads, reads at a block, fees, caches: that is `chain/`, of which nothing here knows.
+ * Does not own: heads, reads at a block, fees, caches: those are in `chain/`, which nothing here imports.
  * Start with `connect.ts`, then `pool.ts`.
  */
 

@@ -1,9 +1,9 @@
 /**
  * transactions/lanes: from an intent to bytes that a node has.
- * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancels, in both lanes: nonces
- *   of an account (`send.ts`), numbers of a space (`send-operation.ts`).
- * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), what a block says
- *   (`transactions/settle/follow.ts`).
+ * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancellations, with nonces of
+ *   an account (`send.ts`) or numbers of a space (`send-operation.ts`).
+ * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), outcomes in
+ *   blocks (`transactions/settle/follow.ts`).
  */
 
 import type { App } from '../../app.ts'

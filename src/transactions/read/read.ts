@@ -1,7 +1,7 @@
 /**
  * transactions/read: writes as they are shown.
  * Owns: one transaction, lists, reasons, decoded reverts, the log of signatures.
- * Does not own: routes (`transactions/routes.ts`). Changes no state: it stores what a revert was decoded to.
+ * Does not own: routes (`transactions/routes.ts`). Changes no state, except that it stores decoded reverts.
  */
 
 import assert from 'node:assert/strict'

@@ -1,7 +1,7 @@
 /**
  * transactions/recovery: writes that nobody is at work on.
- * Owns: the worker of each network (`keeper.ts`), what a dead process left (`recover.ts`), what the database lost and the signer's ledger
- *   has (`replay.ts`), stopped accounts.
+ * Owns: the worker of each network (`keeper.ts`), writes of dead processes (`recover.ts`), restoring from the signer's
+ *   ledger what the database has lost (`replay.ts`), stopped accounts.
  * Does not own: signing and sending (`transactions/lanes/send.ts`).
  */
 

@@ -1,7 +1,7 @@
 /**
  * transactions/settle: what the chain says of writes.
  * Owns: states of transactions, operations and top-ups by blocks, their reversal, foreign transactions in a nonce, what a write cost.
- * Does not own: reading and proving blocks (`follower/follow.ts`).
+ * Does not own: reading and verifying blocks (`follower/follow.ts`).
  */
 
 import type { App } from '../../app.ts'

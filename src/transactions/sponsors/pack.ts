@@ -1,7 +1,7 @@
 /**
  * transactions/sponsors: who pays for the gas of others.
  * Owns: transactions of sponsors that include operations, top-ups, withdrawals, delegations, gas budgets.
- * Does not own: which sponsors there are (`sponsors/sponsors.ts`), what a cost becomes once it is known (`transactions/settle/count-operations.ts`).
+ * Does not own: which sponsors there are (`sponsors/sponsors.ts`), actual costs (`transactions/settle/count-operations.ts`).
  */
 
 import { highestPrice } from '../../chain/fees.ts'
