@@ -24,9 +24,9 @@ const MAX_EVERY_MS = 5_000
 const TIMEOUT_MS = 1_500
 
 /**
- * Asks every node of a pool for its head, as often as heads can differ, and all at the same time so that they are
- * comparable. A node that is paused, or was unavailable at the start, is probed every second, and used once it responds
- * with the right chain.
+ * Asks every node of a pool for its head, as often as heads can differ. All are asked at the same time, so that heads
+ * are comparable. A node that is paused, or was unavailable at the start, is probed every second, and used once it
+ * responds with the right chain.
  * @param intervalMs  milliseconds between two blocks; null while unknown
  * @returns a function that stops
  */

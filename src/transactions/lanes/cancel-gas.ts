@@ -66,7 +66,7 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
 }
 
 /**
- * Estimates an empty transfer to oneself; if the account's code reverts it, to an unused address. A reverted
+ * Estimates an empty transfer to oneself; if the account's code reverts it, to an address without code. A reverted
  * cancellation uses the nonce as well.
  */
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {

@@ -151,8 +151,8 @@ export const mostPending = ({ config }: Pick<App, 'config'>): number =>
  * - its id is unused, no lower nonce is vacant, and the account is not stopped;
  * - fewer writes than the limit are pending;
  * - the funds cover it, all open writes and the members before it;
- * - the lowest nonce without bytes is near enough: the signer sees no gap, and never has to fill more nonces in a row
- * than it may if this server dies.
+ * - the lowest nonce without bytes is near enough: the signer sees no gap, and after a crash of this server it can fill
+ * all unsigned nonces in a row.
  * Rows are inserted in the order of the unique keys; otherwise two replicas could deadlock. An account's open rows are
  * one search in `transactions_open`.
  */

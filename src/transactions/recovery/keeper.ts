@@ -39,7 +39,7 @@ import { slot } from '../../state.ts'
 
 /** milliseconds between two rounds without a poke */
 const ROUND_MS = 1_000
-/** seconds after which stored bytes are sent again; later the interval is half the age of the broadcast */
+/** seconds after which stored bytes are sent again; each later interval is half of their age at the last broadcast */
 const RESEND_AFTER_SECONDS = 15
 const RESEND_AT_LEAST_EVERY_SECONDS = 300
 /** seconds after which no process is assumed to work on a bound row */

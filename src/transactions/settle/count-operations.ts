@@ -14,8 +14,8 @@ const CHUNK = 200
 
 /**
  * Replaces the reservations of settled operations by their actual cost. An operation pays its share of the fee of every
- * mined transaction that included it, in proportion to its gas. An operation that no mined transaction included costs
- * nothing.
+ * mined transaction that included it, in proportion to its stand-alone gas. An operation that no mined transaction
+ * included costs nothing.
  * @returns whether there are more
  * @throws database_unavailable
  */
