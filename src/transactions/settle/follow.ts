@@ -129,7 +129,7 @@ const logged = (
     return logs.length === 0 && status && !isCancel(hash) ? [] : [{ hash, status, logs }]
   })
 
-/** Returns the attempts whose bytes were dropped before a rewind. Their signature is checked by their sender. */
+/** Returns the attempts whose bytes were dropped before a rewind: their sender is verified instead. */
 const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
   [...known].filter(([, { raw }]) => raw === null).map(([hash]) => hash)
 
