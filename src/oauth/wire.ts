@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 
-/** What was ended of someone who was signed out everywhere, as an operator sees it. */
+/** What signing out a user everywhere has ended, as an operator sees it. */
 export const SignedOut = Type.Object(
   {
     userId: Type.String(),
