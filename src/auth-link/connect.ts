@@ -1,8 +1,8 @@
 /**
  * auth-link: questions between the API and the authorization server, if they are separate programs.
- * Owns: questions of the API over AUTH_SOCKET, questions of the account page to the API, and which of the two programs answers
- *   which path.
- * Does not own: the answers (`oauth/`, `users/`, `account/`), which are passed in.
+ * Owns: requests of the API over AUTH_SOCKET, requests of the account page to the API, and which of the two programs
+ *   serves which path.
+ * Does not own: the responses (`oauth/`, `users/`, `account/`), which are passed in.
  * Start here for the side of the API, with `serve.ts` for the authorization server.
  */
 

@@ -14,6 +14,7 @@ export type CameBy = { identity: UserId; at: number }
  */
 export const amrOf = ({ identity, at }: CameBy): string[] => [identity, String(at)]
 
+/** Returns the identity that a user signs in with now. */
 export const cameByNow = ({ wall }: Clock, { provider, subject }: { provider: string; subject: string }): CameBy => ({
   identity: userIdOf(provider, subject),
   at: Math.floor(wall() / 1_000),

@@ -4,7 +4,7 @@ import { cookieNames, readCookie } from './cookies.ts'
 
 /*
  * The application that a user of this browser denied access last. Its next request asks which account to use, instead
- * of asking the same user the same question. It is a cookie, because no decision depends on it.
+ * of asking the same user the same question. A cookie suffices, because access does not depend on it.
  */
 
 /** How long a denial is remembered, in seconds. */

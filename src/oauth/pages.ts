@@ -229,6 +229,7 @@ export function signOutBody(
   `
 }
 
+/** Renders the page after a sign-out. */
 export function signedOutBody({ leaving: words }: Texts, { application }: { application: string | null }): string {
   return html`
     <div class="card stack">

@@ -1,6 +1,6 @@
 /**
  * operator: the operator API, and the record of what operators did.
- * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, also of commands.
+ * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, including commands.
  * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
  * Tables: operator_actions, operator_head.
  */

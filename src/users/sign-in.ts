@@ -110,11 +110,12 @@ export async function insertAccount(
   const proof = attestation === undefined ? null : fromHex(attestation)
   const account = sql`${accountId}::uuid, ${userId}::text, ${fromHex(address)}::bytea, ${proof}::bytea, ${isKeyNew}::boolean`
   const columns = sql`account_id, user_id, address, attestation, is_key_new`
-  // A sponsor has no identity, so it is in no list of users, and nobody can send to it or sign in to it by name.
+  // A sponsor has no identity. So it is in no list of users, and nobody can send to it or sign in to it by name.
   const insert =
     provider === SPONSOR_PROVIDER
       ? sql`insert into accounts (${columns}) values (${account}) on conflict do nothing returning account_id`
-      : // Linked meanwhile, the identity leads to another account: one of its own would be nobody's. Who links it waits here, or has it.
+      : // If the identity was linked concurrently, it leads to another account, and this account would belong to nobody.
+        // A concurrent link waits for this statement, or is already stored.
         sql`with first as (
               insert into identities (provider, subject, account_id, username)
               values (${provider}, ${subject}, ${accountId}, ${username ?? subject})

@@ -40,6 +40,7 @@ export type AccountDoor = {
   actFresh(path: string, work: Work, back?: ComesBackTo, seconds?: number): void
 }
 
+/** Opens the entry to the account pages: it verifies visitors, limits their requests and registers their forms. */
 export function openAccountDoor(
   server: FastifyInstance,
   app: App,

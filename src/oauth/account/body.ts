@@ -392,6 +392,7 @@ export const shortBody = (title: string, hint: string | null, next: { href: stri
     !${next === null ? '' : html`<a class="button" href="${next.href}">${next.text}</a>`}
   </div>`
 
+/** Renders a form that is posted with a CSRF token and hidden fields. @param rest  HTML: visible fields and buttons */
 export function form(action: string, csrf: string, fields: Record<string, string>, rest: string): string {
   const hidden = Object.entries({ csrf, ...fields }).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,

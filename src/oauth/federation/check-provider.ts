@@ -48,6 +48,7 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
 type ReportFinding = (about: string, isGood: boolean, says: string, advice?: string) => void
 type Looked = { provider: ProviderSettings; connection: ProviderConnection; way: Outbound; origin: string }
 
+/** Connects to a provider, by discovery or by its configured URLs. */
 export const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
   provider.dialect?.endpoints === undefined
     ? discover(provider, way, systemClock)

@@ -49,9 +49,11 @@ export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect 
   }
 }
 
+/** Makes the error for a provider that does not respond. */
 export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
   new PageError('provider_unavailable', ({ refused }) => refused.away(provider.label), { cause })
 
+/** Opens the requests to one provider: guarded, and with its token responses reduced to the fields that are read. */
 export function wayTo({
   isDevelopment,
   allowsHttp = false,
