@@ -24,8 +24,8 @@ import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 const MAX_HELD = 50
 
 /**
- * Opens what the account page shows of other slices. It uses the functions of the API, as the user and without an
- * application.
+ * Opens the data of other slices that the account page shows. It uses the functions of the API, as the user and without
+ * an application.
  */
 export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   const chainAt = (chainId: number): Chain => app.chains.get(chainId)!
@@ -88,7 +88,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
   const { seq, signedAt, chainId, kind, calls, delegate, nonce, hash, proof } = one
-  // The hash of an operation or authorization is of what was signed, not of a transaction.
+  // The hash of an operation or authorization is of the signed data, not of a transaction.
   const isTransaction = kind !== 'operation' && kind !== 'authorization'
   return {
     record: seq,

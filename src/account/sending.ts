@@ -79,7 +79,9 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
   }
 }
 
-/** Returns what a transaction transfers out of an account; null if it is no transfer, or the token cannot be read. */
+/**
+ * Returns the transfer that a transaction makes out of an account; null if it makes none, or the token cannot be read.
+ */
 async function moveOf(
   app: App,
   chain: Chain,

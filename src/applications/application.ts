@@ -10,7 +10,7 @@ export type Application = Partial<Omit<ApplicationSettings, 'permissions' | 'spo
     /** SHA-256 of each live secret, hexadecimal; there are two during a rotation */
     secretHashes: string[]
     isSuspended: boolean
-    /** what sponsors may spend on its writes, if its network's gas is `topup` or `sponsor`; null: nothing */
+    /** budget of sponsors for its writes, if its network's gas is `topup` or `sponsor`; null: nothing */
     sponsor: SponsorBudget | null
     /** its own identity providers; only issuers.ts changes them */
     issuers?: readonly TrustedIssuer[]

@@ -7,7 +7,7 @@ import { isSealed, sealOf } from '../store/seal.ts'
 import type { Database } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 
-/** What is needed to write an application and to seal it. */
+/** The parts of an App that are needed to write an application and to seal it. */
 export type ApplicationWriter = Pick<App, 'sealKeys'> & { db: Db }
 
 export type StoredApplication = Selectable<Database['applications']>

@@ -33,7 +33,7 @@ export async function updateNetwork(db: RootDb, name: string, changes: NetworkCh
   return readNetwork(db, name)
 }
 
-/** Explains what must be tested with the nodes before it is stored. */
+/** Explains changes that must be tested with the nodes before they are stored. */
 const untried = ({ gas }: NetworkFacts, given: NetworkChanges): FieldError[] =>
   given.gas === 'sponsor' && gas !== 'sponsor'
     ? [

@@ -10,7 +10,7 @@ import type { StoredFacts } from './wire.ts'
 import { isAddress, amountIn } from '../digits.ts'
 
 type Unsaid = 'gasSpace' | 'delegate' | 'topUpContracts' | 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'
-/** What users and programs must know of a network, without its nodes. */
+/** The facts of a network that users and programs need; its nodes are separate. */
 export type NetworkFacts = { chainId: number; name: string } & Omit<StoredFacts, Unsaid> &
   Partial<Pick<StoredFacts, Unsaid>>
 

@@ -1,4 +1,4 @@
-/** What an application may be allowed to do; the scopes of its access tokens. */
+/** Permissions of an application, which are also the scopes of its access tokens. */
 export type Permission = 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory' | 'users:read'
 
 /** Permissions that a user gives an application over their own account. */

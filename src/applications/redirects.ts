@@ -16,7 +16,7 @@ export function coversRedirect(registered: string, asked: string): boolean {
   return pattern.pathname === url.pathname && pattern.search === url.search
 }
 
-/** Returns what is wrong with an address to be registered, as the end of a sentence; null if nothing is. */
+/** Explains why an address cannot be registered, as the end of a sentence; null if it can. */
 export function explainRedirect(text: string): string | null {
   if (!URL.canParse(text)) return 'is not an absolute URI'
   const url = new URL(text)

@@ -81,7 +81,7 @@ export function explainApplication(application: Claimed): FieldError[] {
   return problems
 }
 
-/** Returns the same, and what only this program may register, for its demo application. */
+/** Returns the same, and the problems of settings that only this program may use, for its demo application. */
 export function explainRegistration(application: Claimed): FieldError[] {
   const { kind, redirectUris, permissions } = application
   const problems = explainApplication(application)
@@ -102,7 +102,7 @@ export function explainRegistration(application: Claimed): FieldError[] {
   return problems
 }
 
-/** Explains what is wrong with a quota. `counts` and `per` are checked where they are read. */
+/** Explains why a quota is invalid. `counts` and `per` are checked where they are read. */
 function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): string | null {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUOTA)
     return `must allow 1 to ${MAX_QUOTA} ${counts} per ${per}`
@@ -118,8 +118,8 @@ function explainLength(uri: string): string | null {
 }
 
 /**
- * Explains what is wrong with a name. It is shown on the consent page, so it may not have invisible characters or
- * reverse the text.
+ * Explains why a name is invalid. It is shown on the consent page, so it may not have invisible characters or reverse
+ * the text.
  */
 function explainName(name: string): string | null {
   if (name.trim() === '' || name.length > 100) return 'must have 1 to 100 characters'

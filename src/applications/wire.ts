@@ -58,7 +58,7 @@ const contracts = Nullable(
     description: 'Addresses whose writes it pays for, stored in lower case; null: any',
   }),
 )
-/** What sponsors may spend on writes of an application, if its network's gas is `topup` or `sponsor`. */
+/** Budget of sponsors for writes of an application, if its network's gas is `topup` or `sponsor`. */
 const Budget = Type.Object(
   {
     perUser: wei('Wei to one person in 24 hours, over all of them'),
@@ -215,7 +215,7 @@ export const ApplicationUsage = Type.Object(
         endsAt: Type.String({ format: 'date-time' }),
       }),
     ),
-    /** what sponsors spent on its writes; null: it has no budget */
+    /** amount that sponsors spent on its writes; null: it has no budget */
     sponsored: Nullable(
       Type.Object({
         perApplication: Type.String({ description: 'wei of a rolling day, decimal digits' }),
@@ -297,7 +297,7 @@ const facts = {
 }
 const { gasSpace: _, delegate: __, ...changeableFacts } = facts
 
-/** A network as its operator sees it: what users and programs must know of it, without its nodes. */
+/** A network as its operator sees it: the facts that users and programs need, without its nodes. */
 export const ListedNetwork = Type.Object(
   {
     /** lower case, permanent */

@@ -30,8 +30,8 @@ type ProvenSender = Sender & { caller: Caller }
 export const callerAtDoor = async (sender: Sender): Promise<Caller> => (sender as ProvenSender).caller
 
 /**
- * Registers POST /internal/account/:verb: what the account page of the other program shows and sends. It needs a token
- * of our own client, which only the authorization server can make, for one user and one minute. Without it, the
+ * Registers POST /internal/account/:verb: the reads and transfers of the account page in the other program. It needs a
+ * token of our own client, which only the authorization server can make, for one user and one minute. Without it, the
  * response is 404.
  */
 export function serveAccount(

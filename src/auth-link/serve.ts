@@ -11,7 +11,7 @@ const AccountOf = Type.Object(
   { additionalProperties: false },
 )
 
-/** Registers what the API requests from the authorization server, over its socket only. */
+/** Registers the requests that the API makes to the authorization server, over its socket only. */
 export function serveApi(
   server: FastifyInstance,
   app: App,

@@ -123,7 +123,7 @@ export async function listUnauthentic(
   return { applications, consents: [...consents.values()], identities, signIns, digest: digest.digest('hex').slice(0, 32) } // prettier-ignore
 }
 
-/** Returns what an operator judges of a row, as text: the sealed columns, and whether it was moved. */
+/** Returns a row as the operator judges it, as text: the sealed columns, and whether it was moved. */
 const lineOf = <T extends BelievedTable>(table: T, row: ReadRow<T>, isMoved = false): string =>
   JSON.stringify([sealedText(table, row).toString('utf8'), isMoved])
 

@@ -4,7 +4,7 @@ import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 import { type Clock } from '../clock.ts'
 
 /**
- * The identity that a user signed in with, and when, in seconds since 1970. What the sign-in gave ends when the
+ * The identity that a user signed in with, and when, in seconds since 1970. The session and its tokens end when the
  * identity is removed, and when the user is signed out everywhere.
  */
 export type CameBy = { identity: UserId; at: number }

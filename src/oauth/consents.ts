@@ -47,7 +47,7 @@ export const allowedBy = (
   application: Reached,
 ): ReadonlySet<string> => new Set(standing(known, waysOf(application))?.permissions)
 
-/** Returns what a user has allowed the holder of a key; null if they have not allowed that key. */
+/** Returns the permissions of the holder of a key; null if the user has not allowed that key. */
 export async function readConsentForKey(
   app: ConsentReader,
   whose: ConsentKey,

@@ -130,6 +130,6 @@ export type OauthOptions = {
   providers: ProviderSettings[]
   /** whether SIGN_IN_PER_MINUTE applies; default false */
   isLimited?: boolean
-  /** what other slices know of an account, for the account pages; default: nothing */
+  /** data and sending of other slices, for the account pages; default: none */
   slices?: AccountSlices
 }

@@ -26,9 +26,9 @@ type RowOfPerson = RecordRow &
   }
 
 /**
- * Finds a record by its id; undefined if there is none, or if its seal is not valid. The same statement also reads what
- * the request needs next: for a code or refresh token its grant and user, for a session or interaction the user and
- * their consent to the application.
+ * Finds a record by its id; undefined if there is none, or if its seal is not valid. The same statement reads more for
+ * this request: for a code or refresh token its grant and user, for a session or interaction the user and their consent
+ * to the application.
  */
 export async function findRecord(app: App, key: RecordKey): Promise<AdapterPayload | undefined> {
   const work = unitOfWork()

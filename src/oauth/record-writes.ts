@@ -30,7 +30,7 @@ const orReplace = sql`
     client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at, seal = excluded.seal
   where not ${isWrittenOnce}`
 
-/** What must still exist when records are written, because they rely on it: it was read when the request began. */
+/** Rows that must still exist when records that rely on them are written; they were read when the request began. */
 export type Grounds = {
   /** the session of this browser: SHA-256 of its id, in hexadecimal */
   session: string | null

@@ -122,7 +122,7 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
 }
 
 /**
- * Reads what was revoked when it was committed before `iat`: grants whose access tokens may still live, suspended
+ * Reads the revocations that were committed before `iat`: grants whose access tokens may still live, suspended
  * applications, applications that may not write (the signer does nothing else for a token), and frozen users.
  */
 async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'entries'>> {

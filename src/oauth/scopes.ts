@@ -39,7 +39,8 @@ export const askedOf = (scopes: Iterable<string>): string[] =>
   [...scopes].filter((scope) => scope === 'email' || !isOpenid(scope))
 
 /**
- * Returns what a user is asked: `askedOf`, and what a server of the application may do by itself with their account.
+ * Returns the questions to the user: `askedOf`, and the permissions of the application's own requests for their
+ * account.
  */
 export const questionsOf = (scopes: Iterable<string>, application: Application): string[] => [
   ...askedOf(scopes),

@@ -7,7 +7,7 @@ import { redeem, storeRecords, type NewRecord, type PresentedRecord, type Record
 import { sha256 } from '../sha256.ts'
 
 /**
- * What one request to the authorization server has read ahead, and what it has still to write.
+ * The records that one request to the authorization server has read ahead, and those that it has still to write.
  *
  * The library reads and writes record by record. Here, one statement writes the grant, code and session of a sign-in,
  * and one uses up a code and stores its refresh token. Everything is written before the response. Nothing outlives the
@@ -16,7 +16,7 @@ import { sha256 } from '../sha256.ts'
 export type UnitOfWork = {
   users: Map<UserId, User>
   grants: Map<string, AdapterPayload>
-  /** what the user has allowed the application of this request, and whether their use of it is noted */
+  /** the user's consent to the application of this request, and whether their use of it is noted */
   consent: KnownConsent | null
   /**
    * the consent that the grant of this request relies on without asking: it must still exist when the grant is written
@@ -116,7 +116,10 @@ export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Pro
   }
 }
 
-/** Writes what is still pending when a request ends, however it ends. Register it before all other middleware. */
+/**
+ * Writes the records that are still pending when a request ends, even by an error. Register it before all other
+ * middleware.
+ */
 export function writeAtEnd(provider: Provider, app: App): void {
   provider.use(async (ctx, next) => {
     try {

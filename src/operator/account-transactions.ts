@@ -8,7 +8,7 @@ import { findNamed } from '../users/find.ts'
 import type { AccountTransaction } from './account-wire.ts'
 
 /**
- * Lists what was sent from a user's account on a network, by every application, newest first.
+ * Lists the transactions of a user's account on a network, by every application, newest first.
  * @param userId   any identity of the user
  * @param network  its name; optional if there is only one
  * @throws not_found, invalid_request, invalid_cursor

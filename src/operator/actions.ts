@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { OperatorAction, VerifiedActions } from './wire.ts'
 
-/** Who acts: the name of an operator's token, or the OS user who runs a command. */
+/** The actor: the name of an operator's token, or the OS user who runs a command. */
 export type Actor = { name: string; via: 'api' | 'command'; log?: Logger }
 
 type ReadState = (db: Db) => Promise<object | null>

@@ -55,8 +55,8 @@ declare module 'fastify' {
 }
 
 /**
- * Registers the operator API: what the commands do, for programs. It has tokens of its own and accepts no user's; pages
- * of other origins cannot call it.
+ * Registers the operator API: the commands, for programs. It has tokens of its own and accepts no user's; pages of
+ * other origins cannot call it.
  */
 export async function operatorApi(
   server: FastifyInstance,
@@ -257,7 +257,7 @@ export async function operatorApi(
       })
     }
 
-    /** GET /operator/v1/actions: what operators did, newest first. */
+    /** GET /operator/v1/actions: the actions of operators, newest first. */
     scope.get<{ Querystring: Static<typeof wire.ActionsQuery> }>(
       '/operator/v1/actions',
       { schema: wire.listActions },

@@ -44,7 +44,7 @@ export const ActionsQuery = Type.Object(
 )
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed, and nothing else' }))
-/** One action of an operator. `before` and `after` contain only what changed; null if there was nothing. */
+/** One action of an operator. `before` and `after` contain only the fields that changed; null if there was nothing. */
 const OperatorAction = Type.Object(
   {
     seq: Type.Integer(),

@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import { accountIdOf, parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { isSealed, sealOf, type SealedRows, type SealKeys } from '../store/seal.ts'
 
-/** What is needed to follow an identity to its account. */
+/** The parts of an App that are needed to follow an identity to its account. */
 export type IdentityReader = Pick<App, 'db' | 'sealKeys' | 'telemetry'>
 
 /** An identity as the database has it, with the account that it leads to: not verified. */

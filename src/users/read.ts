@@ -28,7 +28,7 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
   }
 }
 
-/** Reads the caller's own profile, the network of the application, and what the token allows. */
+/** Reads the caller's own profile, the network of the application, and the permissions of the token. */
 export async function readMe(app: App, caller: Caller): Promise<Me> {
   const chain = chainOf(app, caller)
   const [{ user, linked }, exportedAt] = await Promise.all([

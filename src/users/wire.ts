@@ -24,7 +24,7 @@ const ALICE = {
 const User = Type.Object(user, { title: 'User', examples: [ALICE] })
 export type UserProfile = Static<typeof User>
 
-/** The caller's own user, with what the token allows. */
+/** The caller's own user, with the permissions of the token. */
 export const Me = Type.Object(
   {
     ...user,

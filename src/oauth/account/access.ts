@@ -23,10 +23,10 @@ type AccountAction = {
   reply: FastifyReply
 }
 
-/** Returns the name of what was done, or where to continue, or its own reply. */
+/** Returns the name of the finished action, the address where to continue, or its own reply. */
 type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
-/** What every account page begins with: who is signed in, and whether a form is theirs. */
+/** The entry to every account page: it finds the visitor and checks that a form is theirs. */
 export type AccountDoor = {
   /** Returns who is signed in; null if nobody is: then redirect to a sign-in. @throws address_not_proven */
   arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null>

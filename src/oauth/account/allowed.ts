@@ -75,7 +75,7 @@ export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: str
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
 }
 
-/** Revokes what a user allowed every application. */
+/** Revokes every consent of a user, and ends all sign-ins of applications. */
 export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
   await app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute()
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)

@@ -12,7 +12,7 @@ import { bindsCode, type ProviderSettings } from '../federation/providers.ts'
 import { qrSvg } from './qr.ts'
 import type { ListedSession } from '../sessions.ts'
 
-/** What is shown of an account on one network; null for what could not be read. */
+/** The shown data of an account on one network; null for data that could not be read. */
 export type OnNetwork = {
   chainId: number
   network: string
@@ -45,11 +45,11 @@ export type AccountParts = {
   /** when the key was exported; null: never */
   exportedAt: Date | null
   canExport: boolean
-  /** sentence about what the user has just done */
+  /** sentence about the action that the user has just taken */
   done: string | null
 }
 
-/** Renders everything a user has here, and what they can do about it. Each function returns HTML, escaped. */
+/** Renders the overview of an account, with all actions that the user can take. Each function returns HTML, escaped. */
 export function accountBody(parts: AccountParts): string {
   const { done, isFrozen, words, notice, exportedAt, canExport } = parts
   const { exporting } = words
@@ -161,7 +161,7 @@ const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
 }
 
-/** Sorts what looks like spam behind everything else. */
+/** Sorts suspected spam behind everything else. */
 const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>
   all.toSorted((a, b) => Number(a.isSpam) - Number(b.isSpam))
 
@@ -204,8 +204,8 @@ export function transferItem(
 }
 
 /**
- * Returns whether no native currency is permanently missing. The overview only says what is never listed; each list
- * says from which block on it is complete.
+ * Returns whether native currency is listed from some block on, and with payments by contracts. If not, the overview
+ * says so.
  */
 const isListed = (coverage: CoinCoverage | null): boolean =>
   coverage !== null && coverage.from !== null && coverage.internalFrom !== null
@@ -221,7 +221,7 @@ export function coverageHtml({ native, account }: Texts, coverage: CoinCoverage 
   return [from > 0 ? native.listedFrom(from) : null, internal].flatMap((text) => (text === null ? [] : [said(text)])).join('') // prettier-ignore
 }
 
-/** Renders a transaction: who sent it, what it did, and what it cost. */
+/** Renders a transaction: its sender, its action, and its cost. */
 export function sentItem(words: Texts, sent: SentTransaction): string {
   const { activity } = words
   const { clientId, application, state, called, to, value, fee, explorerUrl, sentAt } = sent
@@ -357,7 +357,7 @@ function sinceHtml(words: Texts, time: Date): string {
   return html`${before}!${timeHtml(words, time)}${after}`
 }
 
-/** Renders what a deletion means, before it is done. */
+/** Renders the consequences of a deletion, before the user confirms it. */
 export function eraseBody(
   { erase: texts }: Texts,
   { csrf, firstIdentity }: { csrf: string; firstIdentity: string },

@@ -21,7 +21,7 @@ type SendForm = {
   error: { title: string; help: string; detail: string | null } | null
 }
 
-/** Renders the form: what, to whom, how much. */
+/** Renders the form for asset, recipient and amount. */
 export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: SendForm): string {
   const texts = words.send
   if (choices.length === 0)
@@ -111,7 +111,7 @@ type Confirm = {
   key: string
   network: string
   asset: string
-  /** what is sent, with usernames resolved */
+  /** the transfer to send, with usernames resolved */
   order: Pick<TransferForm, 'amount' | 'toAddress' | 'toUserId'>
   /** as it was typed; null for a single collectible */
   amount: { value: bigint; decimals: number } | null
@@ -169,7 +169,7 @@ export const secondsToNextLook = (
 ): number | null =>
   state === 'SUBMITTED' ? Math.min(60, Math.max(3, Math.round((now - sentAt.getTime()) / 10_000))) : null
 
-/** Renders a sent transaction: what, to whom, and its state. */
+/** Renders a sent transaction: asset, recipient and state. */
 export function sentBody(
   words: Texts,
   { sent, move, network, here, own }: { sent: SentTransaction; move: ShownMove | null; network: string; here: string; own: Hex }, // prettier-ignore

@@ -72,7 +72,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     'send',
   )
 
-  /** POST /account/send/confirm: what the confirmation page showed, and its key. */
+  /** POST /account/send/confirm: the transfer that the confirmation page showed, and its key. */
   door.actFresh(
     '/account/send/confirm',
     async ({ visitor, form }) => {
@@ -131,7 +131,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     return sendPage(reply, status, { words, title: words.send.title, body })
   }
 
-  /** Returns what a user can send on a network; nothing if the network does not respond. */
+  /** Returns the assets that a user can send on a network; none if the network does not respond. */
   async function choicesOn(words: Texts, { user }: ProvenVisitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
@@ -176,7 +176,10 @@ const MAX_USERNAME = 255
 const isShort = (text: string | undefined, most: number): text is string => text !== undefined && text !== '' && text.length <= most // prettier-ignore
 const isAmount = (text: string | undefined): text is string => isShort(text, 200) && /^(\d*\.)?\d+$/.test(text)
 
-/** Reads the form. The engine rejects what is missing. @throws invalid_amount, sign_in_refused, unknown_recipient */
+/**
+ * Reads the form. Missing parts are left for the engine to reject. @throws invalid_amount, sign_in_refused,
+ * unknown_recipient
+ */
 function readForm(app: App, words: Texts, form: FormFields): { chainId: number; order: TransferForm } {
   const { chainId, ...asset } = readAsset(app, form.asset ?? '')
   return {

@@ -2,7 +2,7 @@ import type { Amount } from '../../http/amount.ts'
 import type { Hex, UserId } from '../../ids.ts'
 import type { Texts } from '../../texts/en.ts'
 
-/** What other slices know of an account and can do with it. It is passed in, because this slice may not import them. */
+/** Data and actions of other slices for an account. They are passed in, because this slice may not import them. */
 export type AccountSlices = {
   readBalances(owner: AccountOwner, chainId: number): Promise<ShownBalance[]>
   readCollectibles(owner: AccountOwner, chainId: number): Promise<ShownCollectible[]>
@@ -63,7 +63,7 @@ export type ShownTransfer = {
   at: Date
   explorerUrl: string
   coinKind?: CoinKind | undefined
-  /** what the account paid for the transaction, if the entry includes it */
+  /** the fee that the account paid for the transaction, if the entry includes it */
   fee?: Amount | undefined
 }
 
@@ -103,7 +103,7 @@ export type SentTransaction = {
   sentAt: Date
 }
 
-/** What a transaction transfers, if it is a transfer. */
+/** The transfer that a transaction makes, if it makes one. */
 export type ShownMove = {
   /** null for a single collectible */
   amount: Amount | null
@@ -157,7 +157,7 @@ export type TransferForm = {
 }
 
 export type Rehearsed = {
-  /** what is sent, by its own name */
+  /** the asset, by its own name */
   thing: { name: string; symbol: string }
   /** maximum fee */
   fee: Amount

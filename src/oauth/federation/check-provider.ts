@@ -54,7 +54,7 @@ export const connect = async (provider: ProviderSettings, way: Outbound): Promis
     ? discover(provider, way, systemClock)
     : describe(provider, way, systemClock)
 
-/** Checks what the discovery document offers. A missing list is no fault. */
+/** Checks the abilities in the discovery document. A missing list is no fault. */
 function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): void {
   const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
   if (authorization_endpoint === undefined || token_endpoint === undefined)
@@ -109,7 +109,7 @@ async function checkProof({ provider, connection, way, origin }: Looked, found: 
   else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
 }
 
-/** Returns another way of client authentication that the provider accepts, or else what its error means. */
+/** Returns another client authentication method that the provider accepts, or the meaning of its error. */
 async function adviceForProof(word: string, { provider, way, origin }: Omit<Looked, 'connection'>): Promise<string> {
   const plain = provider.dialect?.endpoints !== undefined
   for (const proof of ['basic', 'post'] as const) {

@@ -127,7 +127,7 @@ function readProvider(
   return isPlain ? withCheck(readPlain(fields, shared), { fields, refuse }) : readDiscovered({ fields, shared, refuse })
 }
 
-/** Checks that `pkceChecked` is what the check printed for these settings. */
+/** Checks that `pkceChecked` is the mark of these settings, which the check prints. */
 function withCheck(
   settings: ProviderSettings,
   { fields, refuse }: Pick<EntryInParts, 'fields' | 'refuse'>,
@@ -138,7 +138,7 @@ function withCheck(
   return { ...settings, hasCheckedPkce: true }
 }
 
-/** Returns what a check of PKCE is valid for: another client or another URL may behave differently. */
+/** Returns the mark of the settings that a check of PKCE is valid for: another client or URL may behave differently. */
 export const pkceMarkOf = ({ clientId, dialect }: Pick<ProviderSettings, 'clientId' | 'dialect'>): string =>
   hash('sha256', JSON.stringify([clientId, dialect?.endpoints?.authorization, dialect?.endpoints?.token]), 'base64url').slice(0, 22) // prettier-ignore
 
