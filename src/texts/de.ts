@@ -3,7 +3,6 @@ import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
-/** German. */
 export const de: Texts = {
   language: 'de',
   locale: 'de-DE',

@@ -3,7 +3,6 @@ import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
-/** Spanish. */
 export const es: Texts = {
   language: 'es',
   locale: 'es-ES',

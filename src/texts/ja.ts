@@ -3,7 +3,6 @@ import { native } from './native.ts'
 import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
-/** Japanese. */
 export const ja: Texts = {
   language: 'ja',
   locale: 'ja-JP',

@@ -1,4 +1,4 @@
-/** Refusals that have a text of their own on a page; every other has that of `other`, with its code. */
+/** Errors with a text of their own on a page; every other error has the text of `other`, with its code. */
 export type PageCode =
   | 'sign_in_expired'
   | 'sign_in_refused'
