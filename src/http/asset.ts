@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** A file of the pages: asked for by its content’s hash, so that a copy is good forever. */
+/** A static file of the pages. Its URL contains its content hash, so a cached copy never expires. */
 export type StaticAsset = { route: string; path: string; type: string; content: string | Buffer }
 
 export function asset(route: string, type: string, content: string | Buffer): StaticAsset {
