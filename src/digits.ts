@@ -23,8 +23,8 @@ export const wholeIn = (value: unknown): number | null =>
   typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : null
 
 /**
- * Parses a hexadecimal number of a node, up to 256 bits. Returns null for any other value. Source: Ethereum JSON-RPC,
- * QUANTITY
+ * Parses a hexadecimal number of a node, up to 256 bits. Returns null for any other value.
+ * Source: Ethereum JSON-RPC, QUANTITY
  */
 export const quantityIn = (value: unknown): bigint | null =>
   typeof value === 'string' && /^0x[0-9a-f]{1,64}$/i.test(value) ? BigInt(value) : null

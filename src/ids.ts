@@ -83,7 +83,8 @@ export const isMutableClaim = (claim: string): boolean => MUTABLE_CLAIMS.has(cla
 
 /**
  * Derives the id of the account of a first identity. It is deterministic, so that creating an account twice finds the
- * same row, and a shard is known without a look-up. Source: RFC 9562 version 8, over SHA-256
+ * same row, and a shard is known without a look-up.
+ * Source: RFC 9562 version 8, over SHA-256
  */
 export function accountIdOf(provider: string, subject: string): string {
   return uuidOf(`chatelaine account\0${provider}\0${subject}`)

@@ -5,8 +5,8 @@ export type Rlp = Uint8Array | bigint | number | readonly Rlp[] | Encoded
 export type Encoded = { encoded: Buffer }
 
 /**
- * Encodes a value in recursive length prefix encoding. Numbers must not be negative. Source: Ethereum yellow paper,
- * appendix B
+ * Encodes a value in recursive length prefix encoding. Numbers must not be negative.
+ * Source: Ethereum yellow paper, appendix B
  */
 export function encodeRlp(item: Rlp): Buffer {
   if (typeof item === 'number' || typeof item === 'bigint') return encodeRlp(bytesOf(item))

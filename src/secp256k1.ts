@@ -42,8 +42,8 @@ const require = createRequire(import.meta.url)
 let curve: Curve | null = null
 
 /**
- * Returns the library and loads it at the first call, because most commands do not need it. @throws Error if neither
- * loads
+ * Returns the library and loads it at the first call, because most commands do not need it.
+ * @throws Error if neither loads
  */
 export const openCurve = (): Curve => (curve ??= openNative() ?? openWasm())
 

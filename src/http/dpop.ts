@@ -182,7 +182,7 @@ const refusal = (what: string, code: 'invalid_token' | 'invalid_dpop_proof' = 'i
   new AppError(code, `The DPoP proof ${what}.`, { challenge: 'DPoP' })
 
 /**
- * Returns the `WWW-Authenticate` value of a 401 for the DPoP scheme. @param error  OAuth error code, such as
- * `invalid_token`
+ * Returns the `WWW-Authenticate` value of a 401 for the DPoP scheme.
+ * @param error  OAuth error code, such as `invalid_token`
  */
 export const challengeOf = (error: string): string => `DPoP error="${error}", algs="${PROOF_ALGORITHMS.join(' ')}"`

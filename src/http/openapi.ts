@@ -169,8 +169,8 @@ function refine(document: Document, origin: string): Document {
 const VALUES = new Set(['example', 'examples', 'default', 'const', 'enum', 'required'])
 
 /**
- * Moves every titled part of a schema to `schemas` and refers to it. @throws Error if two different schemas share a
- * title
+ * Moves every titled part of a schema to `schemas` and refers to it.
+ * @throws Error if two different schemas share a title
  */
 function named(schema: Schema, schemas: Record<string, Schema>): Schema {
   const inner = (value: unknown): unknown => {

@@ -52,7 +52,8 @@ export async function listenAtSocket(
 }
 
 /**
- * Removes the socket of a killed program. @throws Error if a program still listens there, or the file is not a socket
+ * Removes the socket of a killed program.
+ * @throws Error if a program still listens there, or the file is not a socket
  */
 async function clearPath(path: string, setting: string): Promise<void> {
   if (!existsSync(path)) return
