@@ -9,6 +9,7 @@ export type Opened = {
   close(): Promise<void>
 }
 
+/** Starts a list of opened resources. A resource that fails to close is logged as `close_failed`. */
 export function openClosers({ log }: Telemetry): Opened {
   const closers: { name: string; close: () => Promise<void> | void }[] = []
   const opened = <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T => {

@@ -30,6 +30,7 @@ export async function run(
   process.exit()
 }
 
+/** Reads the settings of a program. On problems, prints all of them and exits with code 1. */
 export function settingsOrExit(part: 'server' | 'auth'): Config {
   try {
     return readConfig(process.env, part)

@@ -89,6 +89,7 @@ function loadNative(): Native {
   throw new Error('no binding of secp256k1 fits this machine')
 }
 
+/** Loads the WebAssembly library. */
 export function openWasm(): Curve {
   const library = require('tiny-secp256k1') as Wasm
   return {

@@ -21,6 +21,7 @@ export type Slot<Owner, Value> = {
 
 const names: string[] = []
 
+/** Creates the state of one owner, without any value. */
 export function openState(): State {
   const values: unknown[] = []
   return {

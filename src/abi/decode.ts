@@ -5,6 +5,7 @@ import type { Leaf, Shape, Value } from './shape.ts'
 /** Number of values and bytes that may still be decoded. It bounds the work whatever the offsets in the data claim. */
 export type DecodeBudget = { valuesLeft: number; bytesLeft: number }
 
+/** Returns the budget for decoding data of this size. */
 export const budgetFor = (data: Buffer): DecodeBudget => ({
   valuesLeft: MAX_VALUES,
   bytesLeft: MAX_READINGS * data.length + FREE_BYTES,

@@ -31,7 +31,7 @@ const MAX_BATCH = 1000
 
 /**
  * The form of a log, by the standard that defines it, whatever the contract is. `WRAPPED`: a deposit into or withdrawal
- * from a contract that wraps native currency, which is a transfer from or to the zero address if the contract is a
+ * from a contract that wraps native currency. It is a transfer from or to the zero address, if the contract is a
  * wrapper.
  */
 export type LogForm = 'ERC20' | 'ERC721' | 'ERC1155' | 'WRAPPED'

@@ -32,8 +32,8 @@ import { systemClock } from '../clock.ts'
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
 /**
- * Builds `chatelaine account …`: lists and counts users (`people.ts`), creates accounts in advance, freezes and
- * unfreezes accounts, resumes stopped ones, signs users out, and manages exported and imported keys.
+ * Builds `chatelaine account …`: users (`people.ts`), accounts created in advance, freezes, stopped accounts,
+ * sign-outs, and exported and imported keys.
  */
 export function account(shell: Shell): Command {
   const command = new Command('account').description('manage user accounts')

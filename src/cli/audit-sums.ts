@@ -106,7 +106,6 @@ function randomOf(seed: string): (below: number) => number {
   return (below) => createHash('sha256').update(`${seed} ${count++}`).digest().readUIntBE(0, 6) % below
 }
 
-/** Parses an address. @throws Error */
 function readAddress(text: string): Hex {
   if (!isAddress(text)) throw new Error(`${text} is no address.`)
   return text.toLowerCase() as Hex

@@ -18,7 +18,6 @@ import { logTo, type Shell } from './shell.ts'
 /** What a command uses of the program: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'clock' | 'db' | 'telemetry'>; chain: Chain }
 
-/** The option of commands for one network. */
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
 
 /**

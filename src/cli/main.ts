@@ -1,7 +1,6 @@
 import { replaceProcess } from './become.ts'
 import { runCommand } from './run-command.ts'
 
-/** Runs `chatelaine …` as a process. */
 process.exitCode = await runCommand(process.argv.slice(2), {
   env: process.env,
   // A getter, so that only commands which read standard input open it.

@@ -3,7 +3,6 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 /** The option of a field: flags, help, and its value, or a function that reads its text; without either, the text. */
 type Way<T> = [flags: string, help: string, value?: T | ((text: string, before?: T) => T)]
 
-/** The option of each field. */
 export type Ways<Fields> = { [F in keyof Fields]: Way<Fields[F]> }
 
 /** Adds options to a command, in order. */

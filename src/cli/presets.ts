@@ -1,9 +1,10 @@
 import type { NetworkFacts } from '../applications/network-facts.ts'
 
 /**
- * Block verification of networks for which the common setting would be wrong. `bloomAt`: blocks have their own kinds of
- * headers or receipts (deposits, messages, system transactions), whose hashes cannot be computed as Ethereum's.
- * `countAt`: in addition, Bloom filters omit logs or are empty: for Polygon's state syncs (l2beat #10113), and on
+ * Block verification of networks for which the common setting would be wrong.
+ * `bloomAt`: blocks have their own kinds of headers or receipts (deposits, messages, system transactions), whose hashes
+ * cannot be computed as Ethereum's.
+ * `countAt`: in addition, Bloom filters omit logs or are empty. Polygon's state syncs do that (l2beat #10113), and
  * zkSync depending on node and block (zksync-era #4580, across-protocol/relayer #1789). With `bloom`, the follower
  * would stop at the first such block.
  */
@@ -69,6 +70,7 @@ export async function readPresets(): Promise<NetworkPreset[]> {
   })
 }
 
+/** Returns the preset with this name; null if there is none. */
 export async function findPreset(name: string): Promise<NetworkPreset | null> {
   if (!Object.hasOwn(presets, name)) return null
   return (await readPresets()).find((preset) => preset.name === name)!

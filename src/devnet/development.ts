@@ -73,6 +73,7 @@ export type DevelopmentFacts = {
   contracts: { erc20: Hex | null; erc721: Hex | null; erc1155: Hex | null; multicall3: Hex | null }
 }
 
+/** Writes the facts to DATA_DIR/dev.json. */
 export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Promise<void> {
   const path = join(dataDir, 'dev.json')
   await writeFile(`${path}.part`, `${JSON.stringify(facts, null, 2)}\n`)

@@ -84,6 +84,7 @@ export function blocks({ blocks, head, networkName }: Coin & { blocks: WithHashe
   )
 }
 
+/** Renders the page of a block. */
 export function block({
   block,
   isFinal,
@@ -122,6 +123,7 @@ export function block({
   )
 }
 
+/** Renders the page of a transaction. */
 export function transaction({
   transaction: tx,
   receipt,
@@ -215,6 +217,7 @@ export function transaction({
   )
 }
 
+/** Renders the page of an address. `scannedTo`: first block that was searched. */
 export function address({
   address,
   balance,

@@ -6,8 +6,9 @@ import { createGunzip, createGzip } from 'node:zlib'
 import { rpc } from './rpc.ts'
 
 /**
- * The state files of the chain. `saved`: written by us while the chain runs, by rename, gzipped (1/6 of the size, and a
- * checksum that detects a truncated file). `exit`: written by anvil in place when it ends; a SIGKILL can truncate it.
+ * Returns the paths of the chain's state files. `saved`: written by us while the chain runs, by rename, gzipped (1/6 of
+ * the size, and a checksum that detects a truncated file). `exit`: written by anvil in place when it ends; a SIGKILL
+ * can truncate it.
  */
 export const stateFiles = (dir: string) => ({
   saved: join(dir, 'chain-state.json.gz'),

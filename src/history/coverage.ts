@@ -54,8 +54,9 @@ export async function noteCoverage(
 }
 
 /**
- * Builds the SQL condition that the history of an account is incomplete from a block on, for `accounts as account`
- * joined with its `coverage` of the network. Sponsors never match, because nobody reads their history.
+ * Builds the SQL condition that the history of an account is incomplete from a block on. It is for `accounts as
+ * account`, joined with the account's `coverage` of the network. Sponsors never match, because nobody reads their
+ * history.
  */
 export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`(
     account.user_id not like ${sql.lit(`${SPONSOR_PROVIDER}-%`)} and coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
@@ -81,9 +82,9 @@ const isFresh = (chainId: number) => sql<boolean>`(
  * Returns the first block from which every transfer of an account is in the history. Exception: transfers that a
  * backfill cannot request (`fetchPast`: logs without indexed addresses, in blocks that were not followed with the
  * account).
- * Returns null while that is unknown: in the first minutes of a network, or of an account with an older key. Returns 0
- * for a key that was created for its account on a network that was followed by then: nobody knew the address earlier,
- * and every later block was read with it.
+ * Returns null while that is unknown: in the first minutes of a network, or of an account with an older key.
+ * Returns 0 for a key that was created for its account on a network that was followed by then. Nobody knew the address
+ * earlier, and every later block was read with it.
  * Indexes: coverage, history_marks by their primary keys.
  */
 export async function coveredFrom(

@@ -11,8 +11,8 @@ import { standardsOf } from './select.ts'
 import { balanceCall, readBalance, readRows, type Sum } from './sums.ts'
 
 /**
- * Finds the first block at which the entries of an asset no longer sum up to its balance, by binary search: about two
- * calls per doubling of the range. Blocks are requested by number, so they should be final.
+ * Finds the first block at which the entries of an asset no longer sum up to its balance. The binary search makes about
+ * two calls per doubling of the range. Blocks are requested by number, so they should be final.
  * @returns `block`: null if the node does not know. `isOfToken`: the chain's own logs of that block match the entries,
  * so the token itself deviates
  * @throws RpcUnavailable

@@ -41,8 +41,8 @@ export async function noteNative(
 }
 
 /**
- * Lowers the coverage below a reorganised block, whose successors are read again. Call it before the blocks are
- * deleted.
+ * Ends the coverage before the first reorganised block; the blocks from there on are read again. Call it before the
+ * stored blocks are deleted.
  */
 export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, fromNumber: number): Promise<void> {
   const hash = await storedBlockHash(db, chainId, fromNumber - 1)

@@ -6,8 +6,8 @@ import type { Hex } from '../ids.ts'
 export type InternalTransfer = { from: Hex; to: Hex; value: bigint }
 
 /**
- * Reads the internal transfers of a transaction from its logs (EIP-7708): all native currency logs, except the first if
- * it is the transaction's own value, which is logged before anything else.
+ * Reads the internal transfers of a transaction from its native currency logs (EIP-7708). The transaction's own value
+ * is logged before anything else, so such a first log is skipped.
  */
 export function readNativeLogs(
   { logs }: { logs: readonly Log[] },

@@ -39,6 +39,7 @@ export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Pr
   })
 }
 
+/** Returns whether a frame of a trace failed. */
 export const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
 
 /**

@@ -157,8 +157,8 @@ const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * Encodes the cursor after a position. It is valid only for the same account, network and filters, and never expires:
- * it names a position in the order, not a row, so rows may come and go.
+ * Encodes the cursor after a position. It is valid only for the same account, network and filters. It never expires,
+ * because it names a position in the order and not a row.
  */
 export function placeCursor(scope: CursorScope, place: HistoryPosition): string {
   return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex])

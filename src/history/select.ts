@@ -207,8 +207,8 @@ export async function selectUnlike(
 type ReachedNow = { reached_number: number | null; reached_final: number | null }
 
 /**
- * Hides a condition from the planner. The range is already cut to the times; by statistics over all accounts, the
- * planner would expect few rows and sort a whole account instead of reading the end of an index.
+ * Hides a condition from the planner. The range is already cut to the times. By its statistics over all accounts, the
+ * planner would expect few rows, and sort a whole account instead of reading the end of an index.
  */
 const quietly = (condition: RawBuilder<unknown>) => sql`case when ${condition} then true else false end`
 
@@ -272,10 +272,10 @@ function upperEnd({ accountId, chainId, filters, after, bounds }: TransferSelect
 }
 
 /**
- * Returns the newest block up to `highest` that is not later than a time, judged by this account's transfers; -1, or
- * any block before its first transfer, if all are later. It is a binary search with one look-up of the primary key per
- * step, as block times never decrease. The look-up compares whole keys: otherwise the planner might use an index over
- * all accounts' blocks.
+ * Returns the newest block up to `highest` that is not later than a time, judged by this account's transfers. If all
+ * are later, returns -1 or any block before the first transfer. It is a binary search with one look-up of the primary
+ * key per step, as block times never decrease. The look-up compares whole keys: otherwise the planner might use an
+ * index over all accounts' blocks.
  */
 function newestBlockAt({
   accountId,

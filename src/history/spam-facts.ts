@@ -7,7 +7,6 @@ import { isCarrying, isOwnPlace, isUsed } from '../tokens/used.ts'
 import type { KnownTokens } from '../tokens/suspicion.ts'
 import { judgeTransfer, mayBeClaim, suspicionOf, type JudgedTransfer, type TransferFacts, type Spam } from './spam.ts'
 
-/** A transfer with its position. */
 export type PlacedTransfer = JudgedTransfer & {
   hash: Hex
   blockNumber: number

@@ -20,7 +20,6 @@ export type JudgedTransfer = {
   isZero: boolean
 }
 
-/** Facts about the surroundings of a transfer. */
 export type TransferFacts = {
   /** by our records, the user or a sponsor for the user caused it */
   isOwn: boolean

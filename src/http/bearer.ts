@@ -152,8 +152,8 @@ const isDpop = ({ headers: { authorization } }: { headers: IncomingHttpHeaders }
   authorization !== undefined && /^DPoP /i.test(authorization)
 
 /**
- * Returns the cached reader of a request's token, without verifying anything: the token may have expired or been
- * revoked since, and no proof of its key was checked.
+ * Returns the cached reader of a request's token. It verifies nothing: the token may have expired or been revoked
+ * since, and the proof of its key is not checked.
  */
 export function knownReader(
   app: App,

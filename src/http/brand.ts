@@ -14,7 +14,6 @@ export type Brand = {
 
 type BrandSettings = Pick<Config, 'BRAND_NAME' | 'BRAND_LOGO_FILE' | 'BRAND_COLOR' | 'SUPPORT_URL' | 'PRIVACY_URL' | 'TERMS_URL'> // prettier-ignore
 
-/** Maximum logo size; a small picture needs less. */
 const MAX_LOGO_BYTES = 262_144
 
 /** Reads the brand settings and the logo. @throws Error naming the setting if the logo cannot be used */

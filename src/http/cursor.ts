@@ -58,7 +58,7 @@ export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): 
   }
 }
 
-/** Error for a valid cursor of another query. */
+/** Returns the error for a valid cursor of another query. */
 export const foreignCursor = (): AppError => invalidCursor('The cursor was given for another query.')
 
 const invalidCursor = (message: string): AppError =>

@@ -29,8 +29,8 @@ const SILENT_MS = 120_000
 const LINGER_MS = 1_000
 
 /**
- * Opens the HTTP server with everything that holds for every route: limits of size and time, strict JSON, request ids,
- * headers, problem documents, also for what the HTTP parser rejects.
+ * Opens the HTTP server with everything that holds for every route: size and time limits, strict JSON, request ids,
+ * headers. Errors of the HTTP parser become problem documents, too.
  */
 export function openListener(app: App): FastifyInstance {
   const server = Fastify({
@@ -152,8 +152,8 @@ const NEAR_4 = [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168
 const NEAR_6 = [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const // prettier-ignore
 
 /**
- * Rejects foreign host names in development mode. A web page can resolve its own name to this machine (DNS rebinding)
- * and would then share an origin with a service where anyone signs in as anyone. It cannot change the Host header.
+ * Rejects foreign host names in development mode. A web page can resolve its own name to this machine (DNS rebinding).
+ * It would then share an origin with a service where anyone signs in as anyone. It cannot change the Host header.
  */
 function refuseNames(server: FastifyInstance): void {
   server.addHook('onRequest', (request, _reply, done) => {

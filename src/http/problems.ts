@@ -160,6 +160,7 @@ const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
   !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&
   /\btext\/html\b/.test(headers.accept ?? '')
 
+/** Builds the 404 page for browsers. */
 export const nothingHere = (words: Texts, { authOrigin }: Pick<App, 'authOrigin'>): PageParts => ({
   words,
   title: words.missing.title,

@@ -63,8 +63,8 @@ const states = slot('proven addresses', (): ProofState => ({
 /**
  * Returns the address of a user after checking its attestation: the signer's signature over user and address. Someone
  * who can write to the database cannot forge it. A checked attestation is cached.
- * If the stored one is missing or wrong, asks the signer: without a limit until all accounts are attested, then at most
- * 300 times a minute.
+ * If the stored attestation is missing or wrong, asks the signer. Once all accounts are attested, it asks at most 300
+ * times a minute.
  * @throws address_not_proven  if the signer has another address, or none, or was asked too often
  * @throws signer_unavailable  if the signer's identity is still unknown, or only the signer could prove this address
  */

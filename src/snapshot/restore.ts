@@ -213,7 +213,6 @@ type Total = { rows?: number; bytes: number; sha256: string } | undefined
 const isSame = (a: Total, b: Total): boolean =>
   a !== undefined && b !== undefined && a.rows === b.rows && a.bytes === b.bytes && a.sha256 === b.sha256
 
-/** Checks the number of rows of a table. @throws BackupError */
 async function assertCount({ query }: CopySession, table: string, rows: number): Promise<void> {
   const [row] = await query<{ rows: string }>(`select count(*)::text as rows from "${table}"`)
   if (Number(row!.rows) !== rows) throw new BackupError(`The table ${table} has ${row!.rows} rows and not ${rows}.`)

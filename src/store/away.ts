@@ -36,6 +36,7 @@ export function sqlState(error: unknown): string | undefined {
 /** Returns whether a row with the same key exists already. */
 export const isUniqueViolation = (error: unknown): boolean => sqlState(error) === '23505'
 
+/** Returns whether an error means that the database is unavailable. */
 export const isAway = (error: unknown): boolean => {
   const code = sqlState(error) ?? ''
   // A pooler reports an unavailable server by this code and closes. From PostgreSQL itself, the code means a bug of
@@ -73,6 +74,7 @@ export type Watch = {
 /** milliseconds without a failure after which a response means that the database has recovered */
 const QUIET_MS = 1_000
 
+/** Starts watching a database. `failed` reports an outage at its first failure; `answered` reports its end. */
 export function watch({
   onAway,
   onBack,
@@ -119,6 +121,7 @@ export type WriteRefusals = {
   recent(): string | null
 }
 
+/** Remembers the last error by which the database rejected a write. */
 export function watchWrites(ticks: () => number): WriteRefusals {
   let last: { why: string; at: number } | null = null
   return {

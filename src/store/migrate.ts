@@ -90,8 +90,9 @@ export async function createLedger(db: RootDb): Promise<void> {
   try {
     await sql.raw(LEDGER).execute(db)
   } catch (error) {
-    // "if not exists" is not atomic in PostgreSQL. If replicas create the table together, the loser gets one of these,
-    // depending on how far the winner was: the name in an index, the table, or the row type of the same name.
+    // "if not exists" is not atomic in PostgreSQL. If replicas create the table together, the loser gets one of these
+    // errors. Which one depends on how far the winner was: the name in an index, the table, or the row type of the same
+    // name.
     if (!['23505', '42P07', '42710'].includes(sqlState(error) ?? '')) throw error
   }
 }

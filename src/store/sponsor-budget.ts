@@ -73,6 +73,7 @@ export async function readSpent(
   return rows.map(({ account_id: accountId, hour, wei }) => ({ accountId, hour, wei: BigInt(wei) }))
 }
 
+/** Returns the spending on a network per hour, for all applications, oldest first. */
 export async function readSpentOnNetwork(db: Db, chainId: number): Promise<{ hour: Date; wei: bigint }[]> {
   const rows = await db
     .selectFrom('gas_spent_on_network')

@@ -22,6 +22,7 @@ type TextKeys = { drawn: string; spelt: string }
 
 const keysOf = (text: string): TextKeys => ({ drawn: drawnKey(text), spelt: speltKey(text) })
 
+/** Prepares known tokens for comparison. */
 export const knownTokens = (byAddress: ReadonlyMap<Hex, CalledToken>, native: CalledToken): KnownTokens => ({
   byAddress,
   native,

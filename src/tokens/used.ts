@@ -18,8 +18,8 @@ const SIGNED = 100
 const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBMITTED', 'MINED', 'FINALIZED')`
 
 /**
- * Builds the SQL condition that there is a row. Written as a value instead of `exists`, which the planner would turn
- * into one scan of all rows of the user, although only few tokens are asked about.
+ * Builds the SQL condition that there is a row. It is a value instead of `exists`: the planner would turn `exists` into
+ * one scan of all rows of the user, although only few tokens are asked about.
  */
 const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
@@ -55,8 +55,9 @@ export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and own.authorizations is not null`)
 
 /**
- * Builds the SQL condition that an address is the target of a transaction of the user, or occurs in the calls of one of
- * the user's newest operations. Those that moved nothing do not count (`isDone`).
+ * Builds the SQL condition that the user's transactions or signed operations used an address. It is the target of a
+ * transaction, or occurs in the calls of one of the newest operations. Those that moved nothing do not count
+ * (`isDone`).
  * Indexes: transactions_target, operations_account.
  */
 const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
