@@ -4,8 +4,8 @@ type Waiting = { at: number; standAside: () => boolean }
 const deadlines = new AsyncLocalStorage<Waiting>()
 
 /**
- * Runs `work` with a deadline. Nobody waits for its result after `at`, so whatever it has queued by then and is not
- * begun is dropped.
+ * Runs `work` with a deadline. Nobody waits for its result after `at`, so queued items that have not begun by then are
+ * dropped.
  * @param at          clock ticks, milliseconds
  * @param standAside  releases the request's admission slot before a wait; returns false if it must not wait
  */

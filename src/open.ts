@@ -238,7 +238,7 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   const { config, db, telemetry } = place
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
   const settings = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
-  // The embedded chain has deployed its own space, which serves as the default.
+  // The embedded chain has a space of its own, which serves as the default.
   const wanted = embedded === null ? settings : { ...settings, gasSpace: settings.gasSpace ?? embedded.space }
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
@@ -359,7 +359,9 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
 }
 
 /**
- * Finds a free port if PORT is 0. The port must be known before anything is opened, because it is part of the origin.
+ * Returns PORT, or a free port if PORT is 0. The port must be known before anything is opened, because it is part of the
+ * origin.
+ * @throws the system's error if PORT cannot be listened on
  */
 async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {
   const probe = createServer()
