@@ -359,8 +359,8 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
 }
 
 /**
- * Returns PORT, or a free port if PORT is 0. The port must be known before anything is opened, because it is part of the
- * origin.
+ * Returns PORT, or a free port if PORT is 0. The port must be known before anything is opened, because it is part of
+ * the origin.
  * @throws the system's error if PORT cannot be listened on
  */
 async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {

@@ -183,8 +183,8 @@ export type Workers = {
 }
 
 /**
- * Starts the background work of the authorization server: deletes what has expired, copies wrapped keys, requests missing
- * attestations, records key exports, renews seals, counts users.
+ * Starts the background work of the authorization server: deletes what has expired, copies wrapped keys, requests
+ * missing attestations, records key exports, renews seals, counts users.
  */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   const running = [

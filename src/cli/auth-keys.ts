@@ -105,8 +105,8 @@ async function switchOver({ env, console }: Shell): Promise<void> {
 }
 
 /**
- * Removes the keys that do not sign. With --leaked, nothing remains trusted that the old keys sealed, nor its renewals: a
- * thief may have forged it.
+ * Removes the keys that do not sign. With --leaked, nothing remains trusted that the old keys sealed, nor its renewals:
+ * a thief may have forged it.
  */
 async function drop(
   { env, console }: Shell,

@@ -17,7 +17,7 @@ const NEW_SPACE = '--max-semi-space-size=8'
 export const become = (shell: Shell, program: string, args: string[]): Promise<never> =>
   shell.become({ file: fileOf(`../signer/${program}`), flags: [...HARDENED, NEW_SPACE], args })
 
-/** Replaces this process by the authorization server. Its libraries need `__proto__`, so that is not disabled. */
+/** Replaces this process by the authorization server. `__proto__` remains enabled, because its libraries set prototypes. */
 export const becomeAuth = (shell: Shell): Promise<never> =>
   shell.become({ file: fileOf('../auth.ts'), flags: HARDENED.slice(0, 1), args: [] })
 

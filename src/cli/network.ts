@@ -179,8 +179,8 @@ async function remove(shell: Shell, name: string, given: JsonOption): Promise<vo
 }
 
 /**
- * Works on the database. If a running server holds it, asks the operator to stop the server. That costs nothing, because
- * networks are opened only at the start.
+ * Works on the database. If a running server holds it, asks the operator to stop the server. That costs nothing,
+ * because networks are opened only at the start.
  */
 async function alone<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   try {

@@ -36,8 +36,8 @@ export async function openPostgres(options: PoolOptions): Promise<RootDb> {
 
 /**
  * Opens the embedded database in a folder, or in memory from a snapshot. It has a single connection: a query outside an
- * open transaction waits until that ends. A transaction that awaits such a query would hang, so every function takes its
- * handle.
+ * open transaction waits until that ends. A transaction that awaits such a query would hang, so every function takes
+ * its handle.
  */
 export async function openEmbedded(place: { dir: string } | { snapshot: Blob }): Promise<RootDb> {
   const { PGlite } = await import('@electric-sql/pglite')
