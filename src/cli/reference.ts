@@ -2,7 +2,7 @@ import { configKeys } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
 import { eventsReference, metricsReference } from './log-reference.ts'
 
-/** docs/reference/errors.md, from the catalogue. */
+/** Writes docs/reference/errors.md from the catalogue. */
 export function errorsReference(): string {
   const rows = errorCodes.map((code) => {
     const { status, title, help, retryable } = describeError(code)
@@ -21,7 +21,7 @@ ${rows.join('\n')}
 `
 }
 
-/** docs/reference/configuration.md, from the table of settings. */
+/** Writes docs/reference/configuration.md from the table of settings. */
 export function configurationReference(): string {
   const rows = Object.entries(configKeys).map(([name, key]) => {
     const fallback = key.default === undefined ? '' : `\`${key.default}\``
@@ -41,7 +41,7 @@ ${rows.join('\n')}
 `
 }
 
-/** The generated pages, by their path in the repository. */
+/** Generated pages, by their path in the repository. */
 export const referencePages: Record<string, () => string | Promise<string>> = {
   'docs/reference/errors.md': errorsReference,
   'docs/reference/configuration.md': configurationReference,
