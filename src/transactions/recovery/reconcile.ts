@@ -274,7 +274,8 @@ function effectOf(first: Recalled) {
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
+/** What an attempt of the ledger moves, in wei. */
+export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
 /** Business event: something that the database had lost was found in the signer's ledger. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
