@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
+import { wordDigits } from '../../ids.ts'
 import { fromHex } from '../../hex.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
@@ -10,7 +11,7 @@ import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
 import { keepAttempt } from '../attempts.ts'
 import { transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
-import { ledgerAttempts, reconcileNonce, toAttempt, type NonceSlot } from '../recovery/reconcile.ts'
+import { ledgerAttempts, reconcileNonce, toAttempt, valueOf, type NonceSlot } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
 import { linkedBy, linkingOf } from './link.ts'
 import { reach } from '../crash-points.ts'
@@ -81,6 +82,7 @@ async function insertFirst(
     nonce: bound.nonce,
     hash: hash.slice(2),
     raw: raw.slice(2),
+    value: wordDigits(bound.value),
     gas_limit: Number(gas),
     ...feeDigits(fees),
     // Without the hash, which is that of the first attempt (transitions.ts).
@@ -89,10 +91,10 @@ async function insertFirst(
   const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
     with signed as (
       select members.id, decode(members.hash, 'hex') as hash, decode(raw, 'hex') as raw, members.gas_limit, decode(members.max_fee, 'hex') as max_fee,
-        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition,
+        decode(members.max_priority_fee, 'hex') as max_priority_fee, decode(members.value, 'hex') as value, transition,
         bound.sender, bound.nonce, ${isFar(app, 'bound')} as is_far
       from json_to_recordset(${JSON.stringify(rows)}::json)
-        as members (id text, nonce bigint, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
+        as members (id text, nonce bigint, hash text, raw text, value text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
         join transactions bound on bound.id = members.id and bound.nonce = members.nonce
     ), kept as (
       insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at, queued_sender, queued_nonce)
@@ -102,7 +104,9 @@ async function insertFirst(
       on conflict (chain_id, hash) do nothing
     ), moved as (
       ${transactionRows.updating('storeFirst', {
-        set: sql`hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()`,
+        // Another request under the key may have claimed the row for an amount of its own since these bytes were signed.
+        set: sql`hash = signed.hash, value = signed.value, gas_limit = signed.gas_limit, max_fee = signed.max_fee, max_priority_fee = signed.max_priority_fee,
+          transitions = transactions.transitions || signed.transition, updated_at = now()`,
         from: sql`from signed`,
         where: sql`transactions.id = signed.id`,
       })}
@@ -210,7 +214,9 @@ export async function reconcileBound(
   }
   const [first, ...later] = attempts.map(toAttempt).toReversed()
   if (first === undefined) return null
-  await (first.isCancel ? storeFill : storeFirst)(app, chain, bound, first)
+  // The row may say what another request under the key has asked for and was not given.
+  const signedFor = { ...bound, ...valueOf(attempts.at(-1)!) }
+  await (first.isCancel ? storeFill : storeFirst)(app, chain, signedFor, first)
   for (const attempt of later) await storeReplacement(app, chain, bound, attempt)
   return { first, newest: later.at(-1) ?? first }
 }

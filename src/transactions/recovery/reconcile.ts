@@ -286,7 +286,8 @@ function effectOf(first: Recalled) {
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
+/** What an attempt of the ledger moves, in wei. */
+export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
 /** Logs that the signer's ledger had something that the database had lost. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
