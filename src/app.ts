@@ -9,51 +9,57 @@ import type { RootDb } from './store/db.ts'
 import type { SealKeys } from './store/seal.ts'
 import type { Telemetry } from './telemetry.ts'
 
-/** Everything the program has open, passed by hand. `main.ts` makes it, tests make their own. */
+/** Everything that a program has open, passed as an argument. `main.ts` makes one; tests make their own. */
 export type App = {
   config: Config
   /** origin of the API, e.g. http://localhost:4000 */
   origin: string
-  /** origin of the authorization server: issuer, pages, operator API; on another host than `origin` if it is a separate program */
+  /**
+   * origin of the authorization server: issuer, pages, operator API. Its host differs from that of `origin` if it is a
+   * separate program
+   */
   authOrigin: string
   db: RootDb
   chains: Map<number, Chain>
-  /** what pages call the networks that are served; `chains`, where this process serves them */
+  /** names of the served networks, for pages; the same map as `chains` if this process serves networks */
   networks: ReadonlyMap<number, { name: string }>
   signer: Signer
-  /** the program that knows people, where that is another one; null: this one */
+  /** connection to a separate authorization server; null: this process is the authorization server */
   auth: AuthLink | null
   telemetry: Telemetry
-  /** what slices remember in this process */
+  /** state that slices keep in the memory of this process */
   state: State
   /** public keys that access tokens are verified with; see `issuerOf` and `audienceOf` */
   tokenKeys: JSONWebKeySet
-  /** by which the authorization server knows the rows it wrote */
+  /** keys of the seals by which the authorization server recognizes rows that it wrote */
   sealKeys: SealKeys
-  /** tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`; absent: none */
+  /** tokens that the operator listed, by chain id and lower-case address: `11155111:0x…`; absent: none */
   knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
   clock: Clock
-  /** why the database refuses writes lately; null: it does not; without it: nobody looks */
+  /** why the database rejected writes recently; null: it did not; absent: nobody measures it */
   writesRefused?: () => string | null
-  /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
+  /** longest recent wait for a database connection, milliseconds; absent: nobody measures it */
   poolWaitMs?: () => number
 }
 
-/** What the program of the API asks that of the authorization server. Each throws auth_unavailable. */
+/** Requests of the API program to a separate authorization server. Each throws auth_unavailable. */
 export type AuthLink = {
-  /** the account of someone who has not signed in yet, or their own; its rows, where only the signer has it */
+  /**
+   * creates or returns the account of an identity, also before its first sign-in; restores rows that only the signer
+   * still has
+   */
   makeAccount: (of: {
     provider: string
     providerUserId: string
   }) => Promise<{ userId: UserId; address: Hex; isNew: boolean }>
-  /** what ids of people look like at a provider; null where there is no telling, undefined for one that is not here */
+  /** pattern of the user ids of a provider; null: the pattern is unknown; undefined: there is no such provider */
   subjectForm: (provider: string) => Promise<RegExp | null | undefined>
-  /** a new list of revoked tokens for the signer, now */
+  /** publishes a new list of revoked tokens to the signer now */
   publishRevocations: () => Promise<void>
   isThere: () => Promise<boolean>
 }
 
-/** OAuth issuer of this installation: always at the origin of the authorization server. */
+/** Returns the OAuth issuer of this installation, which is always at the origin of the authorization server. */
 export const issuerOf = ({ authOrigin }: Pick<App, 'authOrigin'>): string => `${authOrigin}/oauth`
-/** Audience of access tokens: the API. */
+/** Returns the audience of access tokens: the API. */
 export const audienceOf = (origin: string): string => `${origin}/v1`

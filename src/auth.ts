@@ -1,7 +1,7 @@
 import { openAuth } from './open-auth.ts'
 import { refuseKeysInReach, run, settingsOrExit } from './run.ts'
 
-/** The authorization server as a program of its own: `chatelaine auth run`. Prints `ready` when it listens. */
+/** Runs the authorization server as a separate program (`chatelaine auth run`). Prints `ready` when it listens. */
 const config = settingsOrExit('auth')
 await run(config, async () => {
   await refuseKeysInReach('the authorization server', config)

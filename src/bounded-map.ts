@@ -1,6 +1,6 @@
 /**
- * A memory that callers can change, and not grow: of more than `most` entries the one that was set longest ago leaves.
- * Setting an entry again makes it the newest; reading does not.
+ * A map of at most `most` entries, for memory that callers can fill. When it is full, a new entry evicts the one that
+ * was set longest ago. Setting an entry again makes it the newest; reading does not.
  */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #most: number

@@ -1,11 +1,11 @@
 import { contrast, readColor } from './color.ts'
 
-/** The ground of light pages, pages.css `--paper`. */
+/** Background of light pages: `--paper` in pages.css. */
 const PAPER = readColor('#f5f4f0')!
-/** WCAG 2.2, success criterion 1.4.3 */
+/** Minimum contrast of text. Source: WCAG 2.2, success criterion 1.4.3 */
 const MIN_CONTRAST = 4.5
 
-/** What is wrong with the settings of how pages look. */
+/** Returns the problems of the page settings (brand and links), one line each. */
 export function brandProblems(config: PageSettings): string[] {
   const problems: string[] = []
   const { BRAND_NAME, BRAND_COLOR } = config

@@ -1,23 +1,23 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
 /**
- * The only clock of a program: it is passed by hand, so that tests move the time instead of waiting for it. Its functions need no
- * `this`. The database has a clock of its own: `now()` in SQL.
+ * The only clock of a program. It is passed as an argument, so that tests can set the time instead of waiting. Its
+ * functions need no `this`. The database has its own clock: `now()` in SQL.
  */
 export type Clock = {
-  /** milliseconds since 1970: for what is written, shown or compared with other machines; may be set back */
+  /** milliseconds since 1970, for timestamps that are stored, shown or compared with other machines; may be set back */
   wall(): number
-  /** milliseconds since some moment: for durations and deadlines within this process; never goes back */
+  /** milliseconds since an arbitrary moment, for durations and deadlines within this process; never decreases */
   ticks(): number
-  /** Resolves after so many milliseconds. Rejects with the reason of the signal once that is aborted. */
+  /** Resolves after `ms` milliseconds. Rejects with the signal's reason if the signal is aborted earlier. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
-  /** Calls once after so many milliseconds. */
+  /** Calls `call` once after `ms` milliseconds. */
   after(ms: number, call: () => void): Timer
 }
 
 export type Timer = {
   cancel(): void
-  /** A process with nothing else to do ends without waiting for this. */
+  /** Lets the process exit without waiting for this timer. */
   unref(): Timer
 }
 
@@ -39,21 +39,21 @@ const timerOf = (timeout: NodeJS.Timeout): Timer => {
   return timer
 }
 
-/** Work of a process that comes again and again. */
+/** Work that a process repeats. */
 export type Rounds = {
-  /** Runs a round at once; where one is under way it is that one. Rejects with what `work` throws. */
+  /** Starts a round now, or joins the current one. Rejects with the error that `work` throws. */
   round(): Promise<void>
-  /** the round under way */
+  /** the current round; null between rounds */
   current(): Promise<void> | null
-  /** Resolves when the last round is over. */
+  /** Stops repeating. Resolves when the current round has ended. */
   stop(): Promise<void>
 }
 
 /**
- * Runs `work` again and again, one round at a time, with `ms` milliseconds between the end of one and the start of the next. A
- * process with nothing else to do ends meanwhile.
- * @param work    may say after how many milliseconds the next round is due instead
- * @param failed  told what `work` throws in rounds that nobody asked for; without it `work` reports its failures itself
+ * Repeats `work`, one round at a time, with a pause of `ms` milliseconds between two rounds. The timer does not keep
+ * the process alive.
+ * @param work    may return another pause before the next round, milliseconds
+ * @param failed  receives errors of the rounds that the timer started; without it `work` must report its errors itself
  */
 export function every(
   { after }: Pick<Clock, 'after'>,

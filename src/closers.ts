@@ -1,11 +1,15 @@
 import type { Telemetry } from './telemetry.ts'
 
-/** What a program has opened; closed in reverse order, also when a later step fails. */
+/**
+ * The resources that a program has opened. `close` closes them in reverse order; if one fails, it logs that and
+ * continues.
+ */
 export type Opened = {
   <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T
   close(): Promise<void>
 }
 
+/** Starts a list of opened resources. A resource that fails to close is logged as `close_failed`. */
 export function openClosers({ log }: Telemetry): Opened {
   const closers: { name: string; close: () => Promise<void> | void }[] = []
   const opened = <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T => {

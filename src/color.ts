@@ -1,7 +1,7 @@
-/** A colour as sRGB, 0 to 255 each. */
+/** An sRGB colour, each component 0 to 255. */
 export type Rgb = [red: number, green: number, blue: number]
 
-/** `#rrggbb`; null for anything else. */
+/** Parses `#rrggbb`. Returns null for any other text. */
 export function readColor(text: string): Rgb | null {
   if (!/^#[\da-f]{6}$/i.test(text)) return null
   return [1, 3, 5].map((at) => Number.parseInt(text.slice(at, at + 2), 16)) as Rgb
@@ -10,7 +10,7 @@ export function readColor(text: string): Rgb | null {
 export const writeColor = (color: Rgb): string => `#${color.map((part) => part.toString(16).padStart(2, '0')).join('')}`
 
 /**
- * How well two colours are distinguished, 1 to 21; text needs 4.5.
+ * Returns the contrast ratio of two colours, 1 to 21. Text needs at least 4.5.
  * Source: WCAG 2.2, contrast ratio and relative luminance, success criterion 1.4.3
  */
 export function contrast(one: Rgb, other: Rgb): number {
@@ -26,6 +26,6 @@ function luminance(color: Rgb): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/** `share` of `into`, the rest of `color`. */
+/** Mixes two colours: `share` of `into`, the rest of `color`. */
 export const mix = (color: Rgb, into: Rgb, share: number): Rgb =>
   color.map((part, index) => Math.round(part * (1 - share) + into[index]! * share)) as Rgb

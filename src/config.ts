@@ -6,7 +6,10 @@ import { misspelt } from './misspelt.ts'
 import { readNativeDecimals } from './native-decimals.ts'
 import { amountIn, wholeIn } from './digits.ts'
 
-/** Every setting of both programs, also in `docs/reference/configuration.md`; without NODE_ENV=production, for development on loopback. */
+/**
+ * The settings of all programs, also listed in `docs/reference/configuration.md`. Without NODE_ENV=production the
+ * server runs in development mode, on loopback.
+ */
 type SettingKind =
   | 'text'
   | 'integer'
@@ -27,9 +30,9 @@ type Setting = {
   choices?: readonly string[]
   min?: number
   max?: number
-  /** the program that reads it */
+  /** the program that reads the setting */
   part: 'server' | 'signer' | 'both'
-  /** start is refused without it when NODE_ENV=production */
+  /** if true, the program does not start without the setting when NODE_ENV=production */
   productionRequired?: true
   help: string
 }
@@ -152,7 +155,7 @@ const keys = {
 } as const satisfies Record<string, Setting>
 
 export type ConfigKey = keyof typeof keys
-/** An address of this machine and a port on it. */
+/** An IP address, or `localhost`, and a port to listen on. */
 export type Listen = { host: string; port: number }
 type ValueOf<K extends Setting> = K['kind'] extends 'integer' | 'decimal'
   ? number
@@ -175,10 +178,10 @@ export type Config = {
     : ValueOf<(typeof keys)[K]> | undefined
 }
 
-/** Each key with its kind, unit, default and a line of help, for the generated reference. */
+/** Every setting with its kind, unit, default and help, for the generated reference. */
 export const configKeys: Readonly<Record<ConfigKey, Setting>> = keys
 
-/** All problems of the settings together, a line each, by key. Values are never repeated: they may be secrets. */
+/** All problems of the settings, one line each. Values are never repeated, because they may be secrets. */
 export class ConfigError extends Error {
   readonly problems: string[]
   constructor(problems: string[]) {
@@ -191,12 +194,12 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads one program's settings from an environment: names, then defaults, then checks across keys.
+ * Reads and checks the settings of one program.
  * @throws ConfigError naming every problem
  */
 export function readConfig(env: Environment, part: Part): Config {
   const { config, problems } = readEach(env, part)
-  // Without NODE_ENV the signer is in production, too.
+  // The signer runs in production mode unless NODE_ENV says otherwise.
   if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env, Object.keys(keys)))
   if (part !== 'signer') {
     problems.push(...shapesOf(config), ...separateOf(config))
@@ -209,8 +212,8 @@ export function readConfig(env: Environment, part: Part): Config {
 }
 
 /**
- * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
- * @throws ConfigError naming every problem of these
+ * Reads only the named settings, for commands that run where the server's settings are incomplete.
+ * @throws ConfigError naming every problem of these settings
  */
 export function readSome<K extends ConfigKey>(env: Environment, names: readonly K[]): Pick<Config, K> {
   const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
@@ -220,9 +223,9 @@ export function readSome<K extends ConfigKey>(env: Environment, names: readonly 
   return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
 }
 
-/** `auth`: of the settings of the server those of a program of its own. */
+/** `auth`: the separate authorization server, which reads settings of the server. */
 type Part = 'server' | 'signer' | 'auth'
-/** What each of the two programs needs of the other's, where the authorization server is apart. */
+/** How the required settings of each program change if the authorization server is a separate program. */
 const APART: Record<'server' | 'auth', { more: ConfigKey[]; less: ConfigKey[] }> = {
   server: { more: ['AUTH_ORIGIN', 'AUTH_JWKS_FILE'], less: ['AUTH_KEYS_FILE', 'PROVIDERS_FILE'] },
   auth: { more: ['AUTH_ORIGIN', 'AUTH_SOCKET', 'SIGNER_AUTH_SOCKET'], less: ['SIGNER_SOCKET'] },
@@ -250,7 +253,7 @@ function readEach(env: Environment, part: Part): { config: Config; problems: str
   return { config: config as Config, problems }
 }
 
-/** What a setting is, for a line among others: the first clause of its help, its unit and its default. */
+/** Describes a setting in one line: the first clause of its help, its unit and its default. */
 function briefly({ help, unit, default: standard }: Setting): string {
   const [clause = ''] = help.split(/[;:.] /, 1)
   const more = [unit, standard === undefined ? undefined : `default ${standard}`].filter((one) => one !== undefined)
@@ -279,7 +282,7 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
       const isFine =
         urls.every((url) => /^(http|ws)s?:\/\//.test(url) && URL.canParse(url)) &&
         urls.some((url) => url.startsWith('http'))
-      // Those that answer calls first: where one address is wanted it is the first.
+      // HTTP URLs first: code that needs a single URL takes the first one.
       return isFine
         ? [...new Set(urls)].toSorted((a, b) => Number(a.startsWith('ws')) - Number(b.startsWith('ws')))
         : new Error('must be an http or https URL, or several separated by commas or spaces; ws and wss may be added')
@@ -303,7 +306,7 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
   }
 }
 
-/** Proxies in a row that anyone has; more is a mistake. */
+/** Upper bound of plausible numbers of proxies; a larger number is a typing error. */
 const MAX_PROXIES = 16
 
 function readProxies(text: string): number | string[] | Error {
@@ -316,7 +319,7 @@ function readProxies(text: string): number | string[] | Error {
       )
 }
 
-/** `/0` is everyone, which is no proxy. */
+/** `/0` matches every address, so it is rejected. */
 function isAddressOrNetwork(text: string): boolean {
   const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
   const family = isIP(address)
@@ -335,11 +338,11 @@ function readListen(text: string): Listen | Error {
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 
-/** Whether a name in an address or a Host header is this machine's own. */
+/** Returns whether a host name, from a URL or a Host header, names this machine. */
 export const isLoopback = (hostname: string): boolean =>
   LOOPBACK.has(hostname.replace(/^\[(.*)\]$/, '$1')) || hostname.endsWith('.localhost')
 
-/** What production refuses, and what development does. */
+/** Returns the settings that the mode, production or development, does not allow. */
 function modeOf(config: Config, hasMissing: boolean): string[] {
   if (config.NODE_ENV !== 'production') return developmentForOthers(config)
   const problems: string[] = []
@@ -350,7 +353,8 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   if (config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
   if (config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:'))
     problems.push('PUBLIC_ORIGIN must be https in production')
-  // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
+  // Networks may also be stored in DATA_DIR, which only the start can read. So report this only together with other
+  // problems.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
     problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR') // prettier-ignore
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
@@ -360,13 +364,13 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   return problems
 }
 
-/** unix(7): sun_path holds 108 with the zero at its end. */
+/** unix(7): `sun_path` has 108 bytes, including the terminating zero. */
 const MAX_SOCKET_BYTES = 107
 
 const hostOf = (url: string | undefined): string | null =>
   url !== undefined && URL.canParse(url) ? new URL(url).hostname : null
 
-/** Settings whose value says more than its kind. */
+/** Checks values beyond their kind, and combinations of values. */
 function shapesOf(config: Config): string[] {
   const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY } = config
   const problems = brandProblems(config)
@@ -381,7 +385,7 @@ function shapesOf(config: Config): string[] {
       'NATIVE_DECIMALS must be CHAIN_ID:DECIMALS separated by commas or spaces, each network once with 0 to 36 decimals, such as 4242:6',
     )
   const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN } = config
-  // A PORT that could not be read is nobody's, and 0 is any.
+  // `port` is undefined if it could not be read; port 0 means any free port.
   const isPort = (port: number | undefined) => port !== undefined && port !== 0 && port === PORT
   if (isPort(CHAIN_PORT)) problems.push('CHAIN_PORT must be another port than PORT')
   if (isPort(OPS_LISTEN?.port) && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN!.host))
@@ -396,7 +400,7 @@ function shapesOf(config: Config): string[] {
   return problems
 }
 
-/** Settings of two programs that say nothing without each other, or outside of production. */
+/** Checks settings that need each other, or that only production allows. */
 function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
   if (AUTH_SOCKET === undefined)
     return AUTH_ORIGIN === undefined ? [] : ['AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program']
@@ -404,7 +408,7 @@ function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
   return ['AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything'] // prettier-ignore
 }
 
-/** Anyone may sign in as anyone in development mode: what would let others than this machine do so. */
+/** In development mode anyone may sign in as anyone: returns the settings that would let other machines in. */
 function developmentForOthers(config: Config): string[] {
   if (config.DEVELOPMENT_OPEN_TO === 'everyone') return []
   const { HOST, PUBLIC_ORIGIN, TRUST_PROXY, SIGNER_SOCKET } = config

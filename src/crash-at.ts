@@ -1,11 +1,14 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Points of a program at which a proof may end it, by what `CRASH_AT` says: `after-store` kills it the first time it comes
- * there, `after-store:7` the seventh, `after-bind:1:SIGSTOP` stops it in its tracks until someone lets it continue;
- * `@file` reads that from a file, so that a process that runs already can be given a point.
- * @param asked  '' where there is no such thing
- * @returns      to be called at each point, with its name. The signal is for this very process: nothing is flushed, nothing is closed
+ * Opens the crash points of a program, at which a test can kill it. The setting `CRASH_AT` selects one:
+ * - `after-store` kills the process the first time it reaches that point
+ * - `after-store:7` kills it the seventh time
+ * - `after-bind:1:SIGSTOP` suspends it until it receives SIGCONT
+ * - `@file` reads one of these from a file at each point, so that a running process can be given a point
+ * @param asked  value of `CRASH_AT`; '': no crash points
+ * @returns      a function to call at each point with its name. The signal goes to this process: nothing is flushed or
+ * closed
  */
 export function openCrashPoints(asked: string): (point: string) => void {
   if (asked === '') return () => {}

@@ -4,15 +4,19 @@ type Waiting = { at: number; standAside: () => boolean }
 const deadlines = new AsyncLocalStorage<Waiting>()
 
 /**
- * Runs what nobody waits for after `at`: what it queues is dropped then, as long as nothing was done about it.
- * @param at          ticks of the clock
- * @param standAside  gives its place among what is worked on to others; false when it may not wait any longer
+ * Runs `work` with a deadline. Nobody waits for its result after `at`, so queued items that have not begun by then are
+ * dropped.
+ * @param at          clock ticks, milliseconds
+ * @param standAside  releases the request's admission slot before a wait; returns false if it must not wait
  */
 export const underDeadline = <T>(at: number, work: () => Promise<T>, standAside = () => true): Promise<T> =>
   deadlines.run({ at, standAside }, work)
 
-/** Until when someone waits for what is begun here, by the ticks of the clock; forever in the background. */
+/** Returns the deadline of the current work, in clock ticks (milliseconds). Background work has none: Infinity. */
 export const deadline = (): number => deadlines.getStore()?.at ?? Infinity
 
-/** To be called before a wait for a block: what is begun here takes no place from others from then on. False when it may not wait. */
+/**
+ * Releases the admission slot of the current request. Call it before a wait for a block. Returns false if too many
+ * requests wait already; then the request must not wait.
+ */
 export const standAside = (): boolean => deadlines.getStore()?.standAside() ?? true

@@ -3,7 +3,7 @@ export const ACCOUNT_FROZEN =
   'The operator has frozen this account. Nothing was sent. Ask the operator to unfreeze the account.'
 
 /**
- * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
+ * Every error that this service returns. A code is a promise to clients and is never renamed.
  * Title: the condition in 2 to 6 words. Help: what happened, whether anything was done, what to do next. The texts for users are in
  * `texts/user-messages-en.ts`. `docs/reference/errors.md` is generated, and a test fails if the two differ.
  */
@@ -101,10 +101,13 @@ const catalogue = {
 
 export type ErrorCode = keyof typeof catalogue
 
-/** One place in the input that is wrong. `pointer` is a JSON pointer into the body, `parameter` a path, query or header name. */
+/**
+ * A wrong place in the input. `pointer` is a JSON pointer into the body; `parameter` names a path parameter, query
+ * parameter or header.
+ */
 export type FieldError = { pointer?: string; parameter?: string; code: string; detail: string }
 
-/** What a contract said when it reverted. `reason` is a sentence for people; `data` the raw bytes as 0x-hex. */
+/** The decoded revert of a contract. `reason` is a sentence for people; `data` is the raw bytes as 0x-hex. */
 export type Revert = {
   name: string | null
   signature: string | null
@@ -114,7 +117,10 @@ export type Revert = {
   reason: string
 }
 
-/** What an account lacks: amounts of the smallest unit, decimal digits. `needed` is a lower bound where the node said no more. */
+/**
+ * A shortage of funds: amounts in the smallest unit, decimal digits. `needed` is a lower bound if the node reported no
+ * amount.
+ */
 export type Funds = { address: string; needed: string; available: string }
 
 export type ErrorExtras = {
@@ -122,15 +128,15 @@ export type ErrorExtras = {
   errors?: FieldError[]
   revert?: Revert
   funds?: Funds
-  /** seconds, for the Retry-After header of a code that can be retried; one unless given. Others have no such header */
+  /** value of Retry-After in seconds, default 1; only retryable codes have this header */
   retryAfter?: number
-  /** of `gas_budget_exhausted`: ISO 8601; null: never, as it is */
+  /** for `gas_budget_exhausted`: ISO 8601 time; null: never under the present budget */
   resetsAt?: string | null
-  /** the scheme that a 401 asks for; Bearer unless given */
+  /** authentication scheme that a 401 asks for; default Bearer */
   challenge?: 'DPoP'
 }
 
-/** A refusal that was expected: it becomes a problem document for the caller, `cause` stays with us. */
+/** An expected error: the caller receives it as a problem document. `cause` is never sent. */
 export class AppError extends Error {
   readonly code: ErrorCode
   readonly errors: FieldError[] | undefined
@@ -152,7 +158,7 @@ export class AppError extends Error {
     this.challenge = extras.challenge
   }
 
-  /** This and the next under the names that the authorization server's library looks for. */
+  /** `statusCode` and `headers` are the names that the authorization server's library reads. */
   get statusCode(): number {
     return catalogue[this.code][0]
   }
@@ -162,14 +168,14 @@ export class AppError extends Error {
   }
 }
 
-/** Status, title, help of a code, and whether the same request may be retried. */
+/** Returns the status, title and help of a code, and whether the same request may be retried. */
 export function describeError(code: ErrorCode): { status: number; title: string; help: string; retryable: boolean } {
   const [status, title, help, retryable] = catalogue[code] as readonly [number, string, string, true?]
   return { status, title, help, retryable: retryable ?? false }
 }
 
-/** All codes, in the order of the catalogue. */
+/** All codes, in catalogue order. */
 export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 
-/** True for one of the codes above; used at the signer's socket, where a code arrives as text. */
+/** Returns whether a text is an error code: the signer's socket sends codes as text. */
 export const isErrorCode = (text: string): text is ErrorCode => Object.hasOwn(catalogue, text)

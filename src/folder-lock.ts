@@ -3,9 +3,9 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Another program of ours holds the folder. */
+/** Thrown if another Chatelaine process has locked the folder. */
 export class FolderInUse extends Error {
-  /** process id, and the machine or container where that is another one; `?` until the holder has said it */
+  /** process id, followed by the machine or container if it is another one; `?` if the holder has not written it yet */
   readonly holder: string
   constructor(folder: string, holder: string) {
     super(`${folder} is held by process ${holder}`)
@@ -16,15 +16,15 @@ export class FolderInUse extends Error {
 
 const SQLITE_BUSY = 5
 
-/** A lock that nobody refers to would end with the next garbage collection. */
+/** Open locks. Without a reference, garbage collection would close the file and so release the lock. */
 const held = new Set<DatabaseSync>()
 
 /**
- * Takes a folder for this process alone. The lock is one of the operating system, on a file of its own that SQLite holds
- * open: it ends with the process, however that ends, and holds between containers that share the folder, where process
- * ids say nothing. Who holds it is written beside it, for people: nothing is decided by that.
- * @param file  of the lock
- * @returns the way to give it back
+ * Locks a folder for this process. SQLite holds an operating system lock on a file, which ends with the process,
+ * however that ends. The lock also works between containers that share the folder, where process ids are not
+ * comparable. The holder's name is written to a file beside it, for people only.
+ * @param file  name of the lock file in the folder
+ * @returns     a function that releases the lock
  * @throws FolderInUse
  */
 export function lockFolder(folder: string, file = 'folder.lock'): () => void {
@@ -42,7 +42,7 @@ export function lockFolder(folder: string, file = 'folder.lock'): () => void {
     throw error
   }
   return () => {
-    // Before the lock ends: behind it another holder may have written there.
+    // Remove the name before the lock ends: afterwards another holder may have written its own.
     rmSync(holderPath, { force: true })
     held.delete(lock)
     lock.close()

@@ -1,28 +1,31 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 
-/** Shape `<PROVIDER>-<provider_user_id>`; only the first hyphen separates. */
+/** User id: `<PROVIDER>-<provider_user_id>`. Only the first hyphen separates. */
 export type UserId = string
 
 /** 0x-prefixed hexadecimal. */
 export type Hex = `0x${string}`
 
-/** What code accounts delegate to, so that a sponsor can send what they sign: our own, or Calibur (docs/gas-contracts.md). */
+/**
+ * Codes that accounts can delegate to, so that a sponsor can send what users sign: ours, or Calibur
+ * (docs/operate/gas/calibur.md).
+ */
 export const DELEGATES = ['chatelaine', 'calibur'] as const
 export type DelegateName = (typeof DELEGATES)[number]
 
 export const isDelegateName = (text: string): text is DelegateName => DELEGATES.some((name) => name === text)
 
-/** A number as nodes take it: no leading zeros. Source: Ethereum JSON-RPC, QUANTITY */
+/** Formats a number for a node, without leading zeros. Source: Ethereum JSON-RPC, QUANTITY */
 export const quantityOf = (number: number | bigint): Hex => `0x${number.toString(16)}`
 
-/** The 64 hexadecimal digits of a uint256. */
+/** Formats a uint256 as 64 hexadecimal digits, without 0x. */
 export const wordDigits = (value: bigint): string => value.toString(16).padStart(64, '0')
 
 export const userIdOf = (provider: string, subject: string): UserId => `${provider}-${subject}`
 
 const PROVIDER = /^[A-Z0-9_]{1,32}$/
 
-/** Splits at the first hyphen; null when the text is no user id. */
+/** Splits a user id at its first hyphen. Returns null if the text is not a user id. */
 export function parseUserId(userId: string): { provider: string; subject: string } | null {
   const at = userId.indexOf('-')
   const provider = userId.slice(0, at)
@@ -31,7 +34,10 @@ export function parseUserId(userId: string): { provider: string; subject: string
   return { provider, subject }
 }
 
-/** A provider's user id: 1 to 255 characters, no control characters, no lone surrogates (PostgreSQL refuses both). */
+/**
+ * Returns whether a text can be a provider's user id: 1 to 255 characters, no control characters, no lone surrogates.
+ * PostgreSQL rejects NUL and lone surrogates.
+ */
 export function isSubject(subject: string): boolean {
   return subject.length >= 1 && subject.length <= 255 && !/\p{Cc}/u.test(subject) && subject.isWellFormed()
 }
@@ -39,18 +45,18 @@ export function isSubject(subject: string): boolean {
 export const isProviderName = (text: string): boolean => PROVIDER.test(text)
 
 /**
- * The providers that an application brings have names of their own: anyone who vouches for the people of one application
- * can by no configuration vouch for those of a provider of the installation.
+ * Returns whether a name belongs to a provider that an application brings. These names have a prefix of their own, so
+ * that no configuration lets such a provider vouch for users of a provider of the installation.
  */
 export const isApplicationProvider = (name: string): boolean => isProviderName(name) && /^APP_./.test(name)
 
-/** What user ids of sponsors begin with: accounts of the operator, that no identity provider can vouch for. */
+/** Provider part of the user ids of sponsors: operator accounts, for which no identity provider can vouch. */
 export const SPONSOR_PROVIDER = 'SPONSOR'
 
-/** What a sponsor is called: the rest of its user id. */
+/** Returns whether a text can be the name of a sponsor, which is the rest of its user id. */
 export const isSponsorName = (text: string): boolean => /^[A-Z0-9_]{1,32}$/.test(text)
 
-/** Claims that people can change, or that are given to someone else later: never the key of an account. */
+/** Claims that users can change, or that can pass to another user. They must never identify an account. */
 const MUTABLE_CLAIMS = new Set([
   'email',
   'username',
@@ -76,14 +82,15 @@ const MUTABLE_CLAIMS = new Set([
 export const isMutableClaim = (claim: string): boolean => MUTABLE_CLAIMS.has(claim.toLowerCase())
 
 /**
- * The account of a first identity. Deterministic, so that creating it twice meets the same row
- * and a shard is found without a look-up. RFC 9562 version 8 over SHA-256.
+ * Derives the id of the account of a first identity. It is deterministic, so that creating an account twice finds the
+ * same row, and a shard is known without a look-up.
+ * Source: RFC 9562 version 8, over SHA-256
  */
 export function accountIdOf(provider: string, subject: string): string {
   return uuidOf(`chatelaine account\0${provider}\0${subject}`)
 }
 
-/** A UUID that says nothing but the same thing of the same text. RFC 9562 §5.8, over SHA-256 */
+/** Derives a UUID from a text. Source: RFC 9562 §5.8, over SHA-256 */
 function uuidOf(text: string): string {
   const hash = createHash('sha256').update(text).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80
@@ -92,18 +99,18 @@ function uuidOf(text: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
 }
 
-/** Whose idempotency key it is: the same text means nothing to another user, application or route. */
+/** Scope of an idempotency key: the same text is another key for another user, application or route. */
 export type KeyScope = { accountId: string; clientId: string; route: string; key: string }
 
 /**
- * The id of what an idempotency key stands for. Deterministic, so that anyone who has forgotten the one can ask for the
- * other: the signer's ledger, which gives an id one nonce forever, is then the judge of the key too.
- * @param use  which use of the key it is, from 0: one that was abandoned, or was over for long, leaves it to the next
+ * Derives the id of the transaction that an idempotency key stands for. The signer's ledger gives an id one nonce
+ * forever. As the id is deterministic, the ledger detects a repeated key even if the database has lost it.
+ * @param use  number of earlier uses of the key: a key is free again after its write was abandoned, or ended long ago
  */
 export const transactionIdOf = ({ accountId, clientId, route, key }: KeyScope, use: number): string =>
   `tx_${uuidOf(`chatelaine transaction\0${accountId}\0${clientId}\0${route}\0${key}\0${use}`)}`
 
-/** The id of what nobody has a key to. */
+/** Returns a random transaction id, for transactions without an idempotency key. */
 export const newTransactionId = (): string => `tx_${randomUUID()}`
 export const newRequestId = (): string => randomUUID()
 export const newSecret = (bytes = 32): string => randomBytes(bytes).toString('base64url')

@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto'
 
-/** The members of a JSON web key that are public and that tell it from others. */
+/** The public members of a JSON web key that identify it. */
 export type KeyMembers = { kty?: string; crv?: string; x?: string; y?: string; n?: string; e?: string }
 
-/** What a key is known by, whatever name it was given: base64url of SHA-256 over its members. Source: RFC 7638, RFC 8037 §2 */
+/**
+ * Returns the thumbprint of a key, which does not depend on its name: base64url of SHA-256 over its members.
+ * Source: RFC 7638, RFC 8037 §2
+ */
 export function jwkThumbprint({ kty, crv, x, y, n, e }: KeyMembers): string {
   const members = kty === 'EC' ? { crv, kty, x, y } : kty === 'OKP' ? { crv, kty, x } : { e, kty, n }
   return createHash('sha256').update(JSON.stringify(members)).digest('base64url')

@@ -1,10 +1,10 @@
 /**
- * Keccak-256 as Ethereum has it, which is not SHA3-256: the padding is another. Of our own, in WebAssembly that is put
- * together here at the start: JavaScript has no 64-bit integers that are fast, and takes nine times as long; OpenSSL as
- * Node has it knows SHA-3 only. Source: FIPS 202 §3.2 and §4; the padding of the submission, pad10*1.
+ * Keccak-256 as Ethereum uses it. It differs from SHA3-256 in its padding, and OpenSSL in Node offers only SHA-3. This
+ * implementation is WebAssembly, assembled at start: JavaScript has no fast 64-bit integers and takes 9× as long.
+ * Source: FIPS 202 §3.2 and §4; the padding of the original submission, pad10*1
  */
 
-// What Node has of it, of which its types say nothing without those of a browser.
+// Node provides WebAssembly, but its types declare it only together with those of a browser.
 declare const WebAssembly: {
   Module: new (code: Uint8Array<ArrayBuffer>) => object
   Instance: new (module: object) => {
@@ -17,14 +17,14 @@ const STATE = 0
 const CONSTANTS = 256
 const INPUT = 1_024
 const PAGE = 65_536
-/** whole blocks that lie in memory at once */
+/** largest number of input bytes in memory at a time: whole blocks */
 const MAX_LENGTH = Math.floor((PAGE - INPUT) / RATE) * RATE
 
 const { memory, absorb } = new WebAssembly.Instance(new WebAssembly.Module(assemble())).exports
 const bytes = new Uint8Array(memory.buffer)
 new BigUint64Array(memory.buffer).set(roundConstants(), CONSTANTS / 8)
 
-/** 32 bytes. One state serves the whole process: each use begins and ends within one call. */
+/** Returns the Keccak-256 hash, 32 bytes. All calls share one state, which each call resets and finishes with. */
 export function keccak(input: Uint8Array): Buffer {
   bytes.fill(0, STATE, STATE + 200)
   let at = 0
@@ -43,7 +43,10 @@ export function keccak(input: Uint8Array): Buffer {
   return Buffer.from(bytes.subarray(STATE, STATE + 32))
 }
 
-/** FIPS 202 algorithm 5: bit 2^j - 1 of the constant of round i is the output of a shift register at step j + 7i. */
+/**
+ * Computes the 24 round constants. FIPS 202 algorithm 5: bit 2^j - 1 of the constant of round i is the output of a
+ * shift register at step j + 7i.
+ */
 function roundConstants(): bigint[] {
   let register = 1
   return Array.from({ length: 24 }, () => {
@@ -57,8 +60,9 @@ function roundConstants(): bigint[] {
 }
 
 /**
- * A module with one page of memory and `absorb(from, to)`: the blocks between the two go into the state. All 25 lanes are
- * locals, and the steps of a round stand one after the other. Source: WebAssembly Core 1.0 §5.
+ * Assembles a module with one page of memory and `absorb(from, to)`, which absorbs the blocks between the two addresses
+ * into the state. All 25 lanes are locals, and the steps of a round follow each other without a loop. Source:
+ * WebAssembly Core 1.0 §5
  */
 function assemble(): Uint8Array<ArrayBuffer> {
   const [FROM, TO, ROUND] = [0, 1, 2]
@@ -76,7 +80,7 @@ function assemble(): Uint8Array<ArrayBuffer> {
   const round = [
     // theta
     ...all(5, (x) => [...get(a(x)), ...[5, 10, 15, 20].flatMap((y) => [...get(a(x + y)), XOR]), ...set(c(x))]),
-    // rho and pi, of what theta makes of each lane
+    // rho and pi, applied to the result of theta for each lane
     ...all(25, (lane) => {
       const x = lane % 5
       const y = (lane - x) / 5
@@ -117,7 +121,7 @@ function assemble(): Uint8Array<ArrayBuffer> {
   ])
 }
 
-/** FIPS 202 algorithm 2: how far each lane turns, at index x + 5y. */
+/** Computes the rotation of each lane, at index x + 5y. Source: FIPS 202 algorithm 2 */
 function rotations(): number[] {
   const turns = Array.from({ length: 25 }, () => 0)
   let [x, y] = [1, 0]
@@ -132,7 +136,7 @@ function leb(value: number): number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...leb(value >>> 7)]
 }
 
-/** For numbers that are not negative. */
+/** Encodes a non-negative number as signed LEB128. */
 function signed(value: number): number[] {
   return value < 0x40 ? [value] : [(value & 0x7f) | 0x80, ...signed(value >>> 7)]
 }

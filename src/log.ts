@@ -2,9 +2,9 @@ import { writeSync } from 'node:fs'
 import { AppError } from './errors.ts'
 
 /**
- * The log of both programs: JSON lines on standard error. They carry an allow-list of fields, chosen where the line is
- * written: never a request body, a header, a token, a key or a connection string. Errors are logged by name, code and
- * stack, through `describe`, because a foreign error's own fields may hold a URL with a secret.
+ * The log of all programs: JSON lines on standard error. A line has only fields that the caller chose: never a request
+ * body, a header, a token, a key or a connection string. Errors are logged by `describe` as name, code, message and
+ * stack, because other fields of a foreign error may hold a URL with a secret.
  */
 export type Logger = {
   [Level in keyof typeof LEVELS]: (event: string, fields?: LogFields, error?: unknown) => void
@@ -14,20 +14,22 @@ export type WriteLine = (line: string) => void
 
 type LogFields = Record<string, string | number | boolean | bigint | null | undefined>
 
-/** As pino numbers them: what reads the logs of Node's programs knows these. */
+/** Level numbers of pino, which log tools for Node understand. */
 const LEVELS = { debug: 20, info: 30, warn: 40, error: 50 }
 
 /**
- * @param program  server or signer
- * @param least    the level below which nothing is written; `silent`: nothing at all
- * @param write    writes a line that has its end
+ * Opens a log.
+ * @param program  name of the program, in each line
+ * @param least    lowest level that is written; `silent`: none
+ * @param write    receives each line, including its line end
  */
 export function openLog(program: string, least: string, write: WriteLine = toStandardError): Logger {
   const threshold = isLevel(least) ? LEVELS[least] : Infinity
   const line =
     (severity: keyof typeof LEVELS) =>
     (event: string, fields: LogFields = {}, error?: unknown): void => {
-      // What opened the database reports once that it is away, and once how much failed until it was back.
+      // The database pool logs an outage itself: once when it begins, and once, with the number of failures, when it
+      // ends.
       if (error instanceof AppError && error.code === 'database_unavailable') return
       const level = LEVELS[severity]
       if (level < threshold) return
@@ -43,10 +45,13 @@ export function openLog(program: string, least: string, write: WriteLine = toSta
 const isLevel = (text: string): text is keyof typeof LEVELS => Object.hasOwn(LEVELS, text)
 
 const STANDARD_ERROR = 2
-/** milliseconds: a reader that does not read may keep us for that long */
+/** milliseconds to wait for a reader whose pipe is full */
 const PATIENCE_MS = 1_000
 
-/** Whole lines, and before the program continues: the last ones say why it ended. What cannot be written is lost. */
+/**
+ * Writes whole lines synchronously, because the last lines say why a program ended. A line that cannot be written is
+ * lost.
+ */
 function toStandardError(text: string): void {
   let rest: Buffer = Buffer.from(text)
   const until = performance.now() + PATIENCE_MS
@@ -54,7 +59,7 @@ function toStandardError(text: string): void {
     try {
       rest = rest.subarray(writeSync(STANDARD_ERROR, rest))
     } catch (error) {
-      // A pipe that is full for the moment.
+      // EAGAIN: the pipe is full at the moment.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || performance.now() > until) return
       Atomics.wait(PAUSE, 0, 0, 5)
     }
@@ -63,7 +68,7 @@ function toStandardError(text: string): void {
 
 const PAUSE = new Int32Array(new SharedArrayBuffer(4))
 
-/** What may be said of an error in a log: name, code, message and stack with anything URL-like or long and secret-like removed. */
+/** Describes an error for the log: name, code, message, stack and causes, with URLs and secrets removed. */
 export function describe(error: unknown): {
   name: string
   code?: string
@@ -83,8 +88,8 @@ export function describe(error: unknown): {
 }
 
 /**
- * Removes what could be a secret: URLs with everything behind their scheme (an RPC key may be part of the path),
- * JWTs, and runs of 32 or more token-like characters that are no plain hex address or hash.
+ * Removes text that may be a secret: URLs after their scheme (an RPC key may be in the path), JWTs, and runs of 32 or
+ * more token-like characters, except hexadecimal addresses and hashes.
  */
 export function redact(text: string): string {
   return text

@@ -6,8 +6,8 @@ import { makeFolder } from './store/folder.ts'
 import { systemClock } from './clock.ts'
 
 /**
- * The server: settings → open → start → wait for a signal → close in reverse order. Without settings it is a
- * development installation that brings its own database, chain, signer and identity provider.
+ * Runs the server: settings → open → wait for a signal → close in reverse order. Without settings it is a development
+ * installation with its own database, chain, signer and identity provider.
  */
 const startedAt = systemClock.ticks()
 
@@ -29,7 +29,7 @@ refuseArguments(process.argv.slice(2))
 const config = settingsOrExit('server')
 await run(config, async () => {
   if (config.NODE_ENV === 'production') await refuseSecretsInReach(config)
-  // Production keeps nothing there: its folder may be one that nobody can write to.
+  // Production needs no such folder: it may not be writable.
   else await makeFolder(config.DATA_DIR, 'DATA_DIR')
   const opened = await open(config)
   try {
@@ -41,7 +41,7 @@ await run(config, async () => {
   }
 })
 
-/** A flag that is not known must not start a server that does something else than was meant. */
+/** Rejects arguments: an unknown flag must not start a server that does something other than intended. */
 function refuseArguments(words: string[]): void {
   if (words.length === 0) return
   const isHelp = words.every((word) => word === '--help' || word === '-h')
@@ -50,13 +50,13 @@ function refuseArguments(words: string[]): void {
   process.exit(isHelp ? 0 : 1)
 }
 
-/** @throws Error naming what others guard and this program could open */
+/** Refuses to start if this program can open files that only other programs may read. @throws Error naming them */
 async function refuseSecretsInReach(settings: Config): Promise<void> {
   await refuseKeysInReach('the server', settings)
   const { AUTH_SOCKET, AUTH_KEYS_FILE, AUTH_JWKS_FILE, PROVIDERS_FILE, OPERATOR_TOKEN_FILE, SIGNER_AUTH_SOCKET } =
     settings
   if (AUTH_SOCKET === undefined) return
-  // Where `auth-keys create` puts the keys, the private ones are beside the public ones.
+  // `auth-keys create` puts the private keys beside the public ones.
   const beside = AUTH_JWKS_FILE?.endsWith('.public.json')
     ? AUTH_JWKS_FILE.replace(/\.public\.json$/, '.json')
     : undefined
@@ -73,7 +73,7 @@ async function refuseSecretsInReach(settings: Config): Promise<void> {
   )
 }
 
-/** The newcomer's first screen, with a token that works. */
+/** Prints the first screen of a development installation, with a working access token. */
 async function greet({ facts, isEmbedded, issueToken }: NonNullable<OpenedProgram['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
   const seconds = ((systemClock.ticks() - startedAt) / 1_000).toFixed(1)

@@ -1,6 +1,7 @@
 /**
- * Names that are all but those of settings: anyone who writes SIGNER_MAX_FEE believes in a limit that is not there. What
- * others put into an environment, as SIGNER_PORT or DATABASE_HOST, is further away.
+ * Finds names that closely resemble settings: an operator who writes SIGNER_MAX_FEE believes that a limit is set. Names
+ * that other software sets, such as SIGNER_PORT or DATABASE_HOST, differ more.
+ * @returns  one problem per name
  */
 export function misspelt(env: Record<string, string | undefined>, names: string[]): string[] {
   const long = names.filter((name) => name.length >= 8)
@@ -12,7 +13,10 @@ export function misspelt(env: Record<string, string | undefined>, names: string[
     })
 }
 
-/** One letter more, less or other, two that changed places, or no unit. */
+/**
+ * Returns whether `name` differs from `key` by one letter (added, missing or changed), two swapped letters, or a
+ * missing unit.
+ */
 function isNear(name: string, key: string): boolean {
   if (name === key || name === key.replace(/_G?WEI$/, '')) return true
   let same = 0

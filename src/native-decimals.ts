@@ -11,7 +11,7 @@ export function readNativeDecimals(text: string | undefined): ReadonlyMap<number
   for (const entry of text.split(/[\s,]+/).filter((one) => one !== '')) {
     const [, id, digits] = /^([1-9]\d{0,15}):(0|[1-9]\d?)$/.exec(entry) ?? []
     const [chainId, decimals] = [Number(id), Number(digits)]
-    // Of two entries for one network nobody knows which is meant.
+    // Two entries for one network contradict each other.
     if (!Number.isSafeInteger(chainId) || decimals > MAX_DECIMALS || byChain.has(chainId)) return null
     byChain.set(chainId, decimals)
   }

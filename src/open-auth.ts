@@ -21,10 +21,13 @@ import { openState } from './state.ts'
 import { openTelemetry } from './telemetry.ts'
 import { every, systemClock } from './clock.ts'
 
-/** Between two looks at which networks there are. */
+/** Interval at which the networks are read again. */
 const NETWORKS_MS = 30_000
 
-/** The authorization server as a program of its own, serving when it returns. It opens no node and has nothing signed. */
+/**
+ * Opens the separate authorization server, which serves when this returns. It opens no node and requests no transaction
+ * signatures.
+ */
 export async function openAuth(config: Config): Promise<{ close(): Promise<void> }> {
   const telemetry = openTelemetry('auth', config.LOG_LEVEL)
   const opened = openClosers(telemetry)
@@ -81,7 +84,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
   }
 }
 
-/** What networks are called, kept up to date. */
+/** Reads the names of networks, and reads them again at an interval. */
 async function openNames(
   { clock, db }: Pick<App, 'clock' | 'db'>,
   opened: Opened,
@@ -92,20 +95,20 @@ async function openNames(
     for (const { chainId, name } of networks) names.set(chainId, { name })
   }
   await read()
-  // What could not be read now is read the next time.
+  // If a read fails, the next one retries.
   opened('networks', every(clock, NETWORKS_MS, read), (rounds) => rounds.stop())
   return names
 }
 
-/** The lists of what is revoked, the first of which is on its way. */
+/** Starts publishing the lists of revoked tokens and sends the first one. */
 export async function openRevocations(app: App, keys: PrivateKeys, opened: Opened): Promise<Publisher> {
   const publisher = opened('revocations', startRevocations(app, keys), (running) => running.stop())
-  // A signer that is away gets it later; it says so in its log, and /readyz too.
+  // An unavailable signer gets the list later. It logs the outage, and /readyz reports it.
   await publisher.publish().catch(() => {})
   return publisher
 }
 
-/** Secrets of this installation at its providers, and those of its operators, by their hashes. */
+/** Opens the identity providers with their secrets, and the operator tokens by their hashes. */
 export async function openAuthParts({
   config,
   authOrigin,
@@ -124,7 +127,7 @@ export async function openAuthParts({
   return { providers, operator: await openOperatorDoor(config) }
 }
 
-/** Where the keys of the authorization server are, and their public half. */
+/** Returns the paths of the authorization server keys, private and public. */
 export function keyFilesOf({ AUTH_KEYS_FILE, AUTH_JWKS_FILE, DATA_DIR }: Config): {
   keysFile: string
   jwksFile: string

@@ -8,7 +8,10 @@ import type { Telemetry } from './telemetry.ts'
 
 type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>> & Pick<PoolOptions, 'onFailure'>
 
-/** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
+/**
+ * Opens the database and migrates it, or, with AUTH_SOCKET, checks that it is migrated.
+ * @throws Error  naming the setting, never the connection string, which holds a password
+ */
 export async function openDatabase(config: Config, telemetry: Telemetry, told: PoolObservers): Promise<RootDb> {
   const dir = join(config.DATA_DIR, 'db')
   try {
@@ -20,7 +23,7 @@ export async function openDatabase(config: Config, telemetry: Telemetry, told: P
   }
 }
 
-/** What an operator does about several servers that take writes, of which nothing tells which was promoted last. */
+/** Instruction for several writable servers, of which the latest promotion is unknown. */
 const UNDECIDED =
   'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
 
@@ -38,7 +41,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, tol
           onUndecided: (hosts) => log.error('database_primary_undecided', { hosts, hint: UNDECIDED }),
         })
   try {
-    // Where the programs are apart neither owns the tables.
+    // With separate programs, neither owns the tables.
     await (config.AUTH_SOCKET === undefined ? migrate(db) : assertMigrated(db))
     return db
   } catch (error) {
@@ -47,7 +50,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, tol
   }
 }
 
-/** What DATABASE_… say of the connections: one place for the server and for the commands. */
+/** Reads the connection settings, for the server and the commands. */
 function databaseOf(
   settings: Pick<Config, 'DATABASE_POOL' | 'DATABASE_POOLER' | 'DATABASE_PREPARED'>,
   url: string,

@@ -48,7 +48,7 @@ export type OpenedProgram = {
   app: App
   /** in development mode only */
   development: Announced | null
-  /** Resolves when asked to end; rejects when something the program cannot do without has ended. */
+  /** Resolves when the signal is aborted; rejects if something that the program needs has ended. */
   untilOver(signal: AbortSignal): Promise<void>
   /** Closes everything in reverse order. */
   close(): Promise<void>
@@ -56,7 +56,7 @@ export type OpenedProgram = {
 
 type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: IssueToken }
 
-/** Where networks are opened, with all settings. */
+/** The context in which networks are opened, with all settings. */
 type Here = NetworkContext & { config: Config }
 
 const DEMO = 'demo'
@@ -64,7 +64,7 @@ const ONE_COIN = 10n ** 18n
 const HOUSE = 'HOUSE'
 const HOUSE_WEI = 1_000_000n * ONE_COIN
 
-/** Opens everything and starts serving; ready when it returns. */
+/** Opens everything and starts serving. It is ready when this returns. */
 export async function open(config: Config): Promise<OpenedProgram> {
   const clock = systemClock
   const isDevelopment = config.NODE_ENV !== 'production'
@@ -73,14 +73,14 @@ export async function open(config: Config): Promise<OpenedProgram> {
   try {
     if (isDevelopment || config.DATABASE_URL === undefined)
       opened('lock', lockFolder(config.DATA_DIR), (unlock) => unlock())
-    // What the last run wrote there may be true no more: another port, another chain.
+    // The file of the last run may name another port or another chain.
     if (isDevelopment) await rm(join(config.DATA_DIR, 'dev.json'), { force: true })
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
     const authOrigin = config.AUTH_ORIGIN ?? origin
     const { keysFile, jwksFile } = keyFilesOf(config)
     const { AUTH_SOCKET: authSocket } = config
-    // Where the authorization server is another program this one has its public keys.
+    // A separate authorization server shares only its public keys.
     const keys = authSocket === undefined ? await loadKeys({ keysFile, jwksFile, create: isDevelopment }) : null
     const published = keys === null ? await readPublicKeys(jwksFile) : { ...publicKeys(keys), seals: keys.seals }
     const link =
@@ -98,7 +98,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const observers = { onLost: () => databaseWasAway(), onWait, onFailure: writes.failed }
     const [db, embedded, socket] = await allOpened([
       openDatabase(config, telemetry, observers).then((handle) => opened('database', handle, () => handle.destroy())),
-      // In production a chain of our own would be one more thing to die of, beside the networks that people use.
+      // In production an embedded chain would be one more thing that can fail.
       isDevelopment && config.RPC_URL === undefined
         ? openEmbeddedChain({
             dir: config.DATA_DIR,
@@ -188,11 +188,11 @@ export async function open(config: Config): Promise<OpenedProgram> {
         }),
         (ops) => ops.close(),
       )
-    // Before the door opens: what waits for /readyz finds the file.
+    // Before listening: a client that waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
     await tellMissingSponsors(app)
     await listenAt(server, { host: config.HOST, port })
-    // Not ready immediately, so that a balancer stops sending before the door closes.
+    // Report not ready first, so that a load balancer stops sending before the server stops accepting.
     opened('drain', null, async () => {
       isDraining = true
       await clock.sleep(config.DRAIN_SECONDS * 1_000)
@@ -215,7 +215,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
   }
 }
 
-/** Of two programs of one user each can read what the other can: the signer then guards its keys by good manners only. */
+/** Warns if server and signer run as one OS user: each can then read the other's files, keys included. */
 async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
   const owner = await stat(socket).then(
     ({ uid }) => uid,
@@ -225,7 +225,7 @@ async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> 
     log.warn('signer_not_apart', { hint: 'server and signer run as one user: give each its own' })
 }
 
-/** Waits for all of them, also when one fails: what was opened beside it must be known before it can be closed. */
+/** Waits for all, even if one fails: only what is known to be open can be closed. */
 async function allOpened<T extends readonly unknown[]>(
   opening: T,
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
@@ -233,16 +233,16 @@ async function allOpened<T extends readonly unknown[]>(
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
 }
 
-/** The network of a development installation: the embedded chain, or the one of RPC_URL. */
+/** Opens the network of a development installation: the embedded chain, or the network of RPC_URL. */
 async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Chain> {
   const { config, db, telemetry } = place
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
   const settings = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
-  // The embedded chain has a space of its own: nobody has to say one.
+  // The embedded chain has a space of its own, which serves as the default.
   const wanted = embedded === null ? settings : { ...settings, gasSpace: settings.gasSpace ?? embedded.space }
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
-  // Where a sponsor pays, accounts are given what a write needs and nothing before.
+  // If a sponsor pays, accounts get only what a write needs, when it needs it.
   const refilled = wanted.gas !== 'self' ? Promise.resolve() : refillAccounts(db, embedded, telemetry)
   await refilled.catch((error: unknown) => {
     closeChain(chain)
@@ -251,7 +251,10 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   return chain
 }
 
-/** The networks that may be down while others are served; in production that of RPC_URL too. */
+/**
+ * Opens the networks that may be unavailable while others are served. In production this includes the network of
+ * RPC_URL.
+ */
 async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<typeof openNetworks> {
   const { config } = place
   const fromSettings =
@@ -265,18 +268,22 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   return openNetworks(place, [...fromSettings, ...stored], chains, { explain: explainUnsponsored })
 }
 
-/** The embedded chain has its sponsor from the start, with more than anyone spends. */
+/** Creates the sponsor of the embedded chain, with ample funds. */
 async function openHouse(app: App, { chainId }: Chain, embedded: EmbeddedChain): Promise<void> {
   const { address } = await createSponsor(app, { name: HOUSE, chainId })
   await embedded.fund(address, HOUSE_WEI)
   await embedded.allowSponsor(address)
 }
 
-/** Why sponsors cannot send what people sign where they are to; null where they can, or need not. @throws RpcUnavailable */
+/**
+ * Returns why sponsors cannot send users' operations on a network with gas mode `sponsor`; null if they can, or need
+ * not.
+ * @throws RpcUnavailable
+ */
 const explainUnsponsored = async (chain: Chain): Promise<string | null> =>
   chain.gas === 'sponsor' ? explainSponsoring(chain) : null
 
-/** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */
+/** Funds the newest 1,000 accounts again: an embedded chain that crashed has lost the funding of its last seconds. */
 async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Telemetry): Promise<void> {
   const accounts = await db
     .selectFrom('accounts')
@@ -291,7 +298,7 @@ async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Tele
   )
 }
 
-/** The application that every newcomer tries first: public, any redirect on loopback, all permissions of its user. */
+/** Registers the demo application: public, any redirect on loopback, all permissions of its user. */
 async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
   const loopback = ['http://localhost', 'http://127.0.0.1', 'http://[::1]']
   await saveApplication(app, {
@@ -309,7 +316,7 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
   })
 }
 
-/** What KNOWN_TOKENS_FILE lists, and the samples of the embedded chain. */
+/** Returns the tokens of KNOWN_TOKENS_FILE and the sample tokens of the embedded chain. */
 async function listKnownTokens(
   { KNOWN_TOKENS_FILE: file }: Config,
   main: Chain | null,
@@ -351,7 +358,11 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
   await Promise.race([asked, ...(ended === undefined ? [] : [ended])])
 }
 
-/** PORT 0 means any: it must be known before anything is opened, because the origin is part of every address. */
+/**
+ * Returns PORT, or a free port if PORT is 0. The port must be known before anything is opened, because it is part of
+ * the origin.
+ * @throws the system's error if PORT cannot be listened on
+ */
 async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {
   const probe = createServer()
   const { promise, resolve, reject } = Promise.withResolvers<number>()

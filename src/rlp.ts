@@ -1,10 +1,13 @@
-/** What RLP can hold: bytes, a number as its shortest big-endian bytes (zero as none), or a list of the same. */
+/** A value that RLP can encode: bytes, a number (shortest big-endian bytes, none for zero), or a list of values. */
 export type Rlp = Uint8Array | bigint | number | readonly Rlp[] | Encoded
 
-/** Something that is encoded already, to be taken as it is. */
+/** A value that is encoded already and is inserted unchanged. */
 export type Encoded = { encoded: Buffer }
 
-/** Recursive length prefix encoding. @param item  numbers not below zero Source: Ethereum yellow paper, appendix B */
+/**
+ * Encodes a value in recursive length prefix encoding. Numbers must not be negative.
+ * Source: Ethereum yellow paper, appendix B
+ */
 export function encodeRlp(item: Rlp): Buffer {
   if (typeof item === 'number' || typeof item === 'bigint') return encodeRlp(bytesOf(item))
   if ('encoded' in item) return item.encoded
@@ -28,10 +31,10 @@ function bytesOf(number: number | bigint): Buffer {
   return digits === '0' ? Buffer.alloc(0) : Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
 
-/** Bytes are parts of what was decoded, not copies. */
+/** A decoded value. Its bytes are views of the input, not copies. */
 export type Decoded = Buffer | Decoded[]
 
-/** @returns null when it is cut off, or bytes are left over */
+/** Decodes one RLP item. @returns null if it is cut off, or bytes remain */
 export function decodeRlp(all: Buffer): Decoded | null {
   const read = decodeAt(all, 0)
   return read === null || read.end !== all.length ? null : read.item

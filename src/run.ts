@@ -4,7 +4,7 @@ import { ChainStartError } from './devnet/anvil-binary.ts'
 import { FolderInUse } from './folder-lock.ts'
 import { isInReach } from './secret-file.ts'
 
-/** A program from its settings to its end: settings → open → wait for a signal → close in reverse order. */
+/** Runs a program until its end: open → wait for SIGINT or SIGTERM → close in reverse order → exit. */
 export async function run(
   config: Config,
   open: () => Promise<{ close(): Promise<void>; untilOver?(signal: AbortSignal): Promise<void> }>,
@@ -13,7 +13,7 @@ export async function run(
   const asked = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let opened: Awaited<ReturnType<typeof open>> | null = null
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    // A terminal's Ctrl-C may arrive twice, from the terminal and from the launcher: the second one changes nothing.
+    // Ctrl-C may arrive twice, from the terminal and from the launcher. The second signal changes nothing.
     process.on(signal, () => closing.abort(signal))
   }
   try {
@@ -30,6 +30,7 @@ export async function run(
   process.exit()
 }
 
+/** Reads the settings of a program. On problems, prints all of them and exits with code 1. */
 export function settingsOrExit(part: 'server' | 'auth'): Config {
   try {
     return readConfig(process.env, part)
@@ -41,9 +42,9 @@ export function settingsOrExit(part: 'server' | 'auth'): Config {
 }
 
 /**
- * What another program guards is guarded from this one, too: in production one that could open it does not start.
- * @param paths  by their settings
- * @param who  whom they are for, and the way out
+ * Refuses to start a program that can open a file which only another program may read.
+ * @param paths  paths by setting
+ * @param who    end of the error message: who may open them, and what to do
  * @throws Error naming the settings
  */
 export async function refuseInReach(
@@ -57,7 +58,7 @@ export async function refuseInReach(
   if (inReach.length > 0) throw new Error(`${program} can open ${inReach.join(' and ')}, ${who}`)
 }
 
-/** What only the signer may open. */
+/** Settings of paths that only the signer may open. */
 const SIGNER_FILES = [
   'SIGNER_KEK_FILE',
   'SIGNER_KEK_PIN_FILE',
@@ -66,7 +67,7 @@ const SIGNER_FILES = [
   'SIGNER_DIR',
 ] as const
 
-/** @throws Error naming what only the signer may open */
+/** Refuses to start a program that can open files of the signer. @throws Error naming the settings */
 export const refuseKeysInReach = (
   program: string,
   config: Pick<Config, (typeof SIGNER_FILES)[number]>,
@@ -77,7 +78,7 @@ export const refuseKeysInReach = (
     "which only the signer may: run the signer as another user, and keep the settings SIGNER_… but SIGNER_SOCKET out of the server's",
   )
 
-/** Why it could not start, for a person: what is wrong, which setting it is, and the way out where we know it. */
+/** Prints why the program could not start: the problem, its setting and, if known, the solution. */
 function explain(error: unknown, { DATA_DIR, PORT }: Config): void {
   if (error instanceof FolderInUse)
     console.error(
@@ -98,7 +99,7 @@ function explain(error: unknown, { DATA_DIR, PORT }: Config): void {
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
 }
 
-/** What asking the system for HOST and PORT ends with; listeners with settings of their own name them themselves. */
+/** Returns whether listening at HOST and PORT failed. Listeners with other settings name those settings themselves. */
 function isListening(error: unknown): error is NodeJS.ErrnoException {
   return ['listen', 'getaddrinfo'].includes((error as NodeJS.ErrnoException | null)?.syscall ?? '')
 }

@@ -3,21 +3,21 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 
 /**
- * libsecp256k1, once for the process: its native binding where one was built for this machine, else the same library
- * compiled to WebAssembly. Never JavaScript, which the package of the binding would fall back to by itself: that leaves
- * copies of keys in memory (59 to 125 after 200 signatures, against none) and takes 7 to 11 times as long.
+ * libsecp256k1, loaded once per process: the native binding if one fits this machine, else the same library compiled to
+ * WebAssembly. The JavaScript fallback of the binding's package is never used. It leaves copies of keys in memory (59
+ * to 125 after 200 signatures, against none) and takes 7 to 11 times as long.
  */
 export type Curve = {
   kind: 'native' | 'wasm'
-  /** blinds multiplications against side channels; the WebAssembly one takes its randomness from the system */
+  /** blinds multiplications against side channels; the WebAssembly library ignores `seed` and uses system randomness */
   randomize(seed: Uint8Array): void
-  /** true for 1 to n-1, the numbers that are keys */
+  /** true for 1 to n-1, the valid private keys */
   isScalar(key: Uint8Array): boolean
   /** uncompressed, 65 bytes */
   publicKeyOf(key: Uint8Array): Uint8Array
-  /** with the nonce of RFC 6979 and low s: the same input gives the same 64 bytes from either */
+  /** nonce of RFC 6979, low s: both libraries return the same 64 bytes for the same input */
   sign(digest: Uint8Array, key: Uint8Array): { signature: Uint8Array; recovery: number }
-  /** the uncompressed public key. @throws Error where there is none */
+  /** the uncompressed public key. @throws Error if there is none */
   recover(signature: Uint8Array, recovery: number, digest: Uint8Array): Uint8Array
 }
 
@@ -41,10 +41,13 @@ const require = createRequire(import.meta.url)
 
 let curve: Curve | null = null
 
-/** Loaded when it is first asked for: most commands need none. @throws Error where neither can be loaded */
+/**
+ * Returns the library and loads it at the first call, because most commands do not need it.
+ * @throws Error if neither loads
+ */
 export const openCurve = (): Curve => (curve ??= openNative() ?? openWasm())
 
-/** null where no binding was built for this machine */
+/** Loads the native binding. Returns null if none fits this machine. */
 export function openNative(): Curve | null {
   let binding: Native
   try {
@@ -66,14 +69,14 @@ export function openNative(): Curve | null {
 }
 
 /**
- * The binding itself. The package's own index would fall back to JavaScript, and its `bindings.js` has another package look
- * for the file, which would be one more that the signer believes.
- * @throws Error  where none fits this machine
+ * Loads the binding's file directly. The package's index would fall back to JavaScript. Its `bindings.js` searches the
+ * file by another package, which the signer would have to trust as well.
+ * @throws Error if no binding fits this machine
  */
 function loadNative(): Native {
   const folder = dirname(require.resolve('secp256k1/package.json'))
   const built = ['build/Release/secp256k1.node', 'build/Release/addon.node']
-  // Of the two for Linux the one for the other C library cannot be loaded.
+  // Two files for Linux differ in the C library; the wrong one fails to load.
   const shipped = ['secp256k1.node', 'secp256k1.glibc.node', 'secp256k1.musl.node']
   const files = [...built, ...shipped.map((name) => `prebuilds/${process.platform}-${process.arch}/${name}`)]
   for (const file of files.map((name) => join(folder, name)).filter((path) => existsSync(path)))
@@ -81,11 +84,12 @@ function loadNative(): Native {
       const { Secp256k1 } = require(file) as { Secp256k1: new () => object }
       return (require('secp256k1/lib') as (addon: object) => Native)(new Secp256k1())
     } catch {
-      // The next one may be for this machine.
+      // Try the next file.
     }
   throw new Error('no binding of secp256k1 fits this machine')
 }
 
+/** Loads the WebAssembly library. */
 export function openWasm(): Curve {
   const library = require('tiny-secp256k1') as Wasm
   return {

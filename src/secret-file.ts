@@ -1,13 +1,12 @@
 import { access, constants } from 'node:fs/promises'
 
 /**
- * Who besides this process's user may read a file that is a secret.
- * @returns null when nobody may; a phrase for people otherwise
- *
- * A file of root's may be open to a group: that is how systemd and orchestrators hand a secret to a service.
+ * Determines who, besides this process's user, may read a secret file. A file of root may be readable by a group:
+ * systemd and orchestrators hand secrets to services that way.
+ * @returns null if nobody; otherwise a phrase for people
  */
 export function whoElseReads({ mode, uid }: { mode: number; uid: number }, self = process.getuid?.()): string | null {
-  // Where files have no owners (Windows) there is nothing to look at.
+  // Windows files have no owner to compare.
   if (self === undefined) return null
   if ((mode & 0o007) !== 0) return 'every user of this machine'
   if (uid !== self && uid !== 0) return 'another user, who owns it'
@@ -15,7 +14,7 @@ export function whoElseReads({ mode, uid }: { mode: number; uid: number }, self 
   return null
 }
 
-/** Whether this process could read a file or look into a folder. */
+/** Returns whether this process can read a file or list a folder. */
 export const isInReach = (path: string): Promise<boolean> =>
   access(path, constants.R_OK).then(
     () => true,

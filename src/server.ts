@@ -55,7 +55,7 @@ import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
 
-/** Headers of ours that pages of other origins may read. */
+/** Response headers that pages of other origins may read. */
 const EXPOSED = [
   'X-Request-Id',
   'X-Block-Number',
@@ -81,7 +81,10 @@ export type ServerOptions = {
   api: ApiParts | null
   isDraining: () => boolean
 }
-/** What the authorization server needs; `account`: what is asked of the API where that is another program. */
+/**
+ * Parts of the authorization server. `account`: the account page's access to a separate API; null if the API is in this
+ * process.
+ */
 type AuthParts = {
   keys: PrivateKeys
   providers: ProviderSettings[]
@@ -90,17 +93,19 @@ type AuthParts = {
   account: AccountSlices | null
 }
 type ApiParts = {
-  /** the network whose explorer pages this service shows, and its node; null where other explorers do */
+  /** the network whose explorer pages this service shows, and its node; null if networks use other explorers */
   explored: { chain: Chain; rpcUrl: string } | null
 }
 
-/** The HTTP server with the slices of this program, in development of both, not yet listening. */
+/**
+ * Builds the HTTP server with the routes of this program (in development, of both programs). It does not listen yet.
+ */
 export async function buildServer(app: App, { auth, api, isDraining }: ServerOptions): Promise<FastifyInstance> {
   const server = openListener(app)
   const { refuseBehindCors } = openGate(server, app)
   if (api === null) keepApart(server, app)
   await openapi(server, app)
-  // The authorization server answers for itself, by client.
+  // Only the API uses this: the authorization server answers CORS requests itself, by client.
   await server.register(
     cors,
     () =>
@@ -120,7 +125,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   return server
 }
 
-/** Signing in, tokens, the pages for people, and operators. */
+/** Registers the authorization server: sign-in, tokens, pages for users, operator API. */
 async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, forms: SubjectForms): Promise<void> {
   const { keys, providers, operator, account } = parts
   const isDevelopment = app.config.NODE_ENV !== 'production'
@@ -142,7 +147,7 @@ async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, f
   serveApi(server, app, { forms: formsOf(providers), publish: () => publishNow(app) })
 }
 
-/** What applications call, and the blocks behind it. */
+/** Registers the API that applications call, and the explorer pages. */
 async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, forms: SubjectForms): Promise<void> {
   const { explored } = parts
   front(server, app)
@@ -161,21 +166,26 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
     serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })
 }
 
-/** What ids of people look like by provider; null where there is no telling. */
+/** Returns the patterns of user ids by provider; null where the pattern is unknown. */
 const formsOf = (providers: ProviderSettings[]): Map<string, RegExp | null> =>
   new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null]))
 
 const SWEEP_EVERY_MS = 60_000
 
 export type Workers = {
-  /** follows a network that was opened later */
+  /** starts following a network that was opened later */
   serve(chain: Chain): void
-  /** the database may have come back older than it was: nothing new is bound before it was compared with the ledger */
+  /**
+   * The database may have been restored to an older state: nothing new is bound until it was compared with the ledger.
+   */
   databaseWasAway(): void
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, counts people, copies keys that the signer wrapped, marks those that left it, and renews seals. */
+/**
+ * Starts the background work of the authorization server: deletes what has expired, copies wrapped keys, requests
+ * missing attestations, records key exports, renews seals, counts users.
+ */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   const running = [
     startCopyingKeys(app),
@@ -195,7 +205,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   }
 }
 
-/** What the API does beside its requests: a follower, a keeper and a backfill per network, and the sweeping of what is needed no more. */
+/** Starts the background work of the API: a follower, a keeper and a backfill per network, sponsors, and clean-up. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [

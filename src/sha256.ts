@@ -1,4 +1,4 @@
 import { createHash } from 'node:crypto'
 
-/** Of a text as UTF-8: what is kept of a secret that someone else has. */
+/** Returns SHA-256 of a text in UTF-8. Secrets of others are stored only as this hash. */
 export const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()

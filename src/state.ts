@@ -1,26 +1,27 @@
 import assert from 'node:assert/strict'
 
 /**
- * What a process remembers beside what it stores, held by the object that it is about: an App, a network. Opened and gone with
- * it, so that two of them share nothing, and what is remembered can be listed.
+ * State that a process keeps in memory for one owner: an App, or a network. It ends with its owner, so that two owners
+ * share nothing, and what is held can be listed.
  */
 export type State = {
-  /** by number of their slot */
+  /** by the number of their slot */
   readonly values: unknown[]
-  /** names of what was begun to be remembered */
+  /** names of the slots that have a value */
   list(): string[]
-  /** Forgets everything: the owner is closed. */
+  /** Drops all values, when the owner is closed. */
   clear(): void
 }
 
 export type Slot<Owner, Value> = {
   readonly name: string
-  /** what this owner remembers there, begun at the first look */
+  /** returns the value of this owner, created at the first call */
   of(owner: Owner): Value
 }
 
 const names: string[] = []
 
+/** Creates the state of one owner, without any value. */
 export function openState(): State {
   const values: unknown[] = []
   return {
@@ -33,10 +34,10 @@ export function openState(): State {
 }
 
 /**
- * A place in the state of each owner for what one slice remembers there. For slices that stand above the owner, which cannot
- * have a field for them; what belongs to the owner's own unit is a field of it. Looking there costs a read of an array.
- * @param name  what is remembered, for people; no other slot has it
- * @param open  where it begins; how far it grows is its own affair
+ * Declares a slot: one value of a slice in the state of each owner. It is for slices that depend on the owner's module;
+ * what belongs to that module is a field of the owner. Reading it costs one array access.
+ * @param name  describes the value; unique among slots
+ * @param open  creates the value; the slice must bound its growth
  */
 export function slot<Owner extends { state: State }, Value extends object>(
   name: string,

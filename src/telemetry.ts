@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { openLog, type Logger, type WriteLine } from './log.ts'
 
-/** Logs and counters of the server; the signer has a log only. */
+/** Logs and metrics of the server. The signer has only a log. */
 export type Telemetry = {
   log: Logger
   registry: Registry
@@ -35,7 +35,11 @@ export type Telemetry = {
   people: Gauge<string>
 }
 
-/** Opens the log and the metrics registry. `name` is the program; `write` as `openLog` takes it. */
+/**
+ * Opens the log and the metrics registry.
+ * @param name   the program
+ * @param write  receives log lines, as in `openLog`
+ */
 export function openTelemetry(name: string, level: string, write?: WriteLine): Telemetry {
   const registry = new Registry()
   const registers = [registry]

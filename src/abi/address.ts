@@ -5,12 +5,12 @@ import { keccak } from '../keccak.ts'
 import { isAddress } from '../digits.ts'
 
 const MAX_REMEMBERED = 4_096
-// Valid addresses of 42 characters each: callers can change what is here, not how much.
+// Holds valid addresses of 42 characters. Callers can change its entries, but not its size.
 const remembered = new BoundedMap<string, Hex>(MAX_REMEMBERED)
 
 /**
- * An address from a path or a body, checksummed. Contracts are named again and again, and a checksum costs a
- * Keccak-256, so the last ones are remembered.
+ * Parses an address and adds its checksum. The same contracts occur again and again, and a checksum costs a Keccak-256,
+ * so recent results are cached.
  * @throws invalid_address  unless it is 0x and 40 digits, in one case or with the right checksum
  */
 export function readAddress(text: string): Hex {
@@ -23,7 +23,7 @@ export function readAddress(text: string): Hex {
   return address
 }
 
-/** What is wrong with an address, as the end of a sentence; null when nothing is. */
+/** Returns what is wrong with an address; `detail` is the end of a sentence. Returns null for a valid address. */
 export function explainAddress(text: string): { code: string; detail: string } | null {
   if (!isAddress(text)) {
     return { code: 'not_an_address', detail: 'must be 0x and 40 hexadecimal digits' }
@@ -35,7 +35,7 @@ export function explainAddress(text: string): { code: string; detail: string } |
 }
 
 /**
- * Costs about 2 µs, and keeps nothing: the addresses of results are all different.
+ * Adds the EIP-55 checksum. Costs about 2 µs. Nothing is cached, because addresses of results are mostly distinct.
  * @param address  0x and 40 lower-case digits
  * Source: EIP-55
  */

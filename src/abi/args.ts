@@ -10,13 +10,13 @@ import { type ArrayShape, type Leaf, type Shape, shapeOf, type TupleShape, type 
 
 export { readAddress } from './address.ts'
 
-/** The places that were wrong so far; at most `MAX_LISTED_ERRORS` are listed. */
+/** The errors found so far, at most `MAX_LISTED_ERRORS`. */
 type Problems = { list: FieldError[] }
 
 /**
- * Call data: selector and arguments. Each argument is text, read strictly by its ABI type; arrays and tuples
- * are JSON text. Nothing is coerced and nothing passes through a float.
- * @throws invalid_argument  `errors[]` has one pointer for each wrong place, such as `/args/2/0/amount`
+ * Encodes call data: selector and arguments. Each argument is text, parsed strictly by its ABI type; arrays and tuples
+ * are JSON text. Nothing is coerced, and no value passes through a float.
+ * @throws invalid_argument  `errors[]` has a pointer for each wrong place, such as `/args/2/0/amount`
  */
 export function encodeCall(fn: AbiFunction, args: readonly string[]): Hex {
   if (args.length !== fn.inputs.length) {
@@ -30,7 +30,7 @@ export function encodeCall(fn: AbiFunction, args: readonly string[]): Hex {
   return `${selectorOf(fn)}${encodeSequence(shapes, values)}`
 }
 
-// A wrong place yields this value, which is never encoded: the list of problems is then not empty.
+// Placeholder for an invalid value. It is never encoded, because the list of problems is then not empty.
 const NOTHING: Value = 0n
 
 function readArgument(shape: Shape, text: string, pointer: string, problems: Problems): Value {
@@ -45,12 +45,12 @@ function readArgument(shape: Shape, text: string, pointer: string, problems: Pro
 }
 
 function readNode(shape: Shape, node: JsonNode, pointer: string, problems: Problems): Value {
-  // Three characters `{},` can lack 64 values: what would not be listed is not looked for.
+  // The three characters `{},` can lack 64 values, so stop when no more errors would be listed.
   if (problems.list.length === MAX_LISTED_ERRORS) return NOTHING
   if (shape.kind === 'array') return readArray(shape, node, pointer, problems)
   if (shape.kind === 'tuple') return readTuple(shape, node, pointer, problems)
   if (node.kind === 'string') return checkLeaf(shape, node.value, pointer, problems)
-  // Integers and booleans may be bare, each only for its own type: 1 is no bool, true is no integer.
+  // Integers and booleans may be unquoted, each only for its own type: 1 is not a bool, true is not an integer.
   if (node.kind === 'integer' && (shape.kind === 'uint' || shape.kind === 'int')) {
     return checkLeaf(shape, node.text, pointer, problems)
   }
@@ -121,7 +121,7 @@ function readFields(shape: TupleShape, fields: Map<string, JsonNode>, pointer: s
   })
 }
 
-/** A key that the caller made up, fit for a JSON pointer and an answer. RFC 6901 §3 */
+/** Escapes and truncates a key that the caller made up, for a JSON pointer in a response. RFC 6901 §3 */
 const escapeKey = (key: string): string => key.slice(0, 64).toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1')
 
 function nameOf(shape: Leaf): string {

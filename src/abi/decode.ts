@@ -2,9 +2,10 @@ import { AppError } from '../errors.ts'
 import { ADDRESS_WEIGHT, FREE_BYTES, MAX_DATA_BYTES, MAX_READINGS, MAX_VALUES } from './limits.ts'
 import type { Leaf, Shape, Value } from './shape.ts'
 
-/** Values that may still be made and bytes that may still be read: it holds whatever the offsets claim. */
+/** Number of values and bytes that may still be decoded. It bounds the work whatever the offsets in the data claim. */
 export type DecodeBudget = { valuesLeft: number; bytesLeft: number }
 
+/** Returns the budget for decoding data of this size. */
 export const budgetFor = (data: Buffer): DecodeBudget => ({
   valuesLeft: MAX_VALUES,
   bytesLeft: MAX_READINGS * data.length + FREE_BYTES,
@@ -13,9 +14,9 @@ export const budgetFor = (data: Buffer): DecodeBudget => ({
 type Decoding = { data: Buffer; budget: DecodeBudget }
 
 /**
- * Decodes what a contract returned, believing nothing: every word is checked to be within the data and in its
- * type's range, every length against what is left. Data after the values is ignored, as compilers ignore it;
- * a string's padding may be dirty but has to be there. Invalid UTF-8 becomes U+FFFD.
+ * Decodes what a contract returned, as hostile input. Every word must be within the data and in its type's range, every
+ * length within the rest. Data after the values is ignored, as by compilers. A string's padding must exist but may have
+ * any content. Invalid UTF-8 becomes U+FFFD.
  * @throws invalid_return_data
  */
 export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] {
@@ -23,7 +24,7 @@ export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] 
   return decodeComponents({ data, budget: budgetFor(data) }, shapes, 0)
 }
 
-/** As above, but null where it throws, and within a budget that several attempts can share. */
+/** Decodes as above, within a budget that several attempts may share. Returns null instead of throwing. */
 export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer, budget: DecodeBudget): Value[] | null {
   try {
     return decodeComponents({ data, budget }, shapes, 0)
@@ -33,7 +34,7 @@ export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer, budget
   }
 }
 
-/** @param base  where the head starts: offsets count from here */
+/** @param base  start of the head, from which offsets count */
 function decodeComponents(decoding: Decoding, shapes: readonly Shape[], base: number): Value[] {
   let at = base
   return shapes.map((shape) => {
@@ -49,7 +50,7 @@ function decode(decoding: Decoding, shape: Shape, at: number): Value {
   if (shape.kind !== 'array') return decodeLeaf(decoding, shape, at)
   const length = shape.length ?? readSize(decoding, at)
   const start = shape.length === null ? at + 32 : at
-  // Before anything is allocated: so many items need so many bytes.
+  // Check before allocating: `length` items need this many bytes.
   if (start + length * shape.item.headBytes > decoding.data.length) throw wrong('ends inside an array')
   return decodeItems(decoding, shape.item, start, length)
 }
@@ -113,14 +114,14 @@ function readBytes(decoding: Decoding, at: number): Buffer {
   return decoding.data.subarray(start, start + length)
 }
 
-/** An offset or a length: a number that cannot exceed the data. */
+/** Reads an offset or a length, which cannot exceed the size of the data. */
 function readSize(decoding: Decoding, at: number): number {
   const value = readWord(decoding, at)
   if (value > BigInt(decoding.data.length)) throw wrong('has an offset or a length beyond its end')
   return Number(value)
 }
 
-/** 32 bytes, big-endian; the short way for the common small numbers. */
+/** Reads 32 bytes, big-endian, with a fast path for small numbers. */
 function readWord(decoding: Decoding, at: number): bigint {
   const { data } = decoding
   if (at + 32 > data.length) throw wrong('is too short')

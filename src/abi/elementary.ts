@@ -1,4 +1,4 @@
-/** The type names of Solidity that stand for one value, with the name each has in a signature. */
+/** Solidity's names of elementary types, with the canonical name of each. */
 const canonicalNames = new Map<string, string>([
   ['address', 'address'],
   ['bool', 'bool'],
@@ -14,10 +14,10 @@ for (let bits = 8; bits <= 256; bits += 8) {
 }
 for (let size = 1; size <= 32; size++) canonicalNames.set(`bytes${size}`, `bytes${size}`)
 
-/** `uint` → `uint256`; null for what is no elementary type. */
+/** Returns the canonical name of an elementary type (`uint` → `uint256`), or null for any other word. */
 export const elementaryType = (word: string): string | null => canonicalNames.get(word) ?? null
 
-/** Why a word is no type, in words for the caller. */
+/** Explains to the caller why a word is not a type. */
 export function explainUnknownType(word: string): { code: string; detail: string } {
   const shown = word.slice(0, 40)
   if (/^u?fixed(\d|$)/.test(shown)) {

@@ -3,7 +3,7 @@ import type { Leaf, Shape, Value } from './shape.ts'
 import { wordDigits } from '../ids.ts'
 
 /**
- * Encodes values that `readArgument` made, as hexadecimal digits without 0x.
+ * Encodes values that `readArgument` returned, as hexadecimal digits without 0x.
  * Source: docs.soliditylang.org, "Contract ABI Specification", Formal Specification of the Encoding
  */
 export function encodeSequence(shapes: readonly Shape[], values: readonly Value[]): string {
@@ -54,5 +54,5 @@ function withLength(digits: string): string {
   return word(BigInt(digits.length / 2)) + digits.padEnd(Math.ceil(digits.length / 64) * 64, '0')
 }
 
-/** 32 bytes, big-endian; a negative integer in two's complement. */
+/** Encodes an integer as 32 bytes, big-endian, two's complement. */
 const word = (value: bigint): string => wordDigits(BigInt.asUintN(256, value))

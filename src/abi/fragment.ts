@@ -8,8 +8,8 @@ import { checkDimensions, checkSize } from './size.ts'
 type JsonFields = Map<string, JsonNode>
 
 /**
- * Reads JSON ABI text: one item, or an array of items with exactly one function and otherwise errors.
- * Fields that have no part in a call (`internalType`, `indexed`, `gas`, …) are skipped.
+ * Parses JSON ABI text: one item, or an array with exactly one function and any number of errors. Fields that do not
+ * matter for a call (`internalType`, `indexed`, `gas`, …) are skipped.
  * @throws invalid_abi
  * Source: docs.soliditylang.org, "Contract ABI Specification", JSON
  */
@@ -33,7 +33,7 @@ export function readFragment(text: string): ParsedAbi {
 }
 
 function readDocument(text: string): JsonNode {
-  // A string that we skip may hold anything, and the text is stored: half of a surrogate pair has no UTF-8 form.
+  // Check also the strings that are skipped, because the text is stored: half of a surrogate pair has no UTF-8 form.
   const broken = text.search(/\p{Surrogate}/u)
   if (broken !== -1) throw abiError(broken + 1, 'not_text', 'the text has an unpaired surrogate')
   try {
@@ -67,7 +67,7 @@ function readMutability(fields: JsonFields): StateMutability | null {
   if (mutability === 'view' || mutability === 'pure') return mutability
   if (mutability === 'payable' || mutability === 'nonpayable') return mutability
   if (node && mutability !== null) throw refuse(node, 'unexpected_word', 'stateMutability has an unknown value')
-  // Before Solidity 0.4.16 two booleans said the same.
+  // Before Solidity 0.4.16, two booleans expressed the mutability.
   if (readBoolean(fields.get('constant'), 'constant')) return 'view'
   const isPayable = readBoolean(fields.get('payable'), 'payable')
   return isPayable === null ? null : isPayable ? 'payable' : 'nonpayable'
@@ -98,7 +98,7 @@ function readParameter(node: JsonNode, tupleDepth: number): AbiParameter {
   return { name, type: base + suffix, components }
 }
 
-/** `tuple[2][]` → `tuple` and `[2][]`. */
+/** Splits a type into base and array suffix: `tuple[2][]` → `tuple` and `[2][]`. */
 function readType(node: JsonNode): { base: string; suffix: string } {
   const text = readText(node, 'type') ?? ''
   const open = text.indexOf('[')
@@ -113,7 +113,7 @@ function readType(node: JsonNode): { base: string; suffix: string } {
   }
   if (!/^(\[[0-9]*\])*$/.test(suffix)) throw refuse(node, 'unknown_type', 'the brackets of an array are not balanced')
   const dimensions = suffix === '' ? [] : suffix.slice(1, -1).split('][')
-  // Ends at the first dimension too many.
+  // Throws at the first dimension too many.
   dimensions.forEach((_, index) => checkDimensions(dimensions.slice(0, index + 1), node.at + 1))
   return { base, suffix }
 }

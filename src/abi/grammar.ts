@@ -7,8 +7,8 @@ import { atEnd, type ScanCursor, fail, isWordNext, skipSpace, takeDigits, takeSy
 import { checkDimensions, checkSize } from './size.ts'
 
 /**
- * Reads Solidity text: `balanceOf(address) public view returns (uint256)`, `function f(…) external;`,
- * and `error Name(…)` items beside it. Each character is looked at a constant number of times.
+ * Parses Solidity text: `balanceOf(address) public view returns (uint256)`, `function f(…) external;`, and `error
+ * Name(…)` items beside it. It reads each character a constant number of times.
  * @throws invalid_abi
  * Source: docs.soliditylang.org, "Language Grammar", functionDefinition and errorDefinition
  */
@@ -36,7 +36,7 @@ export function readSignatures(text: string): ParsedAbi {
   return { function: found, errors }
 }
 
-/** One `error Name(…)` that we wrote ourselves. */
+/** Parses one `error Name(…)` of our own list. */
 export function readErrorItem(text: string): AbiErrorItem {
   const item = readItem({ text, at: 0 })
   assert(item.kind === 'error')
@@ -50,7 +50,7 @@ function readItem(cursor: ScanCursor): AbiItem {
   const word = takeWord(cursor)
   if (word === '') throw fail(cursor, 'unexpected_character', 'expected the name of a function')
   skipSpace(cursor)
-  // `error` and `function` are names too: error(string) is a function called error.
+  // `error` and `function` can also be names: error(string) is a function called error.
   if (word === 'error' && isWordNext(cursor)) {
     const item = { kind: 'error' as const, name: readName(cursor, 'error'), inputs: readParameters(cursor, 0) }
     checkSize(item.inputs, start + 1)
@@ -71,7 +71,7 @@ function readItem(cursor: ScanCursor): AbiItem {
   return { kind: 'function', function: readFunction(cursor, start, word) }
 }
 
-/** What a contract may hold beside functions and errors; the last three are functions only after the word `function`. */
+/** Other contract members. The last three are function names only after the word `function`. */
 const onlyBare = new Set(['constructor', 'event', 'modifier', 'struct', 'mapping', 'fallback', 'receive', 'tuple'])
 
 function readFunction(cursor: ScanCursor, start: number, name: string): AbiFunction {
@@ -87,7 +87,7 @@ function readFunction(cursor: ScanCursor, start: number, name: string): AbiFunct
 const visibilities = new Set(['public', 'external'])
 const mutabilities = new Set(['view', 'pure', 'payable', 'nonpayable'])
 
-/** Everything between the parameters and `returns`, in any order, each at most once. */
+/** Reads everything between the parameters and `returns`, in any order, each word at most once. */
 function readModifiers(cursor: ScanCursor): { stateMutability: StateMutability | null; hasReturns: boolean } {
   const seen: { visibility?: string; mutability?: string; virtual?: string; override?: string } = {}
   const stateMutability = () => (seen.mutability ?? null) as StateMutability | null
@@ -98,7 +98,7 @@ function readModifiers(cursor: ScanCursor): { stateMutability: StateMutability |
     const word = takeWord(cursor)
     if (word === 'returns') return { stateMutability: stateMutability(), hasReturns: true }
     if (word === 'error' || word === 'function') {
-      // The next item follows without a separator: hand its first word back.
+      // The next item follows without a separator: put its first word back.
       cursor.at = start
       return { stateMutability: stateMutability(), hasReturns: false }
     }
@@ -124,7 +124,7 @@ function explainModifier(word: string): string {
   return `"${word.slice(0, 40)}" is not a visibility or modifier, and only one function may be given`
 }
 
-/** The list of contracts in `override(A, B.C)`: read and dropped, it has no part in a signature. */
+/** Skips the list of contracts in `override(A, B.C)`, which is not part of a signature. */
 function skipOverridden(cursor: ScanCursor): void {
   if (!takeSymbol(cursor, '(')) return
   do {
@@ -192,7 +192,7 @@ function readArraySuffix(cursor: ScanCursor): string {
   return dimensions.map((digits) => `[${digits}]`).join('')
 }
 
-/** Takes one of the words when it comes next as a whole word. */
+/** Takes one of the words if it comes next as a whole word. */
 function takeKeyword(cursor: ScanCursor, words: readonly string[]): void {
   skipSpace(cursor)
   const start = cursor.at
@@ -224,8 +224,8 @@ const reservedWords = new Set([
 ])
 
 /**
- * A reserved word in the place of a name is a slip such as `f(uint256 memory)`, or an item that we do not read.
- * `tuple` and `nonpayable` are words of the JSON ABI and no words of Solidity, so they are names like any other.
+ * Rejects a reserved word as a name: a mistake such as `f(uint256 memory)`, or an unsupported item. `tuple` and
+ * `nonpayable` are words of the JSON ABI only, so in Solidity they are ordinary names.
  */
 function checkName(name: string, of: string, start: number): void {
   if (!reservedWords.has(name) && elementaryType(name) === null) return

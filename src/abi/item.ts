@@ -1,10 +1,12 @@
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
-/** One parameter in the shape of a JSON ABI. `type` is canonical: `uint256`, `tuple[2][]`; `name` is '' when none was written. */
+/**
+ * A parameter in the form of a JSON ABI. `type` is canonical: `uint256`, `tuple[2][]`. `name` is '' if it is missing.
+ */
 export type AbiParameter = { name: string; type: string; components?: AbiParameter[] }
 
-/** null: nothing was written, and a write may carry value. 'nonpayable' only when it was written on purpose. */
+/** null: not specified, so a write may send value. 'nonpayable' only if it was written explicitly. */
 export type StateMutability = 'view' | 'pure' | 'payable' | 'nonpayable'
 
 export type AbiFunction = {
@@ -14,20 +16,23 @@ export type AbiFunction = {
   stateMutability: StateMutability | null
 }
 
-/** An `error Name(type name,…)`: how to read a revert. */
+/** An `error Name(type name,…)`, which decodes reverts. */
 export type AbiErrorItem = { name: string; inputs: AbiParameter[] }
 
 export type ParsedAbi = { function: AbiFunction; errors: AbiErrorItem[] }
 
-/** Canonical signature of a function or an error: `transfer(address,uint256)`, tuples as `(…)`. */
+/** Returns the canonical signature of a function or error: `transfer(address,uint256)`, tuples as `(…)`. */
 export function signatureOf(item: { name: string; inputs: AbiParameter[] }): string {
   return `${item.name}(${item.inputs.map(canonicalType).join(',')})`
 }
 
-// Lives as long as the item itself, so nothing grows here.
+// Entries end with their items, so the map does not grow.
 const selectors = new WeakMap<object, Hex>()
 
-/** The first 4 bytes of the Keccak-256 of the signature, as 0x and 8 digits. Costs about 2 µs the first time. */
+/**
+ * Returns the selector: the first 4 bytes of the Keccak-256 of the signature, as 0x-hex. The first call costs about 2
+ * µs.
+ */
 export function selectorOf(item: { name: string; inputs: AbiParameter[] }): Hex {
   const known = selectors.get(item)
   if (known !== undefined) return known

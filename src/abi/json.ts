@@ -1,6 +1,6 @@
 /**
- * A JSON document without loss: integers stay text of any length, objects are maps (so `__proto__` is a key
- * like any other), and every node knows its position. `at` counts characters from 0.
+ * A JSON document without loss. Integers are texts of any length, objects are maps (so `__proto__` is an ordinary key),
+ * and every node has its position: `at` counts characters from 0.
  */
 export type JsonNode = { at: number } & (
   | { kind: 'null' }
@@ -12,8 +12,8 @@ export type JsonNode = { at: number } & (
 )
 
 /**
- * `at` counts characters from 0; `path` leads to the value that was refused, and is empty where the document is none;
- * `message` is a clause without a full stop.
+ * `at` counts characters from 0. `path` leads to the rejected value; it is empty if the document is not JSON. `message`
+ * is a clause without a full stop.
  */
 export class JsonError extends Error {
   readonly code: 'invalid_json' | 'duplicate_key' | 'not_an_integer' | 'too_deep'
@@ -29,15 +29,15 @@ export class JsonError extends Error {
   }
 }
 
-/** Deeper than any type that our parser accepts: 8 tuples with 4 array dimensions each, and the outermost 4. */
+/** Deeper than any type that our parser accepts: 8 tuples with 4 array dimensions each, plus the outermost 4. */
 export const MAX_JSON_DEPTH = 44
 
-/** `path` is right up to the depth of the node that is being read; what lies behind that is left over. */
+/** `path` is valid up to the depth of the present node; later elements are left over from others. */
 type JsonCursor = { readonly text: string; at: number; readonly path: (string | number)[] }
 
 /**
- * Reads one document in one pass. Refused: fractions and exponents (a float could not hold the integer),
- * keys that are twice, more than 44 levels.
+ * Parses a document in one pass. Rejects fractions and exponents (a float might not hold the integer), duplicate keys,
+ * and more than 44 levels.
  * @throws JsonError
  * Source: RFC 8259
  */
@@ -139,7 +139,7 @@ function readString(cursor: JsonCursor): string {
   throw new JsonError('invalid_json', cursor.at, 'a string does not end')
 }
 
-/** From the backslash to the last character of the escape. */
+/** Reads an escape. The cursor moves from the backslash to the last character of the escape. */
 function readEscape(cursor: JsonCursor): string {
   const { at } = cursor
   const letter = cursor.text[at + 1] ?? ''

@@ -3,7 +3,7 @@ import type { Leaf, Value } from './shape.ts'
 
 type Reading = { value: Value } | { code: string; detail: string }
 
-/** One value from text, strictly by its type. `detail` is a clause that does not repeat what the caller sent. */
+/** Parses a value strictly by its type. `detail` is a clause that does not repeat the caller's text. */
 export function readLeaf(shape: Leaf, text: string): Reading {
   switch (shape.kind) {
     case 'uint':
@@ -43,7 +43,7 @@ function readInteger(text: string, { least, most, type }: { least: bigint; most:
   return { code: 'out_of_range', detail: `does not fit ${type}` }
 }
 
-/** @param size  bytes, or null for any number of them */
+/** @param size  number of bytes; null: any number */
 function readBytes(text: string, size: number | null): Reading {
   if (!/^0x[0-9a-fA-F]*$/.test(text) || text.length % 2 !== 0) {
     return { code: 'not_bytes', detail: 'must be 0x and an even number of hexadecimal digits' }

@@ -1,11 +1,14 @@
 import type { Hex } from '../ids.ts'
 import { NATIVE_TRANSFER_LOGGER, TRANSFER_TOPIC, type EventLog } from './transfers.ts'
 
-/** A log by which the chain itself tells of native currency (EIP-7708): no contract can write one. */
+/**
+ * Returns whether the chain itself wrote a log for a native currency transfer (EIP-7708). No contract can write such a
+ * log.
+ */
 export const isNativeLog = ({ address, topics }: EventLog): boolean =>
   address.toLowerCase() === NATIVE_TRANSFER_LOGGER && topics[0]?.toLowerCase() === TRANSFER_TOPIC
 
-/** What such a log says, in wei and lower case; null for any other log, and for one that is not of that form. Never throws. */
+/** Decodes such a log, in wei and lower case. Returns null for any other or malformed log. Never throws. */
 export function decodeNativeLog(log: EventLog): { from: Hex; to: Hex; value: bigint } | null {
   const [, from, to] = log.topics
   if (!isNativeLog(log) || from === undefined || to === undefined) return null

@@ -1,9 +1,9 @@
 /**
  * abi: text to function, strings to values, values to bytes and back, reverts, transfer events.
- * Owns: the bounds on hostile input (`limits.ts`), the positions that refusals point to, addresses and big numbers on
- *   the wire.
+ * Owns: the bounds on hostile input (`limits.ts`), the positions in error responses, addresses and big numbers on the
+ *   wire.
  * Does not own: anything that asks a node or the database. Everything here is pure.
- * Way of a call: `parse.ts`, `args.ts`, `encode.ts`, then `results.ts` or `reverts.ts`.
+ * Path of a call: `parse.ts`, `args.ts`, `encode.ts`, then `results.ts` or `reverts.ts`.
  */
 
 import { abiError } from './refusal.ts'
@@ -16,14 +16,14 @@ export { signatureOf, selectorOf } from './item.ts'
 export type { AbiErrorItem, AbiFunction, ParsedAbi } from './item.ts'
 
 /**
- * Reads the `abi` of a request: one function and any `error` items, as Solidity text or as JSON ABI text.
- * Our own parser, in one pass: the ready ones refuse the specification's bare form, block on nested
- * parentheses and keep every text they ever saw.
+ * Parses the `abi` of a request: one function and any `error` items, as Solidity text or JSON ABI text. We have our own
+ * parser, because existing ones reject the specification's short form, hang on nested parentheses, and retain every
+ * text.
  * @param text  at most 8 KiB; 64 parameters per list, tuples 8 deep, arrays 4 deep
  * @throws invalid_abi  `errors[0]` has the position, counted in characters from 1
  */
 export function parseAbi(text: string): ParsedAbi {
-  // The first test spares a long text the counting of its bytes.
+  // The first test saves counting the bytes of a long text.
   if (text.length > MAX_ABI_BYTES || Buffer.byteLength(text, 'utf8') > MAX_ABI_BYTES) {
     throw abiError(MAX_ABI_BYTES + 1, 'too_long', `the text is longer than ${MAX_ABI_BYTES} bytes`)
   }

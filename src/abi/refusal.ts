@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 
-/** The refusal of an ABI. `position` counts characters from 1. */
+/** Creates the error for an ABI. `position` counts characters from 1. */
 export function abiError(position: number, code: string, detail: string): AppError {
   const sentence = `${detail}, at character ${position}`
   return new AppError('invalid_abi', `The ABI is not valid: ${sentence}.`, {

@@ -6,13 +6,17 @@ import { decodeSequence } from './decode.ts'
 import type { AbiFunction, AbiParameter } from './item.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
 
-/** `type` as in a JSON ABI (`tuple[]`); the `value` of a tuple is a list of outputs, so that its names stay in order. */
+/**
+ * A named result. `type` as in a JSON ABI (`tuple[]`). The `value` of a tuple is a list of outputs, so that names stay
+ * in order.
+ */
 export type Output = { name: string; type: string; value: unknown }
 
 /**
- * What a call returned, as it goes over the wire.
- * @returns `response`: null for no return, the bare value for one, an array by position for several
- * @throws invalid_return_data  truncated, out of a type's range, over 4 MiB or 100,000 values, or the same bytes for many values
+ * Decodes the result of a call into its wire form.
+ * @returns `response`: null for no return value, the bare value for one, an array by position for several
+ * @throws invalid_return_data  truncated, out of a type's range, over 4 MiB or 100,000 values, or the same bytes for
+ * many values
  */
 export function decodeResult(fn: AbiFunction, data: string): { response: unknown; outputs: Output[] } {
   const bytes = bytesOf(data)
@@ -24,7 +28,10 @@ export function decodeResult(fn: AbiFunction, data: string): { response: unknown
   return { response: values.length > 1 ? values : (values[0] ?? null), outputs }
 }
 
-/** Integers as big-number objects, addresses checksummed, arrays and tuples by position, the rest as it is. */
+/**
+ * Converts a value to its wire form: integers as big-number objects, addresses with checksum, arrays and tuples by
+ * position.
+ */
 export function wireValue(shape: Shape, value: Value): unknown {
   switch (shape.kind) {
     case 'uint':

@@ -7,7 +7,7 @@ import { wireValue } from './results.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
 import { cleanText } from './text.ts'
 
-/** bytes: longer data is not decoded, and cut in the answer and in what we store */
+/** bytes; longer data is not decoded, and is truncated in responses and in the database */
 const MAX_REVERT_BYTES = 32_768
 /** characters of `reason` */
 const MAX_REASON = 256
@@ -17,12 +17,12 @@ const PANIC_SELECTOR = '0x4e487b71'
 const OFFCHAIN_SELECTOR = '0x556f1830'
 
 /**
- * What a contract said when it reverted; the same in reads, simulations and mined failures. Never throws.
- * @param data    0x-hex as the node gave it; null when it gave none
- * @param errors  the caller's `error` items; they win over the built-in list
- * @param called  what was called, where that is known
- * @returns `args` in the wire format of results, NUL in them replaced, so that a database can hold them;
- *          `name`, `signature`, `args` null when nothing decodes the data
+ * Decodes a revert, in the same way for reads, simulations and mined failures. Never throws.
+ * @param data    0x-hex from the node; null if it sent none
+ * @param errors  the caller's `error` items; they take precedence over the built-in list
+ * @param called  the call, if it is known
+ * @returns `args` in the wire form of results, with NUL replaced, so that a database can store them; `name`,
+ * `signature` and `args` are null if nothing decodes the data
  */
 export function decodeRevert(
   data: string | null,
@@ -33,7 +33,7 @@ export function decodeRevert(
   if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? withoutReason(called) : NOT_AN_ERROR)
   const selector = `0x${bytes.toString('hex', 0, 4)}`
   const revert = decodeSelected(selector, bytes, errors)
-  // Whatever else the contract says, and whether or not it decodes: nobody has to look the selector up.
+  // Explain OffchainLookup even if its data does not decode, so that nobody has to look up the selector.
   return selector === OFFCHAIN_SELECTOR ? { ...revert, reason: OFFCHAIN } : revert
 }
 
@@ -42,7 +42,8 @@ function decodeSelected(selector: string, bytes: Buffer, errors: readonly AbiErr
     const cut = `its data is truncated from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
     return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
   }
-  // Shared by all attempts: a caller may give many items of one selector, and a contract data that costs each the most.
+  // All attempts share the budget: a caller may list many items with one selector, and a contract may send data that
+  // costs each the maximum.
   const budget = budgetFor(bytes)
   return (
     decodeStandard({ selector, bytes, budget }) ??
@@ -51,16 +52,16 @@ function decodeSelected(selector: string, bytes: Buffer, errors: readonly AbiErr
   )
 }
 
-// URLs that a contract names are not fetched: it could name any host that the server reaches.
+// URLs that a contract names are not fetched: it could name any host that the server can reach.
 const OFFCHAIN =
   'The contract stores this data outside the network (OffchainLookup, ERC-3668). This service does not fetch that data. Request it from one of `urls` in `revert.args`, and pass the response to `callbackFunction`.'
 
-/** What was called, of which a revert without data says nothing. `value`: wei */
+/** The reverted call, which explains a revert without data. `value` in wei. */
 export type RevertedCall = { data: string; value: bigint; fn?: AbiFunction | null }
 
 /**
- * A contract that has no such function, and none for what is left, reverts without data; so does a function that is not
- * payable, before anything else of it runs, when it is sent value.
+ * Explains a revert without data. A contract reverts so if it has no such function and no fallback, or if a function
+ * that is not payable receives value.
  */
 function withoutReason(call: RevertedCall | null): string {
   const said = 'The contract gave no reason.'
@@ -85,7 +86,7 @@ function undecoded(bytes: Buffer, reason: string): Revert {
 
 const rawData = (bytes: Buffer): string => `0x${bytes.toString('hex', 0, Math.min(bytes.length, MAX_REVERT_BYTES))}`
 
-/** `Error(string)` of require and revert, and `Panic(uint256)` of the compiler. */
+/** Decodes `Error(string)` of require and revert, and `Panic(uint256)` of the compiler. */
 function decodeStandard(attempt: RevertToDecode): Revert | null {
   if (attempt.selector === ERROR_SELECTOR) {
     const revert = decodeAs({ name: 'Error', inputs: [{ name: 'message', type: 'string' }] }, attempt)
@@ -115,7 +116,7 @@ function decodeAs(
   { selector, bytes, budget }: RevertToDecode,
 ): { revert: Revert; values: Value[] } | null {
   const shapes = item.inputs.map(shapeOf)
-  // Contracts that build their reverts by hand leave out the padding of the last string.
+  // Contracts that build reverts by hand omit the padding of the last string.
   const padding = Buffer.alloc((32 - ((bytes.length - 4) % 32)) % 32)
   const values = tryDecodeSequence(shapes, Buffer.concat([bytes.subarray(4), padding]), budget)
   if (!values) return null
@@ -141,7 +142,7 @@ function describe(item: AbiErrorItem, shapes: Shape[], values: Value[]): string 
 function describeValue(shape: Shape, value: Value): string {
   if (shape.kind === 'string') return JSON.stringify(value)
   if (!Array.isArray(value)) return String(shape.kind === 'address' ? wireValue(shape, value) : value)
-  // A sentence holds no more than this; `args` has them all.
+  // A sentence lists no more than this; `args` has all.
   const items = value.slice(0, 8).map((item, index) => {
     return describeValue(shape.kind === 'tuple' ? shape.components[index]! : (shape as { item: Shape }).item, item)
   })

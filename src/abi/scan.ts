@@ -1,12 +1,12 @@
 import type { AppError } from '../errors.ts'
 import { abiError } from './refusal.ts'
 
-/** A place in a text. The functions below move it forwards over one token and look at each character once. */
+/** A position in a text. The functions below move it forward by one token and read each character once. */
 export type ScanCursor = { readonly text: string; at: number }
 
 export const atEnd = ({ text, at }: ScanCursor): boolean => at >= text.length
 
-/** Space, tab, line feed, vertical tab, form feed, carriage return. */
+/** Skips space, tab, line feed, vertical tab, form feed and carriage return. */
 export function skipSpace(cursor: ScanCursor): void {
   while (cursor.at < cursor.text.length) {
     const code = cursor.text.charCodeAt(cursor.at)
@@ -15,7 +15,7 @@ export function skipSpace(cursor: ScanCursor): void {
   }
 }
 
-/** An identifier of Solidity from here, or '' when none starts here. */
+/** Takes a Solidity identifier; returns '' if none starts here. */
 export function takeWord(cursor: ScanCursor): string {
   const start = cursor.at
   if (!isWordNext(cursor)) return ''
@@ -24,14 +24,14 @@ export function takeWord(cursor: ScanCursor): string {
   return cursor.text.slice(start, cursor.at)
 }
 
-/** Decimal digits from here, or ''. */
+/** Takes decimal digits; returns '' if none start here. */
 export function takeDigits(cursor: ScanCursor): string {
   const start = cursor.at
   while (cursor.at < cursor.text.length && isDigit(cursor.text.charCodeAt(cursor.at))) cursor.at++
   return cursor.text.slice(start, cursor.at)
 }
 
-/** Skips white space and takes the character if it comes next. */
+/** Skips white space and takes the character if it comes next. Returns whether it did. */
 export function takeSymbol(cursor: ScanCursor, symbol: string): boolean {
   skipSpace(cursor)
   if (atEnd(cursor) || cursor.text.charCodeAt(cursor.at) !== symbol.charCodeAt(0)) return false
@@ -47,16 +47,16 @@ export function isWordNext(cursor: ScanCursor): boolean {
 
 const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
 
-// Letters by folding the case bit, then digits, _ and $.
+// Letters (with the case bit folded), digits, _ and $.
 const isWordPart = (code: number): boolean =>
   ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x7a) || isDigit(code) || code === 0x5f || code === 0x24
 
-/** The refusal at the place where the reading stopped: what was expected, and what is there. */
+/** Creates the error at the cursor: what was expected, and what was found. */
 export function fail(cursor: ScanCursor, code: string, expected: string): AppError {
   if (code !== 'unexpected_character') return abiError(cursor.at + 1, code, expected)
   if (atEnd(cursor)) return abiError(cursor.at + 1, 'unexpected_end', `${expected}, but the text ends`)
   const found = cursor.text.codePointAt(cursor.at)!
-  // Only printable ASCII is repeated: the text goes into an answer and a log.
+  // Repeat only printable ASCII, because the text goes into a response and a log.
   const shown = found > 0x20 && found < 0x7f ? `"${String.fromCodePoint(found)}"` : `U+${hex4(found)}`
   return abiError(cursor.at + 1, code, `${expected}, found ${shown}`)
 }

@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { elementaryType } from './elementary.ts'
 import type { AbiParameter } from './item.ts'
 
-/** What a value of a type looks like in call data. */
+/** The layout of a type in call data. */
 export type Shape = Leaf | ArrayShape | TupleShape
 export type Leaf = (
   | { kind: 'uint' | 'int'; bits: number }
@@ -10,17 +10,20 @@ export type Leaf = (
   | { kind: 'bool' | 'address' | 'string' | 'bytes' }
 ) &
   Layout
-/** `length` null: `[]` */
+/** `length`: null for `[]` */
 export type ArrayShape = { kind: 'array'; item: Shape; length: number | null } & Layout
 export type TupleShape = { kind: 'tuple'; components: Shape[]; names: string[] } & Layout
 
-/** `headBytes`: bytes that the value takes in the sequence it belongs to; 32, an offset, when it is dynamic. */
+/** `headBytes`: size of the value within its sequence; 32 (an offset) if it is dynamic. */
 type Layout = { isDynamic: boolean; headBytes: number }
 
-/** A value between text and bytes: integers as bigint, bytes and addresses as lower-case 0x-hex, arrays and tuples in order. */
+/** A decoded value: integers as bigint, bytes and addresses as lower-case 0x-hex, arrays and tuples in order. */
 export type Value = bigint | boolean | string | Value[]
 
-/** Source: docs.soliditylang.org, "Contract ABI Specification", Formal Specification of the Encoding */
+/**
+ * Derives the layout of a parameter.
+ * Source: docs.soliditylang.org, "Contract ABI Specification", Formal Specification of the Encoding
+ */
 export function shapeOf(parameter: AbiParameter): Shape {
   const { type, components } = parameter
   if (type.endsWith(']')) {
@@ -37,7 +40,7 @@ export function shapeOf(parameter: AbiParameter): Shape {
   return leafShape(type)
 }
 
-/** Bytes of one parameter in the head of its list. */
+/** Returns the bytes of a parameter in the head of its list. */
 export const headBytesOf = (parameter: AbiParameter): number => shapeOf(parameter).headBytes
 
 function arrayShape(item: Shape, length: number | null): ArrayShape {
@@ -57,7 +60,7 @@ function leafShape(type: string): Leaf {
   if (type.startsWith('int')) return { kind: 'int', bits: Number(type.slice('int'.length)), ...inline }
   if (type === 'string' || type === 'bytes') return { kind: type, isDynamic: true, headBytes: 32 }
   if (type === 'bool' || type === 'address') return { kind: type, ...inline }
-  // An external function is its address and its selector.
+  // An external function is encoded as its address and selector.
   const size = type === 'function' ? 24 : Number(type.slice('bytes'.length))
   return { kind: 'fixedBytes', size, ...inline }
 }

@@ -4,8 +4,8 @@ import { abiError } from './refusal.ts'
 import { headBytesOf } from './shape.ts'
 
 /**
- * Judges the dimensions of one array type, outermost last: '' for `[]`, else the digits between the brackets.
- * @param position  of the first character of the dimension, counted from 1
+ * Checks the last of an array type's dimensions: '' for `[]`, else the digits between the brackets.
+ * @param position  of the dimension's first character, counted from 1
  * @throws invalid_abi
  */
 export function checkDimensions(dimensions: readonly string[], position: number): void {
@@ -13,7 +13,7 @@ export function checkDimensions(dimensions: readonly string[], position: number)
     throw abiError(position, 'too_deep', `arrays are nested more than ${MAX_ARRAY_DEPTH} deep`)
   }
   const digits = dimensions.at(-1) ?? ''
-  // Zero items would let empty data hold any number of values.
+  // With zero items, empty data could hold any number of values.
   if (digits.startsWith('0')) {
     throw abiError(position, 'invalid_array_length', 'the length of an array must be a decimal number from 1')
   }
@@ -21,7 +21,8 @@ export function checkDimensions(dimensions: readonly string[], position: number)
 }
 
 /**
- * Fixed arrays multiply: parameters that no call can hold are refused here and never met again.
+ * Checks the size of fixed arrays, which multiply. Parameters that no call can hold are rejected here, so later code
+ * need not check.
  * @param position  of the item, counted from 1
  * @throws invalid_abi
  */

@@ -1,15 +1,15 @@
 import type { Hex } from '../ids.ts'
 
 // Control and format characters (bidirectional, zero-width, tags), line separators, halves of surrogate pairs,
-// characters that no font draws, and code points that are no characters.
+// default-ignorable characters, and noncharacters.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]/gu
 
-/** Cleaned text is made from at most this much of the hostile one: characters, or bytes of UTF-8. */
+/** Maximum input that is read for cleaning: characters, or bytes of UTF-8. */
 const MAX_READ = 4096
 
 /**
- * Text from a contract, fit for a page, a log and a database.
- * @param max  characters (code points) that are kept
+ * Cleans a text from a contract, so that it is fit for a page, a log and a database.
+ * @param max  maximum length of the result, in code points
  */
 export function cleanText(text: string, max = 64): string {
   const visible = text.slice(0, MAX_READ).replace(INVISIBLE, '').trim()
@@ -17,8 +17,8 @@ export function cleanText(text: string, max = 64): string {
 }
 
 /**
- * What `symbol()` or `name()` of a token returned, cleaned: an ABI string, else old bytes32 text, else null.
- * Reads at most 4 kB, whatever the answer's size.
+ * Decodes and cleans the result of a token's `symbol()` or `name()`: an ABI string, else old-style bytes32 text.
+ * Returns null for anything else. It reads at most 4 kB, whatever the size of the result.
  */
 export function decodeTokenText(data: Hex): string | null {
   if (data.length % 2 !== 0 || !data.startsWith('0x')) return null
@@ -32,11 +32,11 @@ function readString(data: string, size: number): string | null {
   const length = offset === null ? null : readSize(data, offset, size)
   if (offset === null || length === null || offset + 32 + length > size) return null
   const bytes = readSlice(data, offset + 32, Math.min(length, MAX_READ))
-  // As a stream, so that a character cut in half at the end is dropped and not replaced.
+  // Decode as a stream, so that a character that is cut off at the end is dropped, not replaced.
   return bytes && new TextDecoder('utf-8').decode(bytes, { stream: true })
 }
 
-/** Text up to the first NUL, as the first tokens stored it; null when it is no UTF-8: then it is not text. */
+/** Decodes text up to the first NUL, as the first tokens stored it. Returns null if it is not UTF-8. */
 function readBytes32(data: string): string | null {
   const bytes = readSlice(data, 0, 32)
   if (!bytes) return null
@@ -48,7 +48,7 @@ function readBytes32(data: string): string | null {
   }
 }
 
-/** An offset or a length within the data; null when it lies. */
+/** Reads an offset or a length. Returns null if it lies outside the data. */
 function readSize(data: string, at: number, size: number): number | null {
   if (at + 32 > size) return null
   const word = readSlice(data, at, 32)

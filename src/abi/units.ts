@@ -1,7 +1,7 @@
 /**
- * An amount in whole units, exact and without trailing zeros: "0.025", "7569809.5", "0".
+ * Formats an amount in whole units, exactly and without trailing zeros: "0.025", "7569809.5", "0".
  * @param value     smallest unit
- * @param decimals  0 to 255: a token may claim any of them
+ * @param decimals  0 to 255, as a token may claim
  */
 export function formatUnits(value: bigint, decimals: number): string {
   const digits = (value < 0n ? -value : value).toString().padStart(decimals + 1, '0')
@@ -10,12 +10,12 @@ export function formatUnits(value: bigint, decimals: number): string {
   return `${value < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`
 }
 
-/** An amount in whole units as it was written: `digits` with the last `places` of them behind the point. */
+/** An amount in whole units: `digits`, of which the last `places` are decimal places. */
 export type Decimal = { digits: bigint; places: number }
 
 /**
- * Reads "12", "0.5", ".5": exactly, through no float. Zeros at the end say nothing.
- * @param text  digits with at most one point, and a digit behind it
+ * Parses "12", "0.5", ".5" exactly, without a float. Trailing zeros are ignored.
+ * @param text  digits with at most one point, which a digit must follow
  */
 export function readDecimal(text: string): Decimal {
   const [whole = '', fraction = ''] = text.split('.')
@@ -23,6 +23,6 @@ export function readDecimal(text: string): Decimal {
   return { digits: BigInt(`0${whole}${places}`), places: places.length }
 }
 
-/** In the smallest unit; null when it has more places than there are. */
+/** Converts an amount to the smallest unit. Returns null if it has too many decimal places. */
 export const scaleDecimal = ({ digits, places }: Decimal, decimals: number): bigint | null =>
   places > decimals ? null : digits * 10n ** BigInt(decimals - places)

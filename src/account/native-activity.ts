@@ -13,13 +13,13 @@ import { listPayments, type NativePayment } from '../transactions/read/list-own.
 type CoinList = Awaited<ReturnType<AccountSlices['readNativeTransfers']>>
 type NativeAsked = { limit: number; cursor?: string | undefined; direction: Direction }
 
-/** Where a list continues: behind a cursor, from its beginning, or nowhere. */
+/** Where a list continues: at its start, nowhere, or (any other value) at a cursor. */
 const START = ''
 const END = '.'
 
 /**
- * Native currency of an account, newest first: what the history has, and, where that does not have all of it, what our own record of writes
- * has beside. Over the indexes of both; the record is not asked where the history is whole.
+ * Lists the native currency transfers of an account, newest first: those of the history and, if that is incomplete,
+ * those of our own record of writes. Uses the indexes of both; next to a complete history, the record is not read.
  * @throws invalid_cursor
  */
 export async function readNativeTransfers(
@@ -59,7 +59,7 @@ export async function readNativeTransfers(
   }
 }
 
-/** Every entry of native currency in the history, with fees, newest first. @throws invalid_cursor */
+/** Lists every native currency entry of the history, with fees, newest first. @throws invalid_cursor */
 export async function readNativeEntries(
   app: App,
   caller: Caller,

@@ -20,10 +20,13 @@ import { listOfAccount, type OwnTransaction } from '../transactions/read/list-ow
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
-/** tokens and collectibles of one network on the account page */
+/** Maximum number of tokens, and of collectibles, of one network on the account page. */
 const MAX_HELD = 50
 
-/** What the account page shows of other slices: read with the same verbs as the API, by the owner, with no application between. */
+/**
+ * Opens the data of other slices that the account page shows. It uses the functions of the API, as the user and without
+ * an application.
+ */
 export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   const chainAt = (chainId: number): Chain => app.chains.get(chainId)!
   return {
@@ -72,7 +75,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     },
     readSent: async ({ accountId }, chainId, page) => {
       const { entries, nextCursor } = await listOfAccount(app, { accountId, chainId }, page)
-      // The history's has the part for a first layer, and blobs.
+      // Fees of the history include the parts for a first layer and for blobs.
       const mined = entries.flatMap(({ blockNumber, hash }) => (blockNumber === null ? [] : [{ blockNumber, hash }]))
       const fees = await feesOf(app.db, { accountId, chainId }, mined)
       return {
@@ -85,7 +88,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
   const { seq, signedAt, chainId, kind, calls, delegate, nonce, hash, proof } = one
-  // Of an operation or authorization it is of what was signed, and no transaction's.
+  // The hash of an operation or authorization is of the signed data, not of a transaction.
   const isTransaction = kind !== 'operation' && kind !== 'authorization'
   return {
     record: seq,
@@ -105,7 +108,7 @@ function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignat
   }
 }
 
-/** A transaction as the page shows it. */
+/** Returns a transaction as the page shows it. */
 export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransaction): SentTransaction {
   const { id, clientId, application, state, hash, to, value, fee, sentAt } = own
   return {
@@ -122,14 +125,14 @@ export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransactio
   }
 }
 
-/** The function by its name, where the caller said it; or the first bytes of the call, which stand for it. */
+/** Returns the name of the called function, or `0x…` if the caller gave no ABI; null for a call without data. */
 function calledBy({ abi, hasData }: OwnTransaction): string | null {
   if (!hasData) return null
   if (abi === '') return '0x…'
   try {
     return parseAbi(abi).function.name
   } catch {
-    // It was read when the transaction was sent, by a program that may have been older.
+    // This program cannot parse the ABI, although the one that sent the transaction could.
     return '0x…'
   }
 }

@@ -17,15 +17,18 @@ import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
 import { sentOf } from './reads.ts'
 
-/** People whom one account looks for, beside as many by `POST /v1/tokens/transfers`: too few to read a directory. */
+/**
+ * Users that one account may look up per minute, beside as many by `POST /v1/tokens/transfers`: too few to read a
+ * directory.
+ */
 const LOOK_UPS_PER_MINUTE = 10
-/** How long a page waits for the next block, milliseconds. */
+/** Maximum time that a page waits for the next block, in milliseconds. */
 const PATIENCE_MS = 3_000
 
-/** The owner of an account as the engine and the signer know callers. @throws account_frozen, invalid_token */
+/** Returns the user of an account as the caller. @throws account_frozen, invalid_token */
 type CallerOf = (sender: Sender, chainId: number) => Promise<Caller>
 
-/** Sending from the account page: the engine of `POST /v1/tokens/transfers`, as the owner of the account. */
+/** Opens sending from the account page: the functions of `POST /v1/tokens/transfers`, with the user as the caller. */
 export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms): AccountSending {
   const limit = openLimit({
     name: 'recipients',
@@ -80,7 +83,9 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
   }
 }
 
-/** What a transaction moves out of an account, in the words of the token; null where it is no transfer, or the token cannot be asked. */
+/**
+ * Returns the transfer that a transaction makes out of an account; null if it makes none, or the token cannot be read.
+ */
 async function moveOf(
   app: App,
   chain: Chain,
@@ -108,7 +113,7 @@ async function moveOf(
   }
 }
 
-/** What someone is called at the identity that they were named by, once they have signed in. */
+/** Returns the username of the identity that the recipient was named by; null if it has never signed in. */
 async function nameOf(db: Db, userId: UserId | null): Promise<Rehearsed['recipient']['name']> {
   const identity = userId === null ? null : parseUserId(userId)
   if (identity === null) return null

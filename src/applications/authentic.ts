@@ -7,19 +7,18 @@ import { isSealed, sealOf } from '../store/seal.ts'
 import type { Database } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 
-/** What it takes to write an application that the authorization server believes. */
+/** The parts of an App that are needed to write an application and to seal it. */
 export type ApplicationWriter = Pick<App, 'sealKeys'> & { db: Db }
 
-/** A row as the table has it. */
 export type StoredApplication = Selectable<Database['applications']>
 
-/** Whether an application is as it was registered. */
+/** Returns whether an application is as it was registered. */
 export const isApplicationAuthentic = (app: RowReader, row: StoredApplication): boolean =>
   isAuthentic(app, 'applications', row, { clientId: row.client_id })
 
 /**
- * Changes an application, and seals what it is then. In one transaction, with its row locked. What someone else has
- * changed is not made right by changing more of it.
+ * Changes an application and seals the result, in one transaction with its row locked. A row without a valid seal is
+ * rejected: the new seal would also cover what someone else has changed.
  * @throws application_not_authentic, and what `work` throws
  */
 export const changeApplication = <T>(
@@ -41,7 +40,7 @@ export const changeApplication = <T>(
     }),
   )
 
-/** Seals what an application is now, if there is one. */
+/** Seals the current row of an application, if there is one. */
 export async function sealApplication({ db, sealKeys }: ApplicationWriter, clientId: string): Promise<void> {
   const row = await lockedRow(db, clientId)
   if (row === null) return
@@ -53,7 +52,7 @@ export async function sealApplication({ db, sealKeys }: ApplicationWriter, clien
 }
 
 async function lockedRow(db: Db, clientId: string): Promise<StoredApplication | null> {
-  // PostgreSQL refuses NUL, and no client id is this long.
+  // PostgreSQL rejects NUL, and no client id is this long.
   if (clientId.length > 255 || clientId.includes('\0')) return null
   const query = db.selectFrom('applications').selectAll().where('client_id', '=', clientId).forUpdate()
   return (await query.executeTakeFirst()) ?? null

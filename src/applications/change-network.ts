@@ -4,7 +4,7 @@ import { columnsOf, explainNetwork, type NetworkFacts } from './network-facts.ts
 import { readNetworks } from './networks.ts'
 import type { NetworkChanges } from './wire.ts'
 
-/** What is kept of a network by its name, but for how it is used and read. @throws not_found */
+/** Reads the facts of a network, without its use and its progress. @throws not_found */
 export async function readNetwork(db: Db, name: string): Promise<Required<NetworkFacts>> {
   const found = (await readNetworks(db)).find((one) => one.name === name)
   if (found === undefined)
@@ -13,14 +13,15 @@ export async function readNetwork(db: Db, name: string): Promise<Required<Networ
 }
 
 /**
- * Changes what is named of a network and leaves the rest; its name, chain id and nodes are not changed so. Every process has its networks
- * open as they were at its start, but for what sponsors may spend and when one is low.
+ * Changes the given facts of a network; its name, chain id and nodes cannot be changed. `sponsorPerDay` and
+ * `sponsorLow` apply immediately, and `backfillFrom` from the next group of accounts on. The others apply in each
+ * process after its next start.
  * @throws not_found, invalid_request naming everything that the network cannot be
  */
 export async function updateNetwork(db: RootDb, name: string, changes: NetworkChanges): Promise<NetworkFacts> {
   const before = await readNetwork(db, name)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
-  // What is there already was accepted once; only what is changed now is judged.
+  // Stored facts were accepted before, so only the given ones are checked.
   const problems = explainNetwork({ ...before, ...given }).filter(({ pointer }) => pointer!.slice(1) in given)
   refuseIfAny([...problems, ...untried(before, given)])
   const columns = columnsOf(given)
@@ -33,7 +34,7 @@ export async function updateNetwork(db: RootDb, name: string, changes: NetworkCh
   return readNetwork(db, name)
 }
 
-/** What has to be tried with its nodes, and accepted as it is, before it is kept. */
+/** Explains changes that must be tested with the nodes before they are stored. */
 const untried = ({ gas }: NetworkFacts, given: NetworkChanges): FieldError[] =>
   given.gas === 'sponsor' && gas !== 'sponsor'
     ? [

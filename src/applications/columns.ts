@@ -1,4 +1,7 @@
-/** Where a field is stored, how where not as it is, and what it is unless said; none: it has to be said, or stays as it is. */
+/**
+ * The column of a field, its conversions if any, and its default. A field without a default must be given, or remains
+ * as it is.
+ */
 type Column<Name, T> = {
   column: Name
   unsaid?: T | undefined
@@ -6,15 +9,15 @@ type Column<Name, T> = {
   read?: (stored: never) => T
 }
 
-/** Ways between the fields of a resource and the columns of its row. */
+/** Returns the conversions between the fields of a resource and the columns of its row. */
 export function rowOf<Fields, Row>(columns: { [F in keyof Fields]-?: Column<keyof Row, Fields[F]> }) {
   const all = Object.entries<Column<keyof Row, unknown>>(columns as never)
   return {
-    /** what the fields are unless said */
+    /** the defaults of the fields */
     unsaid: Object.fromEntries(
       all.flatMap(([field, { unsaid }]) => (unsaid === undefined ? [] : [[field, unsaid]])),
     ) as Partial<Fields>,
-    /** columns of what is said, and of nothing else */
+    /** the columns of the given fields only */
     columnsOf: (said: Partial<Fields>): Record<string, unknown> =>
       Object.fromEntries(
         all.flatMap(([field, { column, write = asItIs }]) => {

@@ -7,35 +7,35 @@ import { readApplication } from './manage.ts'
 import { issuersIn } from './stored.ts'
 import type { RegisteredApplication } from './wire.ts'
 
-/** What is asked for; the rest has a default. */
+/** An issuer to trust; omitted settings have a default. */
 export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
   [K in Exclude<keyof TrustedIssuer, 'provider' | 'issuer' | 'audience'>]?: TrustedIssuer[K] | undefined
 } & {
-  /** the provider is that of another application already: the same people have the same accounts in both */
+  /** the provider already belongs to another application: its users have the same accounts in both */
   isShared?: boolean | undefined
 }
 
-/** Who asks: a token of the operator API cannot bring other keys for people who are there. */
+/** Who asks: the operator API may not change the keys of users who exist. */
 export type IssuerChange = { by: 'command' | 'api' }
 
-/** Signatures with a key pair; a shared secret would let anyone who verifies also sign. */
+/** Signatures with a key pair only: with a shared secret, anyone who verifies could also sign. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 const MAX_ISSUERS = 10
 const MAX_TEXT = 255
 const MAX_URI = 2_000
 const [MIN_AGE, MAX_AGE] = [60, 86_400]
 
-/** Whether the people of a provider are those of an application: it brings them (decision 10). */
+/** Returns whether the users of a provider belong to an application, because it brings them (decision 10). */
 export async function bringsPeople(db: Db, clientId: string, provider: string): Promise<boolean> {
   const row = await db.selectFrom('applications').select('issuers').where('client_id', '=', clientId).executeTakeFirst()
   return row !== undefined && issuersIn(row.issuers).some((issuer) => issuer.provider === provider)
 }
 
 /**
- * Makes an application trust an issuer, or changes what it knows of it. A provider name stays with its issuer, its
- * subject claim, the place of its keys and its application: another application that trusts the same issuer has other
- * people under another name, unless `isShared` says that they are the same. Whose tokens count for people who are there,
- * in another application or under other keys, is changed by a command alone.
+ * Makes an application trust an issuer, or changes its settings. A provider name is bound to its issuer, its subject
+ * claim, the address of its keys, and its application. Another application that trusts the same issuer has other users,
+ * under another name, unless `isShared` says that they are the same. Only a command can make existing users depend on
+ * another application or other keys.
  * @throws not_found, invalid_request naming everything that is wrong, already_exists
  */
 export async function trustIssuer(
@@ -80,7 +80,7 @@ export async function trustIssuer(
   return readApplication(app.db, clientId)
 }
 
-/** Ends the trust in an issuer. Its people keep their accounts, and its name stays its own. @throws not_found */
+/** Ends the trust in an issuer. Its users retain their accounts, and its name remains bound to it. @throws not_found */
 export async function distrustIssuer(
   app: ApplicationWriter,
   clientId: string,
@@ -124,7 +124,7 @@ const change = (
       .execute()
   })
 
-/** The name is this issuer's from now on. @throws invalid_request, already_exists when it is someone else's */
+/** Binds a provider name to an issuer. @throws invalid_request, already_exists if it belongs to another one */
 async function bindName(
   db: Db,
   { clientId, trusted, isShared, by }: { clientId: string; trusted: TrustedIssuer; isShared: boolean } & IssuerChange,
@@ -157,7 +157,7 @@ async function bindName(
   await db.updateTable('application_providers').set({ jwks_uri: jwksUri }).where('provider', '=', provider).execute()
 }
 
-/** Everything that keeps an issuer from being trusted safely, each with its place. */
+/** Returns everything that makes an issuer unsafe, each with its place. */
 function explainIssuer(trusted: TrustedIssuer): FieldError[] {
   const { provider, issuer, audience, jwksUri, algorithms, subjectClaim, usernameClaims, pictureClaim, maxAgeSeconds } =
     trusted
@@ -188,7 +188,7 @@ function explainIssuer(trusted: TrustedIssuer): FieldError[] {
 
 const isText = (text: string): boolean => text.length >= 1 && text.length <= MAX_TEXT && !/[\p{C}\s]/u.test(text)
 
-/** https; http on loopback is for development, and a server in production never asks there. */
+/** Accepts https, and http on loopback for development: a server in production sends no request there. */
 function isAddress(text: string): boolean {
   if (text.length > MAX_URI || /[\p{C}\s#]/u.test(text) || !URL.canParse(text)) return false
   const { protocol, username, password, hostname } = new URL(text)

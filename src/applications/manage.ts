@@ -12,13 +12,13 @@ import { columnsOf, issuersIn, settingsIn, unsaid, writtenBudget } from './store
 import { explainRegistration } from './validate.ts'
 import type { ApplicationSettings, BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
 
-/** What is changed; lists are replaced as a whole. */
+/** Settings to change; a list replaces the whole list. */
 export type Changes = { [F in keyof ApplicationSettings]?: ApplicationSettings[F] | undefined }
 
-/** What is asked for. Everything but the network, the kind and the client id can be changed later. */
+/** An application to register. Everything but the network, the kind and the client id can be changed later. */
 export type Draft = Changes &
   Pick<ApplicationSettings, 'name' | 'redirectUris'> & {
-    /** made from the name when left out */
+    /** default: made from the name */
     clientId?: string | undefined
     /** name of a network of this installation */
     network: string
@@ -27,7 +27,7 @@ export type Draft = Changes &
 
 const MAX_PAGE = 200
 
-/** Applications by client id, from the one behind `after`. */
+/** Lists applications by client id, starting after `after`. */
 export async function listApplications(
   db: RootDb,
   { after = '', limit = MAX_PAGE }: { after?: string; limit?: number } = {},
@@ -40,7 +40,7 @@ export async function listApplications(
   return rows.map(wireOf)
 }
 
-/** @throws not_found */
+/** Reads an application. @throws not_found */
 export async function readApplication(db: Db, clientId: string): Promise<RegisteredApplication> {
   const row = isClientId(clientId)
     ? await registered(db).where('client_id', '=', clientId).executeTakeFirst()
@@ -51,7 +51,7 @@ export async function readApplication(db: Db, clientId: string): Promise<Registe
 }
 
 /**
- * Registers an application. The secret of a confidential one is in the answer and nowhere else: only its hash is kept.
+ * Registers an application. The secret of a confidential one is returned, and stored only as a hash.
  * @throws invalid_request naming everything that is wrong, already_exists
  */
 export async function createApplication(
@@ -94,8 +94,8 @@ export async function createApplication(
 }
 
 /**
- * Changes what is named and leaves the rest. An application of the operator's own with another redirect origin is none any more, unless it is
- * named so again.
+ * Changes the given settings only. An application of the operator's own that gets another redirect origin no longer
+ * counts as such, unless `isFirstParty` is given again.
  * @throws not_found, invalid_request naming everything that is wrong
  */
 export async function updateApplication(
@@ -112,7 +112,7 @@ export async function updateApplication(
     sponsor: given.sponsor ? { ...before.sponsor, ...given.sponsor } : (given.sponsor ?? before.sponsor),
     secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)],
   }
-  // What is there already was accepted once; only what is changed now is judged.
+  // Stored settings were accepted before, so only the given ones are checked.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
   if (before.isFirstParty && hasNewOrigin(before, given)) given.isFirstParty ??= false
   const columns = columnsOf(
@@ -129,14 +129,14 @@ export async function updateApplication(
   return readApplication(db, clientId)
 }
 
-/** Whether answers go to an origin where they did not go before: that one is not known to be the operator's own. */
+/** Returns whether responses would go to a new origin, which is not known to be the operator's own. */
 function hasNewOrigin(before: Pick<Draft, 'redirectUris'>, { redirectUris = [] }: Changes): boolean {
   const known = new Set(before.redirectUris.map(redirectOrigin))
   return redirectUris.some((uri) => !known.has(redirectOrigin(uri)))
 }
 
 /**
- * Gives a confidential application another secret; the newest of the old ones stays valid until the next rotation.
+ * Gives a confidential application a new secret; the newest of the old ones remains valid until the next rotation.
  * @throws not_found, invalid_request for a public application
  */
 export const rotateSecret = (
@@ -144,15 +144,16 @@ export const rotateSecret = (
   clientId: string,
 ): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(app, clientId, { kept: 1 })
 
-/** Gives a confidential application another secret and ends all others at once. Errors as above. */
+/** Gives a confidential application a new secret, and ends all others immediately. Errors as for `rotateSecret`. */
 export const resetSecret = (
   app: ApplicationWriter,
   clientId: string,
 ): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(app, clientId, { kept: 0 })
 
 /**
- * Ends an application's sign-ins and tokens: within seconds, in every process. Suspended again it stays as it was, and one that
- * is not as it was registered remains so.
+ * Suspends an application: its sign-ins and tokens end within seconds, in every process. Idempotent. An application
+ * without a valid seal is suspended as well, and not sealed.
+ * @throws not_found
  */
 export async function suspendApplication(app: ApplicationWriter, clientId: string): Promise<RegisteredApplication> {
   const { db } = app
@@ -173,7 +174,7 @@ export async function suspendApplication(app: ApplicationWriter, clientId: strin
   return readApplication(db, clientId)
 }
 
-/** Lets a suspended application continue; its unexpired tokens are good again. */
+/** Resumes a suspended application; its unexpired tokens are valid again. */
 export async function resumeApplication(app: ApplicationWriter, clientId: string): Promise<RegisteredApplication> {
   const { db } = app
   await readApplication(db, clientId)
@@ -198,7 +199,7 @@ async function addSecret(
     const { kind } = await readApplication(db, clientId)
     if (kind === 'public')
       refuseIfAny([{ pointer: '/clientId', code: 'invalid', detail: 'A public application has no secret.' }])
-    // Two rotations at once: the row is locked, so the second one sees the first one's secret, which would be lost unused.
+    // The row is locked: of two concurrent rotations, the second one sees the first one's secret and retains it.
     const row = await db
       .selectFrom('applications')
       .select('secret_hashes')
@@ -231,11 +232,11 @@ function refuseIfAny(problems: FieldError[]): void {
     throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
 }
 
-/** What is given, and nothing else. */
+/** Returns the settings that are given. */
 const named = (changes: Changes): Partial<ApplicationSettings> =>
   Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 
-/** The table has both or neither. */
+/** Adds the other amount: the table has both or neither. */
 function withBothAmounts(given: BudgetChanges, before: WrittenBudget | null): BudgetChanges {
   const { perUser = before?.perUser, perApplication = before?.perApplication } = given
   if (given.perUser === undefined && given.perApplication === undefined) return given
@@ -264,16 +265,16 @@ const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   suspendedAt: row.suspended_at?.toISOString() ?? null,
 })
 
-/** PostgreSQL refuses NUL, and no client id is this long. */
+/** Returns whether PostgreSQL can look this up: it rejects NUL, and no client id is this long. */
 const isClientId = (text: string): boolean => text.length <= 255 && !text.includes('\0')
 
-/** The prefix lets scanners of source code find a secret that was committed by mistake. */
+/** The prefix lets source code scanners find a secret that was committed by mistake. */
 const newClientSecret = (): string => `chs_${newSecret()}`
 const hashOf = (secret: string): string => createHash('sha256').update(secret).digest('hex')
 
 const ID_LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789'
 
-/** A client id that tells people which application it is, and is not the next one's too. */
+/** Makes a client id that is recognisable by the name, and unique by a random suffix. */
 function clientIdFor(name: string): string {
   const word = name
     .toLowerCase()

@@ -10,7 +10,7 @@ import type { StoredFacts } from './wire.ts'
 import { isAddress, amountIn } from '../digits.ts'
 
 type Unsaid = 'gasSpace' | 'delegate' | 'topUpContracts' | 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'
-/** What people and programs have to know of a network, but for its nodes. */
+/** The facts of a network that users and programs need; its nodes are separate. */
 export type NetworkFacts = { chainId: number; name: string } & Omit<StoredFacts, Unsaid> &
   Partial<Pick<StoredFacts, Unsaid>>
 
@@ -42,23 +42,23 @@ const facts = rowOf<StoredFacts, Selectable<Database['networks']>>({
     column: 'top_up_contracts',
     unsaid: [],
     read: (stored) => textsIn(stored) as Hex[],
-    // As targets of writes are compared: lower case, each once.
+    // In the form in which targets of writes are compared: lower case, each once.
     write: (contracts) =>
       contracts.length === 0 ? null : JSON.stringify([...new Set(contracts.map((one) => one.toLowerCase()))]),
   },
   sponsorPerDay: { column: 'sponsor_per_day', unsaid: null },
   sponsorLow: { column: 'sponsor_low', unsaid: null },
-  // Who opens a network says nothing of it: what an operator set meanwhile stays.
+  // No default: opening a network does not set it, so a value that an operator set remains.
   backfillFrom: { column: 'backfill_from' },
 })
 export const { columnsOf, fieldsIn: factsIn } = facts
-/** What a network is unless said. */
+/** Default facts of a network. */
 export const unsaid = facts.unsaid as Omit<StoredFacts, 'symbol' | 'coin' | 'backfillFrom'>
 
-/** whose writes accounts send themselves: a list that a person keeps, as that of a budget */
+/** Maximum length of `topUpContracts`: a person maintains the list, as that of a budget. */
 const MAX_CONTRACTS = 1_000
 
-/** Everything wrong with what someone says of a network, each with its place. */
+/** Returns everything that is wrong with the facts of a network, each with its field. */
 export function explainNetwork(network: NetworkFacts): FieldError[] {
   const { chainId, name, symbol, coin, explorer, finality, blockVerification, feeCapGwei, gas } = network
   const {

@@ -11,11 +11,11 @@ import type { ListedNetwork } from './wire.ts'
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
- * Ties a network's name and chain id to one chain, identified by its genesis block, forever: a database that knows
- * transactions of one chain must not meet another under the same number. Then keeps what else is said of it.
- * @param mayBegin  true for the embedded chain, which may have lost everything in a crash: its new genesis replaces
- *   the old one, and the follower treats it as the deepest of reorganisations
- * @throws Error when the chain is another one
+ * Binds the name and chain id of a network to one chain permanently, by its genesis block. A database with transactions
+ * of one chain must not meet another chain with the same id. Then stores the other facts.
+ * @param mayBegin  true for the embedded chain, which may have lost everything in a crash: its new genesis replaces the
+ *                  old one, and the follower treats it as the deepest reorganisation
+ * @throws Error  if the chain is another one
  */
 export async function bindNetwork(
   db: RootDb,
@@ -38,7 +38,7 @@ export async function bindNetwork(
     .execute()
 }
 
-/** Checks a chain against the one that this database was made for. Errors and `mayBegin` as above. */
+/** Checks a chain against the one that this database was made for. Errors and `mayBegin` as for `bindNetwork`. */
 export async function checkNetwork(
   db: RootDb,
   { chainId, name, genesisHash }: NetworkIdentity,
@@ -59,16 +59,16 @@ export async function checkNetwork(
     )
 }
 
-/** Nobody has held or written the work for longer than the pause between two looks. */
+/** No process has held or written the work for longer than the pause between two rounds. */
 const LEFT_ALONE = sql<boolean>`coalesce(greatest(work.lease_until, work.updated_at) < now() - interval '2 minutes', false)`.as('is_left_alone') // prettier-ignore
 
-/** What is said of each network, by name. */
+/** Reads the facts of each network, by name. */
 export async function readNetworks(db: Db): Promise<Required<NetworkFacts>[]> {
   const rows = await db.selectFrom('networks').selectAll().orderBy('name').execute()
   return rows.map((row) => ({ chainId: row.chain_id, name: row.name, ...factsIn(row) }))
 }
 
-/** All networks by name, each with how many applications are bound to it. */
+/** Lists the networks by name, each with the number of applications that are bound to it. */
 export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed' | 'owedDelegations'>[]> {
   const rows = await db
     .selectFrom('networks')
@@ -111,7 +111,7 @@ export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServe
   }))
 }
 
-/** wei of the rolling day, by chain id. */
+/** Returns the wei that sponsors spent in the rolling day, by chain id. */
 async function spentByNetwork(db: Db): Promise<Map<number, string>> {
   const rows = await db.selectFrom('gas_spent_on_network').select('chain_id').distinct().execute()
   return new Map(
@@ -121,16 +121,19 @@ async function spentByNetwork(db: Db): Promise<Map<number, string>> {
   )
 }
 
-/** The same, with how many accounts of each still owe their delegation: for operators, since it is counted. */
+/**
+ * Lists the networks, also with the number of accounts that owe their delegation. For operators only, because it is
+ * counted.
+ */
 export async function describeNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const [networks, owed] = await Promise.all([listNetworks(db), owedByNetwork(db)])
   return networks.map((one) => ({ ...one, owedDelegations: owed === null ? null : (owed.get(one.chainId) ?? 0) }))
 }
 
 /**
- * Accounts that signed by which nonce they delegate, and whose transactions with that are in no block, by chain id: those of networks where sponsors
- * carry nothing new. Elsewhere the next write of each brings it, and there may be very many. Null where the role of this process was given its rights
- * before operations were one of them.
+ * Counts, by chain id, the accounts that signed a delegation which is in no block yet. It counts only on networks whose
+ * gas is no longer `sponsor`. On others, the next write of each account includes the delegation, and there may be very
+ * many. Null if the database role of this process may not read these tables.
  */
 async function owedByNetwork(db: Db): Promise<Map<number, number> | null> {
   const { rows: rights } = await sql<{
@@ -169,7 +172,7 @@ function backfillOf(row: {
   }
 }
 
-/** What the work's own process counted: an account is never counted for a request. */
+/** Returns the progress that the backfill process counted: accounts are never counted for a request. */
 function progressOf(row: {
   waiting: number | null
   covered: number | null
@@ -195,8 +198,8 @@ function progressOf(row: {
 }
 
 /**
- * Takes a network out.
- * @throws Error when there is none of that name, or applications are bound to it
+ * Removes a network.
+ * @throws Error  if there is none of that name, or applications are bound to it
  */
 export async function removeNetwork(db: RootDb, name: string): Promise<void> {
   const gone = await db
@@ -217,7 +220,7 @@ export async function removeNetwork(db: RootDb, name: string): Promise<void> {
   throw new Error(`The network ${name} cannot be removed: applications bound to it: ${network.applications}.`)
 }
 
-/** Links of an explorer with pages of any layout. */
+/** Returns the links of an explorer, with any page layout. */
 export function explorerOf({ tx, address, block }: ExplorerTemplates): Explorer {
   const [ofTx, ofAddress, ofBlock] = [tx.split('{hash}'), address.split('{address}'), block.split('{number}')]
   return {
@@ -227,7 +230,7 @@ export function explorerOf({ tx, address, block }: ExplorerTemplates): Explorer 
   }
 }
 
-/** The layout that most explorers share. */
+/** Returns the page templates of most explorers. */
 export const templatesAt = (base: string): ExplorerTemplates => {
   const root = base.replace(/\/+$/, '')
   return { tx: `${root}/tx/{hash}`, address: `${root}/address/{address}`, block: `${root}/block/{number}` }

@@ -2,12 +2,12 @@ import { chmod, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/prom
 import { dirname } from 'node:path'
 import { isHeadUrl } from '../chain/rpc/new-heads.ts'
 
-/** Node addresses by network name. They may hold keys: they appear in no message and in no list. */
+/** Node URLs by network name. They may contain keys, so they are in no message and in no list. */
 export type NodeUrls = Record<string, string[]>
 
 /**
- * Reads NETWORKS_FILE: `{ "<network>": ["<node address>", …] }`. No file is no networks.
- * @throws Error naming every problem, never an address
+ * Reads NETWORKS_FILE: `{ "<network>": ["<node address>", …] }`. Without a file there are no networks.
+ * @throws Error  naming every problem, never a URL
  */
 export async function readNodes(file: string): Promise<NodeUrls> {
   let parsed: unknown
@@ -15,7 +15,7 @@ export async function readNodes(file: string): Promise<NodeUrls> {
     parsed = JSON.parse(await readFile(file, 'utf8'))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
-    // JSON.parse repeats part of its input in its message, and that may be a key.
+    // The message of JSON.parse may repeat a part of a key.
     throw new Error(error instanceof SyntaxError ? 'NETWORKS_FILE does not hold JSON' : 'NETWORKS_FILE cannot be read')
   }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
@@ -29,7 +29,7 @@ export async function readNodes(file: string): Promise<NodeUrls> {
   return parsed as NodeUrls
 }
 
-/** Writes the file whole, readable by this user only: anyone who reads meanwhile finds the old one or the new one. */
+/** Replaces the file in one step, readable by this OS user only: concurrent readers find the old or the new one. */
 export async function writeNodes(file: string, nodes: NodeUrls): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
   const part = `${file}.${process.pid}`
@@ -46,7 +46,7 @@ export async function writeNodes(file: string, nodes: NodeUrls): Promise<void> {
   }
 }
 
-/** True when users other than its owner and group may read the file. */
+/** Returns whether users other than its owner and group may read the file. */
 export async function isOpenToAll(file: string): Promise<boolean> {
   try {
     return ((await stat(file)).mode & 0o004) !== 0
@@ -55,7 +55,9 @@ export async function isOpenToAll(file: string): Promise<boolean> {
   }
 }
 
-/** http or https, at least one; beside them WebSocket addresses, which tell of new blocks and are asked nothing else. */
+/**
+ * Returns whether these are node URLs: at least one http or https, and WebSocket URLs, which only announce new blocks.
+ */
 export const areNodeUrls = (urls: readonly unknown[]): boolean =>
   urls.every((url) => typeof url === 'string' && /^(http|ws)s?:\/\//.test(url) && URL.canParse(url)) &&
   urls.some((url) => !isHeadUrl(url as string))

@@ -13,12 +13,12 @@ import { bindNetwork, checkNetwork, explorerOf, readNetworks, templatesAt } from
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 import { every, type Clock } from '../clock.ts'
 
-/** A network to serve. Without a chain id, the one its node says. */
+/** A network to serve. If it has no chain id, that of its node counts. */
 export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
 
 export type NetworkContext = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string; clock: Clock }
 
-/** The settings of one network, and what the others have where nothing else is said of them. */
+/** The settings of one network, which are also the defaults of the others. */
 export type NetworkSettings = Pick<Config, (typeof NETWORK_KEYS)[number]>
 export const NETWORK_KEYS = [
   'NETWORK_NAME',
@@ -40,10 +40,13 @@ export const NETWORK_KEYS = [
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
-/** What a node says in its first minutes is not always the last word of the network. */
+/**
+ * A network that could not be served is checked again after this, in milliseconds: early responses of a node may
+ * change.
+ */
 const LOOK_AGAIN_EVERY_MS = 60_000
 
-/** The networks that this database knows and NETWORKS_FILE has nodes for. */
+/** Returns the networks of this database that have nodes in NETWORKS_FILE. */
 export async function storedNetworks(
   { db, config, telemetry }: NetworkContext,
   file: string,
@@ -54,7 +57,7 @@ export async function storedNetworks(
   for (const name of Object.keys(nodes))
     if (!known.some((one) => one.name === name)) telemetry.log.warn('nodes_of_unknown_network', { network: name })
   return known.flatMap((listed) => {
-    // Read where it is used: who opens the network later must not undo what was set meanwhile.
+    // It is read where it is used: opening the network must not overwrite a newer value.
     const { backfillFrom: _, ...facts } = listed
     const rpcUrls = nodes[facts.name]
     if (rpcUrls !== undefined) return [{ ...facts, rpcUrls }]
@@ -64,7 +67,7 @@ export async function storedNetworks(
   })
 }
 
-/** The network of RPC_URL and NETWORK_…. */
+/** Returns the network of RPC_URL and NETWORK_…. */
 export const settingsNetwork = (
   config: NetworkSettings,
   rpcUrls: readonly string[],
@@ -86,7 +89,7 @@ export const settingsNetwork = (
   sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })
 
-/** @throws Error naming the setting */
+/** Reads the addresses. @throws Error  naming the setting */
 function readContracts({ NETWORK_TOPUP_CONTRACTS: text = '' }: NetworkSettings): Hex[] {
   const contracts = text.split(/[\s,]+/).filter((one) => one !== '')
   for (const contract of contracts) {
@@ -97,9 +100,9 @@ function readContracts({ NETWORK_TOPUP_CONTRACTS: text = '' }: NetworkSettings):
 }
 
 /**
- * Connects to one network and ties it to its chain.
+ * Connects to one network and binds it to its chain.
  * @param development  of a development installation; the embedded chain may start over, and gives funds
- * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
+ * @throws Error  if it is another chain; RpcUnavailable, RpcError if no node responds
  */
 export async function openNetwork(
   place: NetworkContext,
@@ -112,7 +115,7 @@ export async function openNetwork(
   )
 }
 
-/** The same for a network that the server has opened before: checks its chain, and changes nothing of what is kept of it. */
+/** Connects to a network that the server has opened before. It checks the chain, and stores nothing. */
 export async function openKnownNetwork(place: NetworkContext, wanted: NetworkToOpen): Promise<Chain> {
   return connectNetwork(place, { ...wanted, faucet: null }, (facts) =>
     checkNetwork(place.db, facts, { mayBegin: false }),
@@ -148,10 +151,10 @@ async function connectNetwork(
 }
 
 /**
- * Opens networks side by side into `chains`. One whose nodes are down keeps nobody from starting: it is tried again. One that cannot be
- * served as its settings say is not, and looked at again each minute.
- * @returns what begins to try again, and itself returns the way to stop
- * @throws Error when a network is another chain than the one said
+ * Opens networks concurrently into `chains`. A network whose nodes are down does not prevent a start; it is retried. A
+ * network that cannot be served as its settings say is checked again each minute.
+ * @returns a function that starts the retries, and returns a function that stops them
+ * @throws Error  if a network is another chain than its settings say
  */
 export async function openNetworks(
   place: NetworkContext,
@@ -164,7 +167,7 @@ export async function openNetworks(
   }: {
     retryEveryMs?: number
     lookAgainEveryMs?: number
-    /** Why a network cannot be served as its settings say. @throws RpcUnavailable */
+    /** Returns why a network cannot be served as its settings say; null if it can. @throws RpcUnavailable */
     explain?: (chain: Chain) => Promise<string | null>
   } = {},
 ): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
@@ -220,7 +223,7 @@ export async function openNetworks(
         place.telemetry.log.info('network_up', { network: network.name })
         onOpened(chain)
       } catch (error) {
-        // Another chain behind these nodes, or the database is away: what runs continues, this network is not served.
+        // Another chain is behind these nodes, or the database is unavailable: only this network is not served.
         place.telemetry.log.error('network_refused', { network: network.name }, error)
       }
     }

@@ -13,8 +13,8 @@ const known = slot(
 )
 
 /**
- * Whether pages of an origin may call the API. No cookie opens the API, so the origins of all applications count as
- * one list; what a page may do is decided by the token it holds.
+ * Returns whether pages of an origin may call the API. No cookie opens the API, so the origins of all applications form
+ * one list; the token decides what a page may do.
  */
 export async function allowsOrigin(app: Pick<App, 'clock' | 'db' | 'state'>, origin: string): Promise<boolean> {
   const list = known.of(app)

@@ -1,7 +1,7 @@
-/** What an application may be allowed to do; the scopes of its access tokens. */
+/** Permissions of an application, which are also the scopes of its access tokens. */
 export type Permission = 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory' | 'users:read'
 
-/** Permissions that a person gives an application over their own account. */
+/** Permissions that a user gives an application over their own account. */
 export const userPermissions = [
   'wallet:read',
   'contracts:read',
@@ -9,7 +9,7 @@ export const userPermissions = [
   'users:directory',
 ] as const satisfies Permission[]
 
-/** Permissions that only a machine token carries, over the people who allowed it. */
+/** Permissions that only a machine token has, over the users who allowed it. */
 export const machinePermissions = ['users:read'] as const satisfies Permission[]
 
 const all: readonly string[] = [...userPermissions, ...machinePermissions]

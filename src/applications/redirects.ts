@@ -1,10 +1,10 @@
 const LOOPBACK_HOSTS = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /**
- * Whether a registered address covers the one a client asks for.
+ * Returns whether a registered address covers the one that a client requests.
  *
- * Character by character, with two exceptions for http on loopback: any port, because a native application cannot
- * choose one (RFC 8252 §7.3), and any path when the registered one is `/*`, which only the demo application uses.
+ * They must be identical, with two exceptions for http on loopback: any port, because a native application cannot
+ * choose one (RFC 8252 §7.3), and any path if the registered one is `/*`, which only the demo application uses.
  * Source: RFC 9700 §2.1
  */
 export function coversRedirect(registered: string, asked: string): boolean {
@@ -16,7 +16,7 @@ export function coversRedirect(registered: string, asked: string): boolean {
   return pattern.pathname === url.pathname && pattern.search === url.search
 }
 
-/** What is wrong with an address to be registered, as the end of a sentence; null when nothing is. */
+/** Explains why an address cannot be registered, as the end of a sentence; null if it can. */
 export function explainRedirect(text: string): string | null {
   if (!URL.canParse(text)) return 'is not an absolute URI'
   const url = new URL(text)
@@ -32,20 +32,21 @@ export function explainRedirect(text: string): string | null {
 }
 
 /**
- * Whether any program of the device may wait at an address: on loopback, or behind a private scheme, which nobody owns.
+ * Returns whether any program of the device could receive a redirect: on loopback, or by a private-use scheme, which
+ * nobody owns.
  * Source: RFC 8252 §8.6
  */
 export const isOpenToPrograms = (uri: string): boolean => !uri.startsWith('https:')
 
-/** The origin where an answer goes; of an address with a scheme of a program's own, which has no origin, all of it. */
+/** Returns the origin that a response goes to; for a private-use scheme, which has no origin, the whole address. */
 export function redirectOrigin(redirectUri: string): string {
   const { origin } = new URL(redirectUri)
   return origin === 'null' ? redirectUri : origin
 }
 
-/** An http URL on loopback in plain form; anything a reader could take for another host is not. */
+/** Returns an http URL on loopback in plain form; null for anything that a reader could take for another host. */
 function loopbackUrl(text: string): URL | null {
-  // Parsers disagree about backslashes, user names, spaces and encoded dots; none of them has a place here.
+  // Parsers disagree about backslashes, user names, spaces and encoded dots in a host: none is allowed.
   if (!/^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?(\/[^\\#\s]*)?$/.test(text) || !URL.canParse(text))
     return null
   const url = new URL(text)

@@ -1,7 +1,7 @@
 /**
  * applications: OAuth clients, the networks they are bound to, and the identity providers they bring.
  * Owns: registration, secrets as hashes, permissions, redirect URIs and origins; networks, and the file of their nodes.
- * Does not own: what people allowed an application (`oauth/`), the open connection to a network (`chain/`).
+ * Does not own: consents (`oauth/`), the open connection to a network (`chain/`).
  * Start with `manage.ts` for changes, `open-networks.ts` for networks.
  * Tables: application_providers, application_users, applications, networks.
  */
@@ -23,14 +23,16 @@ import { slot } from '../state.ts'
 
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
-/** What is read here, this process remembers for a moment. */
 type RegistryContext = Pick<App, 'clock' | 'db' | 'state' | 'sealKeys' | 'telemetry'>
 type Cached = { application: Application | null; readAt: number }
 const caches = slot('applications', (_app: Pick<App, 'state'>) => new Map<string, Cached>())
 
-/** An application as it was at most 5 seconds ago; null when there is none, or not as it was registered. Suspended ones are returned, marked so. */
+/**
+ * Finds an application, as it was at most 5 seconds ago; null if there is none with a valid seal and form. Suspended
+ * ones are returned, marked so.
+ */
 export async function findApplication(app: RegistryContext, clientId: string): Promise<Application | null> {
-  // PostgreSQL refuses NUL, and no client id is this long.
+  // PostgreSQL rejects NUL, and no client id is this long.
   if (clientId.length > 255 || clientId.includes('\0')) return null
   const cache = caches.of(app)
   const cached = cache.get(clientId)
@@ -42,8 +44,8 @@ export async function findApplication(app: RegistryContext, clientId: string): P
 }
 
 /**
- * Registers an application, or changes it to what is given.
- * @throws Error naming everything that cannot be registered
+ * Registers an application, or replaces its settings.
+ * @throws Error  naming everything that cannot be registered
  */
 export async function saveApplication(
   { db: root, sealKeys }: Pick<App, 'db' | 'sealKeys'>,
@@ -74,12 +76,12 @@ export async function saveApplication(
   )
 }
 
-/** The next look reads it again, in this process immediately. */
+/** Makes this process read an application again. */
 export function forgetApplication(app: Pick<App, 'state'>, clientId: string): void {
   caches.of(app).delete(clientId)
 }
 
-/** Remembers that a user signed in to an application. */
+/** Notes that a user signed in to an application. */
 export async function noteUser(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
@@ -91,7 +93,7 @@ export async function noteUser(
     .execute()
 }
 
-/** Forgets that a user signed in to an application: it reads nothing of them by itself any more. */
+/** Deletes the note that a user signed in to an application: it can no longer read them by itself. */
 export async function forgetUse(
   db: Db,
   { clientId, accountId }: { clientId: string; accountId: string },
@@ -103,28 +105,30 @@ export async function forgetUse(
     .execute()
 }
 
-/** Forgets which applications a user signed in to. */
+/** Deletes the notes of all applications that a user signed in to. */
 export async function forgetUses(db: Db, accountId: string): Promise<void> {
   await db.deleteFrom('application_users').where('account_id', '=', accountId).execute()
 }
 
+/** Returns whether a redirect URI is covered by one of the application's. */
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
   redirectUris.some((registered) => coversRedirect(registered, asked))
 
 /**
- * Where a browser may be sent after signing out: an address registered for that, any redirect address, and the front page of a
- * registered origin. No other page of an origin: one that redirects would lead on to anywhere.
+ * Returns whether a browser may be sent to an address after signing out: one that is registered for it, any redirect
+ * URI, or the front page of a registered origin. Other pages of an origin are excluded: one that redirects could lead
+ * anywhere.
  */
 export const isPostLogoutAllowed = (application: Application, asked: string): boolean =>
   isRedirectAllowed(application, asked) ||
   (application.postLogoutRedirectUris ?? []).some((registered) => coversRedirect(registered, asked)) ||
   application.allowedOrigins.some((origin) => asked === origin || asked === `${origin}/`)
 
-/** Whether pages of this origin may call in the application's name. */
+/** Returns whether pages of this origin may call in the application's name. */
 export const isOriginAllowed = ({ allowedOrigins }: Pick<Application, 'allowedOrigins'>, origin: string): boolean =>
   allowedOrigins.some((allowed) => allowed === origin || coversRedirect(`${allowed}/`, `${origin}/`))
 
-/** Compares with each live secret in constant time. */
+/** Returns whether a secret is right. It compares with each live secret, in constant time. */
 export function isSecretRight({ secretHashes }: Application, secret: string): boolean {
   const digest = createHash('sha256').update(secret).digest()
   return secretHashes.map((hash) => timingSafeEqual(digest, Buffer.from(hash, 'hex'))).includes(true)

@@ -6,8 +6,8 @@ import { rowOf } from './columns.ts'
 import type { ApplicationSettings, WrittenBudget } from './wire.ts'
 
 /*
- * The settings of an application in its row. Columns that are JSON: their types say what was written, not what someone else may
- * have written since.
+ * The settings of an application in its row. The types of JSON columns say what this program writes; someone else may
+ * have written anything.
  */
 
 const LISTS = ['redirect_uris', 'post_logout_redirect_uris', 'permissions', 'allowed_origins'] as const
@@ -18,7 +18,7 @@ const list = (column: (typeof LISTS)[number], unsaid?: string[]) => ({
   read: textsIn,
 })
 
-/** Of each setting but the budget, which has three columns; what a setting is: wire.ts. */
+/** All settings but the budget, which has three columns. wire.ts describes the settings. */
 const settings = rowOf<Omit<ApplicationSettings, 'sponsor'>, StoredApplication>({
   name: { column: 'name' },
   redirectUris: list('redirect_uris'),
@@ -37,7 +37,7 @@ type BudgetColumns = { perUser: string | null; perApplication: string | null; co
 const budget = rowOf<BudgetColumns, StoredApplication>({
   perUser: { column: 'sponsor_per_user' },
   perApplication: { column: 'sponsor_per_application' },
-  // As targets of writes are compared: lower case, each once.
+  // In the form in which targets of writes are compared: lower case, each once.
   contracts: {
     column: 'sponsor_contracts',
     write: (contracts) => contracts && JSON.stringify([...new Set(contracts.map((one) => one.toLowerCase()))]),
@@ -45,19 +45,19 @@ const budget = rowOf<BudgetColumns, StoredApplication>({
 })
 const NO_BUDGET: BudgetColumns = { perUser: null, perApplication: null, contracts: null }
 
-/** What an application is unless said. */
+/** Default settings of an application. */
 export const unsaid = { ...settings.unsaid, sponsor: null }
 
-/** Columns of what is given, and of nothing else. */
+/** Returns the columns of the given settings only. */
 export const columnsOf = ({ sponsor, ...given }: Partial<ApplicationSettings>): Record<string, unknown> => ({
   ...settings.columnsOf(given),
   ...(sponsor === undefined ? {} : budget.columnsOf(sponsor ?? NO_BUDGET)),
 })
 
-/** The settings in a row, but for the budget. */
+/** Reads the settings in a row, without the budget. */
 export const settingsIn = settings.fieldsIn
 
-/** A budget as its operator writes it. */
+/** Returns a budget in the form in which its operator writes it. */
 export const writtenBudget = (budget: SponsorBudget | null): WrittenBudget | null =>
   budget && {
     perUser: String(budget.perUser),
@@ -81,10 +81,10 @@ const isIssuer = (value: unknown): value is TrustedIssuer => {
   )
 }
 
-/** Of a list the identity providers that can be read. */
+/** Returns the identity providers of a list that can be read. */
 export const issuersIn = (value: unknown): TrustedIssuer[] => (Array.isArray(value) ? value.filter(isIssuer) : [])
 
-/** Of each list of an application whether it is one of what it should be; null: all are. */
+/** Returns the first column of an application that is malformed; null if none is. */
 export function damagedColumn(row: StoredApplication): string | null {
   const damaged = ([...LISTS, 'secret_hashes'] as const).find((column) => !areTexts(row[column]))
   if (damaged !== undefined) return damaged

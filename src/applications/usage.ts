@@ -5,8 +5,8 @@ import { readApplication } from './manage.ts'
 import type { ApplicationUsage } from './wire.ts'
 
 /**
- * What an application has used of its quotas in the hours, days and months that are now, by the clock of the database. What servers
- * have leased and not used yet counts as used: at most a hundredth of a quota for each server.
+ * Returns how much of its quotas an application has used in the current hours, days and months, by the database clock.
+ * What servers have leased but not used yet counts as used: at most 1 % of a quota per server.
  * @throws not_found
  */
 export async function readUsage(db: RootDb, clientId: string): Promise<ApplicationUsage> {

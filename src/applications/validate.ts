@@ -13,11 +13,11 @@ const MAX_QUOTA = 1_000_000_000_000
 const MAX_WEIGHT = 100
 const MAX_CONTRACTS = 1_000
 
-/** What someone wrote: texts that may be anything. */
+/** An application before any check: its texts may be anything. */
 export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended' | 'sponsor'> &
   Pick<ApplicationSettings, 'permissions' | 'sponsor'>
 
-/** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
+/** Returns everything that makes an application unsafe, each with its place; empty if nothing does. */
 export function explainApplication(application: Claimed): FieldError[] {
   const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
     application
@@ -26,7 +26,7 @@ export function explainApplication(application: Claimed): FieldError[] {
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
   if (!/^[\w.-]{1,100}$/.test(clientId)) refuse('/clientId', 'The client id must be letters, digits, `.`, `_` or `-`.')
-  // It is the `sub` of the application's own tokens, and must not be someone's.
+  // It is the `sub` of the application's own tokens, so it must not be a user id.
   if (parseUserId(clientId) !== null) refuse('/clientId', 'The client id must not look like the id of a user.')
   const problem = explainName(name)
   if (problem !== null) refuse('/name', `The name ${problem}.`)
@@ -84,7 +84,7 @@ export function explainApplication(application: Claimed): FieldError[] {
   return problems
 }
 
-/** The same, and what an operator is refused though the program itself may do it, for its demo application. */
+/** Returns the same, and the problems of settings that only this program may use, for its demo application. */
 export function explainRegistration(application: Claimed): FieldError[] {
   const { kind, redirectUris, permissions } = application
   const problems = explainApplication(application)
@@ -105,7 +105,7 @@ export function explainRegistration(application: Claimed): FieldError[] {
   return problems
 }
 
-/** The values of its words are checked where they are read. */
+/** Explains why a quota is invalid. `counts` and `per` are checked where they are read. */
 function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): string | null {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUOTA)
     return `must allow 1 to ${MAX_QUOTA} ${counts} per ${per}`
@@ -116,11 +116,14 @@ function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): 
 
 function explainLength(uri: string): string | null {
   if (uri.length > MAX_URI) return `is longer than ${MAX_URI} characters`
-  // URL parsers pass over them, PostgreSQL refuses some of them.
+  // URL parsers ignore such characters, and PostgreSQL rejects some.
   return /[\p{C}\s]/u.test(uri) ? 'has characters that a URI cannot have' : null
 }
 
-/** A name is on the consent page: nothing in it may be invisible or turn the text around. */
+/**
+ * Explains why a name is invalid. It is shown on the consent page, so it may not have invisible characters or reverse
+ * the text.
+ */
 function explainName(name: string): string | null {
   if (name.trim() === '' || name.length > 100) return 'must have 1 to 100 characters'
   if (name !== name.trim()) return 'begins or ends with a space'

@@ -4,7 +4,7 @@ import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
 import type { ExplorerTemplates, Quota as StoredQuota } from '../store/column-values.ts'
 
-/** What applications and networks look like to their operator, in the operator API and in commands. */
+/** Shapes of applications and networks for their operator, in the operator API and in commands. */
 
 export const issuer = {
   issuer: Type.String({ maxLength: 2_000, description: 'The tokens’ `iss` claim, exactly' }),
@@ -42,7 +42,7 @@ const quota = {
   limit: Type.Integer({ description: '1 to 1,000,000,000,000' }),
   per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Of UTC' }),
 }
-/** How many requests an application may make. */
+/** A limit on the requests of an application. */
 const Quota = exactly<StoredQuota>()(
   Type.Object(quota, {
     title: 'Quota',
@@ -50,7 +50,7 @@ const Quota = exactly<StoredQuota>()(
     examples: [{ counts: 'writes', limit: 100_000, per: 'day' }],
   }),
 )
-/** Decimal digits, as every amount: JSON's numbers are not exact. */
+/** An amount as decimal digits: numbers in JSON are not exact. */
 const wei = (description: string) => Type.String({ maxLength: 78, description, examples: ['1000000000000000000'] })
 const contracts = Nullable(
   Type.Array(Type.String({ maxLength: 42 }), {
@@ -58,7 +58,7 @@ const contracts = Nullable(
     description: 'Addresses whose writes it pays for, stored in lower case; null: any',
   }),
 )
-/** What sponsors may send people for writes of an application, where its network's gas is `topup`. */
+/** Budget of sponsors for writes of an application, if its network's gas is `topup` or `sponsor`. */
 const Budget = Type.Object(
   {
     perUser: wei('Wei to one person in 24 hours, over all of them'),
@@ -68,7 +68,7 @@ const Budget = Type.Object(
   { title: 'SponsorBudget', additionalProperties: false },
 )
 export type WrittenBudget = Static<typeof Budget>
-/** What is omitted stays as it is; a new budget needs both amounts. */
+/** Changes of a budget. An omitted field remains as it is; a new budget needs both amounts. */
 export const BudgetChanges = Type.Object(
   {
     perUser: Type.Optional(wei('Wei to one person in 24 hours; with `perApplication` where there is no budget yet')),
@@ -87,7 +87,10 @@ const Issuer = Type.Object(
 )
 
 const Uri = Type.String({ maxLength: 2_000 })
-/** What an operator says of an application, and changes later. Its column is in stored.ts, its option in cli/app.ts. */
+/**
+ * Settings of an application, which can also be changed later. The column of each is in stored.ts, its option in
+ * cli/app.ts.
+ */
 const settings = {
   name: Type.String({
     maxLength: 200,
@@ -146,12 +149,12 @@ const SHOP = {
   suspendedAt: null,
 }
 
-/** An application as its operator sees it: of secrets only how many are live. */
+/** An application as its operator sees it: of its secrets, only how many are live. */
 export const Application = Type.Object(
   {
     clientId: Type.String(),
     name,
-    /** null when the network was taken out of this installation */
+    /** null if the network was removed from this installation */
     network: Nullable(Type.String()),
     chainId: Type.Integer(),
     kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
@@ -196,12 +199,12 @@ export const ApplicationChanges = Type.Partial(Type.Object(changeable), {
   minProperties: 1,
   examples: [{ permissions: ['wallet:read'] }],
 })
-/** What may be said of an application at any time; `isFirstParty` by a command alone. */
+/** The settings of an application; only a command may set `isFirstParty`. */
 export type ApplicationSettings = Pick<RegisteredApplication, keyof typeof settings | 'isFirstParty'> & {
   sponsor: BudgetChanges | null
 }
 
-/** What an application has used of its quotas. */
+/** How much an application has used of its quotas. */
 export const ApplicationUsage = Type.Object(
   {
     quotas: Type.Array(
@@ -212,7 +215,7 @@ export const ApplicationUsage = Type.Object(
         endsAt: Type.String({ format: 'date-time' }),
       }),
     ),
-    /** what sponsors sent for its people; null: it has no budget */
+    /** amount that sponsors spent on its writes; null: it has no budget */
     sponsored: Nullable(
       Type.Object({
         perApplication: Type.String({ description: 'wei of a rolling day, decimal digits' }),
@@ -243,7 +246,10 @@ export const ApplicationUsage = Type.Object(
 )
 export type ApplicationUsage = Static<typeof ApplicationUsage>
 
-/** What is said of a network besides its name and chain id. Its column and its limits are in network-facts.ts, its option in cli/network-options.ts. */
+/**
+ * Facts of a network besides its name and chain id. Columns and limits are in network-facts.ts, options in
+ * cli/network-options.ts.
+ */
 const facts = {
   symbol: Type.String(),
   coin: Type.String(),
@@ -291,10 +297,10 @@ const facts = {
 }
 const { gasSpace: _, delegate: __, ...changeableFacts } = facts
 
-/** A network as its operator sees it: what people and programs have to know of it, but for its nodes. */
+/** A network as its operator sees it: the facts that users and programs need, without its nodes. */
 export const ListedNetwork = Type.Object(
   {
-    /** lower-case; kept forever */
+    /** lower case, permanent */
     name: Type.String(),
     chainId: Type.Integer(),
     ...facts,
@@ -425,7 +431,7 @@ export type ListedNetwork = Static<typeof ListedNetwork>
 
 export type StoredFacts = Pick<ListedNetwork, keyof typeof facts>
 
-/** What of a network can be changed beside a running server. What is omitted stays as it is. */
+/** The facts that can be changed while a server runs. An omitted field remains as it is. */
 export const NetworkChanges = Type.Partial(Type.Object(changeableFacts), {
   title: 'NetworkChanges',
   additionalProperties: false,

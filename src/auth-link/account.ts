@@ -24,14 +24,15 @@ type AccountVerb = (typeof READS)[number] | (typeof SENDS)[number]
 
 const Asked = Type.Object({ args: Type.Array(Type.Unknown(), { maxItems: 2 }) }, { additionalProperties: false })
 
-/** Who sends, with what the token of their question says. */
+/** A sender, with the caller that their token was verified to be. */
 type ProvenSender = Sender & { caller: Caller }
-/** For `accountSending`: who came by the route below. */
+/** Returns the caller for `accountSending`: `serveAccount` has verified the token. */
 export const callerAtDoor = async (sender: Sender): Promise<Caller> => (sender as ProvenSender).caller
 
 /**
- * POST /internal/account/:verb: what the account page of the other program shows and sends. It is opened by a token of our own
- * pages' client, which only the authorization server can make, for one person and one minute; for anyone else nothing is here.
+ * Registers POST /internal/account/:verb: the reads and transfers of the account page in the other program. It needs a
+ * token of our own client, which only the authorization server can make, for one user and one minute. Without it, the
+ * response is 404.
  */
 export function serveAccount(
   server: FastifyInstance,
@@ -65,7 +66,10 @@ export function serveAccount(
   )
 }
 
-/** The same from the other side: what the account page asks, of the API at an address inside. */
+/**
+ * Opens the slices of the account page in the authorization server: it requests them from the API at an internal
+ * address.
+ */
 export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): AccountSlices {
   const { hostname, port } = new URL(apiUrl)
   const agent = new Agent({ keepAlive: true })
@@ -104,7 +108,7 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readNativeTransfers: verb('readNativeTransfers'),
     readNativeEntries: verb('readNativeEntries'),
     readSent: verb('readSent'),
-    // Of every network; its token is for one, as all are.
+    // A token is for one network, but signatures are listed for all.
     readSignatures: async (owner, page) =>
       (await ask('readSignatures', owner, app.networks.keys().next().value ?? 0, page)) as never,
     sending: { rehearse: verb('rehearse'), send: verb('send'), look: verb('look') },

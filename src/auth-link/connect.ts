@@ -1,8 +1,8 @@
 /**
  * auth-link: questions between the API and the authorization server, if they are separate programs.
- * Owns: questions of the API over AUTH_SOCKET, questions of the account page to the API, and which of the two programs answers
- *   which path.
- * Does not own: the answers (`oauth/`, `users/`, `account/`), which are passed in.
+ * Owns: requests of the API over AUTH_SOCKET, requests of the account page to the API, and which of the two programs
+ *   serves which path.
+ * Does not own: the responses (`oauth/`, `users/`, `account/`), which are passed in.
  * Start here for the side of the API, with `serve.ts` for the authorization server.
  */
 
@@ -11,14 +11,14 @@ import type { AuthLink } from '../app.ts'
 import { AppError, isErrorCode } from '../errors.ts'
 import { type Clock } from '../clock.ts'
 
-/** milliseconds that one question may take */
+/** Maximum duration of one request, in milliseconds. */
 const PATIENCE_MS = 10_000
-/** milliseconds for which it is known what ids of a provider look like */
+/** Time for which the forms of user ids are cached, in milliseconds. */
 const FORMS_MS = 60_000
 
 type Forms = Map<string, RegExp | null>
 
-/** The authorization server's program, over its Unix socket. Nothing is asked before it is needed. */
+/** Connects to the program of the authorization server over its Unix socket, at the first request. */
 export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { close(): void } {
   const agent = new Agent({ keepAlive: true })
   let forms: { known: Forms; readAt: number } | null = null
@@ -48,7 +48,6 @@ export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { 
   }
 }
 
-/** Said to the caller: what is away, and that nothing else is wrong. */
 const authAway = (cause?: unknown): AppError =>
   new AppError('auth_unavailable', 'The authorization server did not respond. Retry in a moment.', {
     retryAfter: 1,
@@ -66,8 +65,8 @@ export type InnerRequest = {
 }
 
 /**
- * The answer of another program of ours to one question.
- * @throws AppError  its refusal; Error when there is no answer
+ * Sends one request to another program of ours and returns its response.
+ * @throws AppError  the other program's error; Error if there is no response
  */
 export async function answerOf({ headers = {}, ...asked }: InnerRequest, body?: unknown): Promise<unknown> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
@@ -87,7 +86,7 @@ export async function answerOf({ headers = {}, ...asked }: InnerRequest, body?: 
   throw refusalOf(answer, response.statusCode!)
 }
 
-/** bytes of an answer: pages of the account page are far below */
+/** Maximum response, in bytes: those of the account page are far smaller. */
 const MAX_ANSWER_BYTES = 4_194_304
 
 async function boundedText(response: IncomingMessage): Promise<string> {
@@ -101,7 +100,7 @@ async function boundedText(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** @throws Error when there is none in time */
+/** @throws Error if there is no response in time */
 function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
@@ -127,7 +126,7 @@ function refusalOf(answer: string, status: number): Error {
   )
 }
 
-/** JSON, with what it has no words for: whole numbers of any size, and times. */
+/** Encodes a value as JSON, with whole numbers of any size and times, which JSON lacks. */
 export function pack(value: unknown): string {
   return JSON.stringify(value, function (this: Record<string, unknown>, key, plain: unknown) {
     const given = this[key]
@@ -136,6 +135,7 @@ export function pack(value: unknown): string {
   })
 }
 
+/** Decodes what `pack` encoded. */
 export function unpack(text: string): unknown {
   return JSON.parse(text, (_key, value: unknown) => {
     if (typeof value !== 'object' || value === null) return value

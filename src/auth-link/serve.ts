@@ -11,29 +11,33 @@ const AccountOf = Type.Object(
   { additionalProperties: false },
 )
 
-/** What the program of the API asks this one, over its socket and nowhere else. */
+/** Registers the requests that the API makes to the authorization server, over its socket only. */
 export function serveApi(
   server: FastifyInstance,
   app: App,
   { forms, publish }: { forms: ReadonlyMap<string, RegExp | null>; publish: () => Promise<void> },
 ): void {
-  /** POST /internal/auth/accounts: whose address it is says the signer, not who asks. Errors: invalid_request. */
+  /**
+   * POST /internal/auth/accounts: creates an account. The signer, not the API, says which address it has. Errors:
+   * invalid_request.
+   */
   server.post<{ Body: Static<typeof AccountOf> }>(
     '/internal/auth/accounts',
     { schema: { hide: true, body: AccountOf } },
-    // A sponsor's, when the database has lost it: the ledger has what it sent. Which account pays says a table that only this program fills.
+    // A sponsor's account is made if the database has lost it: the ledger has its transactions. Which account pays is
+    // in a table that only this program writes.
     ({ body }) =>
       body.provider === SPONSOR_PROVIDER && isSponsorName(body.providerUserId)
         ? makeSponsorAccount(app, body.providerUserId)
         : pregenerate(app, body),
   )
 
-  /** GET /internal/auth/forms: what ids of people look like, by provider; nothing else of the settings of providers. */
+  /** GET /internal/auth/forms: the forms of user ids by provider, and no other settings of providers. */
   server.get('/internal/auth/forms', hidden, () =>
     Object.fromEntries([...forms].map(([name, form]) => [name, form?.source ?? null])),
   )
 
-  /** POST /internal/auth/revocations: a new list for the signer. */
+  /** POST /internal/auth/revocations: publishes a new list to the signer. */
   server.post('/internal/auth/revocations', hidden, async (_request, reply) => {
     await publish()
     return reply.code(204).send()
@@ -41,13 +45,13 @@ export function serveApi(
 }
 
 /**
- * Keeps the authorization server to its own origin: questions of the API on AUTH_SOCKET, everything else at AUTH_ORIGIN. A path
- * that a proxy leads here from the host of the API would give that host the pages and the issuer. Register it first.
+ * Restricts the authorization server to its own origin: requests of the API on AUTH_SOCKET, all others at AUTH_ORIGIN.
+ * If a proxy led a path of the API's host here, that host would serve the pages and the issuer. Register it first.
  */
 export function keepApart(server: FastifyInstance, app: App): void {
   const { host } = new URL(app.authOrigin)
   server.addHook('onRequest', (request, _reply, done) => {
-    // The route, not the URL as written: `/%69nternal` is `/internal`. Without a route the answer is 404.
+    // Check the route, not the URL as written: `/%69nternal` is `/internal`. Without a route the response is 404.
     const { url: route } = request.routeOptions
     done(route === undefined || route === '/healthz' ? undefined : refusalOf(request, route))
   })

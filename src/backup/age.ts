@@ -15,12 +15,12 @@ import { decodeBech32, encodeBech32 } from './bech32.ts'
 import { readBytes, type ByteReader } from './bytes.ts'
 
 /**
- * Files encrypted to recipients, in the format of age v1 (C2SP age), X25519 recipients: the program `age` opens what this writes,
- * and the other way round. Ours, because the signer runs the code of three packages at most, and node:crypto has all primitives.
- * Who wrote a file it does not say: recipients are public.
+ * Files encrypted to recipients, in the format of age v1 (C2SP age) with X25519 recipients; compatible with the program `age`. It
+ * is implemented here because the signer may run code of at most three packages, and node:crypto has all primitives. It does not
+ * authenticate the writer, because recipients are public.
  */
 
-/** It cannot be opened; the text is shown. */
+/** The file cannot be decrypted; the text is shown to the user. */
 export class AgeError extends Error {}
 
 const VERSION = 'age-encryption.org/v1'
@@ -28,19 +28,19 @@ const CHUNK_BYTES = 65_536
 const TAG_BYTES = 16
 const FILE_KEY_BYTES = 16
 const KEY_BYTES = 32
-/** Body lines of a stanza end with the first that is shorter. */
+/** Width of a stanza's body lines; the first shorter line ends the body. */
 const COLUMNS = 64
-/** characters of a header line, and lines: of some hundred recipients */
+/** maximum characters of a header line, and maximum lines: some hundred recipients */
 const MAX_LINE = 1_024
 const MAX_LINES = 2_048
 
 const RECIPIENT = 'age'
 const IDENTITY = 'age-secret-key-'
-/** DER of X25519 keys (RFC 8410) before their 32 bytes. */
+/** The DER prefixes of X25519 keys (RFC 8410) before their 32 bytes. */
 const SPKI = Buffer.from('302a300506032b656e032100', 'hex')
 const PKCS8 = Buffer.from('302e020100300506032b656e04220420', 'hex')
 
-/** A new identity, `AGE-SECRET-KEY-1…`, and the recipient that it opens files of, `age1…`. */
+/** Creates an identity, `AGE-SECRET-KEY-1…`, and its recipient, `age1…`. */
 export function makeIdentity(): { identity: string; recipient: string } {
   const { privateKey, publicKey } = generateKeyPairSync('x25519')
   const secret = privateKey.export({ format: 'der', type: 'pkcs8' })
@@ -49,14 +49,17 @@ export function makeIdentity(): { identity: string; recipient: string } {
   return { identity, recipient: encodeBech32(RECIPIENT, rawOf(publicKey)) }
 }
 
-/** @param text  `age1…` @throws AgeError */
+/** Parses a recipient. @param text  `age1…` @throws AgeError */
 export function readRecipient(text: string): KeyObject {
   const bytes = decodeBech32(RECIPIENT, text)
   if (bytes?.length !== KEY_BYTES) throw new AgeError('A recipient is age1… and 58 characters more, as age-keygen prints it.') // prettier-ignore
   return publicOf(bytes)
 }
 
-/** @param text  of a file as age-keygen writes it: identities, one a line, and comments @throws AgeError  that repeats nothing of it */
+/**
+ * Parses identities. @param text  the content of an age-keygen file: one identity per line, and comments
+ * @throws AgeError  that repeats nothing of it
+ */
 export function readIdentities(text: string): KeyObject[] {
   const lines = text.split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#'))
   const keys = lines.map((line) => decodeBech32(IDENTITY, line))
@@ -73,7 +76,7 @@ export function readIdentities(text: string): KeyObject[] {
   })
 }
 
-/** Encrypts to recipients, of whom each alone opens it. */
+/** Encrypts to recipients, each of whom alone can decrypt it. */
 export async function* seal(recipients: KeyObject[], source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const fileKey = randomBytes(FILE_KEY_BYTES)
   const header = `${VERSION}\n${recipients.map((to) => stanzaFor(to, fileKey)).join('')}---`
@@ -93,8 +96,8 @@ export async function* seal(recipients: KeyObject[], source: AsyncIterable<Uint8
 }
 
 /**
- * Decrypts piece by piece: what was cut off is known only at the end, so nothing of it counts before this has ended.
- * @throws AgeError  when none of the identities opens it, or a byte was altered or is missing
+ * Decrypts piece by piece. Truncation is detected only at the end, so do not use any output before this has ended.
+ * @throws AgeError  if no identity decrypts it, or a byte was altered or is missing
  */
 export async function* unseal(identities: KeyObject[], source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const reader = readBytes(source)
@@ -103,7 +106,7 @@ export async function* unseal(identities: KeyObject[], source: AsyncIterable<Uin
     const chunk = await reader.read(CHUNK_BYTES + TAG_BYTES)
     const isLast = await reader.isEnd()
     const opened = decrypt(key, chunkNonce(counter, isLast), chunk)
-    // Only a file of nothing ends with an empty piece.
+    // Only an empty file ends with an empty piece.
     if (opened === null || (opened.length === 0 && counter > 0)) throw altered()
     yield opened
     if (isLast) return
@@ -121,7 +124,7 @@ function stanzaFor(recipient: KeyObject, fileKey: Buffer): string {
   return `-> X25519 ${base64(share)}\n${base64(body)}\n`
 }
 
-/** @returns the key of the payload */
+/** Reads the header. @returns the key of the payload @throws AgeError */
 async function openHeader(identities: KeyObject[], reader: ByteReader): Promise<Buffer> {
   if ((await reader.line(MAX_LINE)) !== VERSION)
     throw new AgeError('The file is not encrypted in the format of age v1.')
@@ -154,7 +157,7 @@ async function openHeader(identities: KeyObject[], reader: ByteReader): Promise<
 
 function findFileKey(identities: KeyObject[], stanzas: { args: string[]; body: string }[]): Buffer | null {
   for (const { args, body } of stanzas) {
-    // Of other kinds of recipients we know nothing.
+    // Other recipient types are not supported.
     if (args[0] !== 'X25519') continue
     const share = args.length === 2 ? unbase64(args[1]!, KEY_BYTES) : null
     const wrapped = unbase64(body, FILE_KEY_BYTES + TAG_BYTES)
@@ -173,7 +176,7 @@ function tryUnwrap(given: { privateKey: KeyObject; share: Buffer; recipient: Buf
   try {
     return decrypt(wrapKey({ privateKey, publicKey: publicOf(share) }, { share, recipient }), ZERO_NONCE, wrapped)
   } catch {
-    // OpenSSL refuses a share of low order, whose shared secret is zero.
+    // OpenSSL rejects a share of low order, whose shared secret would be zero.
     throw altered()
   }
 }
@@ -201,7 +204,7 @@ const macOf = (fileKey: Buffer, header: string): Buffer =>
 const derive = (key: Buffer, salt: Buffer, info: string): Buffer =>
   Buffer.from(hkdfSync('sha256', key, salt, info, KEY_BYTES))
 
-/** STREAM: 11 bytes of a counter, and one that says whether it is the last. */
+/** Computes a nonce of STREAM: 11 bytes of a counter, and one that marks the last chunk. */
 function chunkNonce(counter: number, isLast: boolean): Buffer {
   const nonce = Buffer.alloc(12)
   nonce.writeUIntBE(counter, 5, 6)
@@ -230,7 +233,7 @@ const publicOf = (bytes: Buffer): KeyObject =>
 
 const base64 = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '')
 
-/** null where it is another length, or not the one way to write these bytes */
+/** Decodes base64; null if it has another length or is not canonical. */
 function unbase64(text: string, length: number): Buffer | null {
   const bytes = Buffer.from(text, 'base64')
   return bytes.length === length && base64(bytes) === text ? bytes : null

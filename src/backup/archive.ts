@@ -1,7 +1,7 @@
 /**
  * backup: what a backup is as a file: a `tar` archive, sealed to recipients in the format of age.
- * Owns: both formats, and that such a file is there whole or not at all.
- * Does not own: what is in it: the signer's store (`signer/programs/backup.ts`).
+ * Owns: both formats, and that a backup file is either complete or absent.
+ * Does not own: the content, which is the signer's store (`signer/programs/backup.ts`).
  */
 
 import { createHash, type KeyObject } from 'node:crypto'
@@ -12,10 +12,11 @@ import { seal, unseal } from './age.ts'
 import { ArchiveError, pack, unpack, type PackedFile } from './tar.ts'
 
 /**
- * Writes an archive to a path where nothing is yet: aside first, on the disk, then under its name. Readable by this user alone.
+ * Writes an archive to a path that must not exist. It writes a draft, syncs it to disk and renames it. Only this OS user can read
+ * the file.
  * @param at  milliseconds since 1970
- * @returns its length, and the SHA-256 of it in hexadecimal digits
- * @throws ArchiveError  when there is a file already
+ * @returns its length in bytes, and its SHA-256 in hexadecimal digits
+ * @throws ArchiveError  if the file already exists
  */
 export async function writeArchive(
   path: string,
@@ -27,7 +28,7 @@ export async function writeArchive(
 ): Promise<{ bytes: number; sha256: string }> {
   if (existsSync(path)) throw new ArchiveError(`${path} exists already: a backup is never replaced by another.`)
   const draft = `${path}.partial`
-  // Of one that was killed.
+  // A process that was killed may have left a draft.
   await rm(draft, { force: true })
   const handle = await open(draft, 'wx', 0o600)
   const digest = createHash('sha256')
@@ -51,6 +52,9 @@ export async function writeArchive(
   return { bytes, sha256: digest.digest('hex') }
 }
 
-/** The files of an archive, each to be read to its end. Nothing counts before this has ended. @throws AgeError, ArchiveError */
+/**
+ * Reads the files of an archive; the caller must read each to its end. Do not use any of them before this has ended.
+ * @throws AgeError, ArchiveError
+ */
 export const readArchive = (path: string, identities: KeyObject[]): AsyncGenerator<PackedFile> =>
   unpack(unseal(identities, createReadStream(path, { highWaterMark: 1_048_576 })))

@@ -1,10 +1,10 @@
-/** Bech32 (BIP 173) without its limit of 90 characters, as age writes keys. */
+/** Bech32 (BIP 173) without its limit of 90 characters, as in age's keys. */
 
 const DIGITS = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'
 const GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3]
 const CHECK_LENGTH = 6
 
-/** @param prefix  in lower case, as the answer is */
+/** Encodes bytes in Bech32, in lower case. @param prefix  in lower case */
 export function encodeBech32(prefix: string, bytes: Uint8Array): string {
   const words = regroup([...bytes], { from: 8, to: 5, isPadded: true })!
   const check = checksum([...expand(prefix), ...words, ...Array<number>(CHECK_LENGTH).fill(0)]) ^ 1
@@ -12,7 +12,7 @@ export function encodeBech32(prefix: string, bytes: Uint8Array): string {
   return `${prefix}1${[...words, ...tail].map((word) => DIGITS[word]).join('')}`
 }
 
-/** @returns the bytes; null where it is not Bech32 with this prefix, in one case */
+/** Decodes Bech32. @returns the bytes; null if it is not Bech32 with this prefix, or mixes upper and lower case */
 export function decodeBech32(prefix: string, text: string): Buffer | null {
   const lower = text.toLowerCase()
   if (text !== lower && text !== text.toUpperCase()) return null
@@ -39,7 +39,7 @@ function checksum(words: number[]): number {
   return sum >>> 0
 }
 
-/** null where what is left over is no padding */
+/** Regroups bits; null if the remaining bits are not valid padding. */
 function regroup(
   words: number[],
   { from, to, isPadded }: { from: number; to: number; isPadded: boolean },

@@ -1,12 +1,13 @@
-/** Reads a stream in pieces of the lengths that a format has. */
+/** Reads a stream in pieces of given lengths. */
 export type ByteReader = {
-  /** so many bytes; fewer only at the end */
+  /** returns this many bytes; fewer only at the end */
   read: (length: number) => Promise<Buffer>
-  /** up to a newline, without it; null where none comes within so many bytes */
+  /** returns the text up to a newline, without it; null if there is none within this many bytes */
   line: (most: number) => Promise<string | null>
   isEnd: () => Promise<boolean>
 }
 
+/** Creates a reader of a stream. */
 export function readBytes(source: AsyncIterable<Uint8Array>): ByteReader {
   const pieces = source[Symbol.asyncIterator]()
   let held: Buffer[] = []
@@ -15,7 +16,7 @@ export function readBytes(source: AsyncIterable<Uint8Array>): ByteReader {
 
   return { read, line, isEnd: async () => !(await fill(1)) }
 
-  /** @returns whether so many bytes are held */
+  /** Buffers bytes. @returns whether this many are buffered */
   async function fill(wanted: number): Promise<boolean> {
     while (length < wanted && !isDone) {
       const { value, done } = await pieces.next()

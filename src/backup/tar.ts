@@ -3,14 +3,17 @@ import { readBytes } from './bytes.ts'
 /** A file of an archive. */
 export type PackedFile = { name: string; size: number; data: AsyncIterable<Uint8Array> }
 
-/** The archive is not one of ours, or not whole; the text is shown. */
+/** The archive is invalid or incomplete; the text is shown to the user. */
 export class ArchiveError extends Error {}
 
 const BLOCK = 512
 const MAX_OCTAL = 8 ** 11
 const PIECE = 1_048_576
 
-/** An archive in the form of `tar` (POSIX ustar), which opens it, too. @param mtime  seconds since 1970 */
+/**
+ * Packs files into an archive that `tar` can open (POSIX ustar). @param mtime  seconds since 1970
+ * @throws ArchiveError  if a file's size changed
+ */
 export async function* pack(
   files: Iterable<PackedFile> | AsyncIterable<PackedFile>,
   mtime: number,
@@ -28,7 +31,7 @@ export async function* pack(
   yield Buffer.alloc(2 * BLOCK)
 }
 
-/** Its files in their order; the data of one is to be read to its end before the next is asked for. @throws ArchiveError */
+/** Unpacks the files of an archive in order; the caller must read the data of each to its end before the next. @throws ArchiveError */
 export async function* unpack(source: AsyncIterable<Uint8Array>): AsyncGenerator<PackedFile> {
   const reader = readBytes(source)
   for (;;) {
@@ -50,7 +53,7 @@ export async function* unpack(source: AsyncIterable<Uint8Array>): AsyncGenerator
       }
     }
   }
-  // What sealed it says only at its end whether all of it is there.
+  // Read to the end, where decryption detects truncation.
   while ((await reader.read(PIECE)).length > 0);
 }
 
@@ -72,7 +75,7 @@ function headerOf({ name, size, mtime }: { name: string; size: number; mtime: nu
   return header
 }
 
-/** From 8 GiB on as a binary number, as GNU tar writes and bsdtar reads. */
+/** Writes a size; from 8 GiB on as a binary number, which GNU tar and bsdtar support. */
 function writeSize(header: Buffer, size: number): void {
   if (size < MAX_OCTAL) return void header.write(`${size.toString(8).padStart(11, '0')}\0`, 124, 'ascii')
   header[124] = 0x80
@@ -89,6 +92,6 @@ function readHeader(header: Buffer): { name: string; size: number } {
   return { name: field(0, 100), size }
 }
 
-/** Of all bytes, those of the sum itself as if they were spaces. */
+/** Sums all bytes of a header, with the bytes of the sum itself as spaces. */
 const sumOf = (header: Buffer): number =>
   header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)

@@ -10,7 +10,7 @@ import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
 import { findSpamTokens } from '../tokens/spam-tokens.ts'
 
-/** One thing of a collection, or several of one kind (ERC-1155). `token` is lower-case. */
+/** An item of a collection, or several equal ones (ERC-1155). `token` is lower-case. */
 export type Collectible = {
   tokenType: 'ERC721' | 'ERC1155'
   token: Hex
@@ -18,17 +18,17 @@ export type Collectible = {
   count: bigint
   name: string
   symbol: string
-  /** by its own words, and the person has never used it */
+  /** spam by its symbol or name, and never used by the user */
   isSpam: boolean
 }
 
-/** Transfers that are looked through for what may still be there. */
+/** Number of transfers that are searched for items. */
 const MAX_TRANSFERS = 500
 const CALL_GAS = 500_000
 
 /**
- * Collectibles that an account holds, those that came last first: the history says which ids may be there, and the
- * contracts, asked at one block, whether they are. Over the index (account, network, block).
+ * Lists collectibles that an account holds, newest first. The history tells which ids may be there; the contracts,
+ * asked at one block, confirm them. It uses the index (account, network, block).
  */
 export async function listCollectibles(
   app: App,
@@ -70,7 +70,7 @@ async function seenOf(
     .where((eb) =>
       eb.or([
         eb('token_type', 'in', [ERC721, ERC1155]).and('is_spam', '=', false),
-        // A collection whose logs have the id where an amount is.
+        // A collection that logs ids in place of amounts.
         eb('token_type', '=', ERC20).and('is_collection', '=', true).and('is_fungible', '=', false),
       ]),
     )
@@ -86,7 +86,7 @@ async function seenOf(
     const amount = { form, tokenId: token_id === null ? null : fromWord(token_id), value: fromWord(value) }
     const moved = movedOf(amount, standards)
     if (moved === null || moved.tokenType === 'ERC20') continue
-    // Of a range of ids the first ones; an ERC-1155 has one id, however many there are of it.
+    // Of a range of ids, take the first ones. An ERC-1155 transfer has one id with a count.
     const count = moved.tokenType === 'ERC721' ? moved.value : 1n
     for (let index = 0n; index < count && seen.size < limit; index++) {
       const key: CollectibleKey = { tokenType: moved.tokenType, token: toHex(token), tokenId: moved.tokenId! + index }
@@ -99,7 +99,9 @@ async function seenOf(
 
 const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
 
-/** `ownerOf(uint256)` and `balanceOf(address,uint256)`; a contract that does not answer holds nothing back but itself. */
+/**
+ * Asks for the count, by `ownerOf(uint256)` or `balanceOf(address,uint256)`. A contract that does not answer counts 0.
+ */
 async function countOf(reads: Reads, { tokenType, token, tokenId }: CollectibleKey, owner: Hex): Promise<bigint> {
   const data: Hex = tokenType === 'ERC721' ? `0x6352211e${word(tokenId)}` : `0x00fdd58e${word(owner)}${word(tokenId)}`
   const result = await reads.call({ to: token, data, gas: CALL_GAS })

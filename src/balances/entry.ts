@@ -7,7 +7,10 @@ import type { Hex } from '../ids.ts'
 import type { TokenFacts } from '../tokens/ask.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
-/** The Balance entry of native currency (2.2): decimals are a number. @param balance  smallest unit */
+/**
+ * Builds the Balance entry of native currency (specification 2.2): decimals are a number.
+ * @param balance  smallest unit
+ */
 export function nativeEntry(
   { symbol, coin: name, decimals, name: network, chainId }: Chain,
   balance: bigint,
@@ -17,10 +20,10 @@ export function nativeEntry(
 }
 
 /**
- * The Balance entry of a token (2.2): decimals are text.
+ * Builds the Balance entry of a token (specification 2.2): decimals are text.
  * @param token     20 bytes, any case
  * @param balance   smallest unit
- * @param decimals  what the contract has at the block of the balance
+ * @param decimals  of the contract at the block of the balance
  */
 export function tokenEntry(
   { name: network, chainId }: Chain,
@@ -47,7 +50,7 @@ export function tokenEntry(
   }
 }
 
-/** What a balance of a contract is of: pieces, if it is a collection and nothing else. */
+/** Returns the token type that a balance counts: ERC721 for a contract that is only a collection, else ERC20. */
 export const tokenTypeOf = ({ standards }: TokenFacts): 'ERC20' | 'ERC721' =>
   standards.isCollection && !standards.isFungible ? 'ERC721' : 'ERC20'
 

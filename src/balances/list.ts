@@ -17,26 +17,26 @@ import { nativeEntry, tokenEntry, tokenTypeOf } from './entry.ts'
 import type { Balances } from './read.ts'
 import type { AnyEntry } from './wire.ts'
 
-/** One page of an account's balances. */
+/** A page of an account's balances. */
 export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
   /** null on the last page */
   nextCursor: string | null
-  /** the block up to which the history knows the account's tokens; null before the first */
+  /** block up to which the history knows the account's tokens; null before the first */
   indexedTo: number | null
-  /** tokens of this page that gave no balance: each tells why when it is asked alone */
+  /** tokens of this page that returned no balance; a read of the single token reports why */
   unanswered: number
 }
 
-/** tokens asked for one page, unless told otherwise */
+/** default number of tokens that are asked for a page */
 const DEFAULT_LIMIT = 100
-/** In the place of a token the history has the address zero for native currency, which is below every token. */
+/** The history stores native currency under the zero address, which sorts before every token. */
 const NATIVE_TOKEN = Buffer.alloc(20)
 
 /**
- * The user's native currency and every token that the history has seen in the account and of which something is there, all at one
- * block. Tokens come in the order of their addresses, `limit` of them asked for a page; native currency is on the first page.
- * A collection (ERC-721) counts its pieces; ERC-1155 has no balance without a token id and is left out. A token that
- * does not answer is left out and counted: it hides nothing but itself.
+ * Lists the user's native currency and the tokens with a balance that the history has seen in the account, all at one
+ * block. Tokens are ordered by address; a page asks `limit` of them. Native currency is on the first page.
+ * A collection (ERC-721) counts its pieces. ERC-1155 is omitted, because it has no balance without a token id. A token
+ * that does not answer is omitted and counted.
  * @throws forbidden_user | invalid_user_id | invalid_cursor
  */
 export async function listBalances(
@@ -52,7 +52,7 @@ export async function listBalances(
   const { accountId, address: owner } = await ownAccount(app, reader, userId)
   const chain = chainOf(app, reader)
   const after = cursor === undefined ? null : readPlace(cursor)
-  // Before the tokens: what is said to be indexed is in them.
+  // Read this before the tokens, so that the tokens include everything that is indexed up to it.
   const indexedTo = await readIndexedTo(app.db, chain.chainId)
   const found = await selectTokens(app.db, { accountId, chainId: chain.chainId, after, limit: limit + 1 })
   const tokens = found.slice(0, limit)
@@ -90,14 +90,17 @@ export async function listBalances(
   }
 }
 
-/** The decimals only of what is there: null otherwise. */
+/** Asks for a balance, and for decimals only if it is positive. */
 async function askHeld(reads: Reads, { token, owner }: { token: Hex; owner: Hex }) {
   const balance = await askBalance(reads, { token, owner })
   const isThere = balance !== null && balance > 0n
   return { token, balance, decimals: isThere ? await askDecimals(reads, token) : null }
 }
 
-/** The address after which a page starts. It names a place in an order that all accounts share, so it needs no owner. */
+/**
+ * Decodes a cursor to the address after which the page starts. All accounts share this order, so the cursor needs no
+ * owner.
+ */
 function readPlace(cursor: string): Hex {
   const [kind, token] = readPageCursor(cursor, ['string', 'string']) as [string, string]
   if (kind === 'balances' && /^0x[0-9a-f]{40}$/.test(token)) return token as Hex
@@ -110,13 +113,14 @@ async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
     .select('block_number')
     .where('chain_id', '=', chainId)
     .executeTakeFirst()
-  // A cursor below zero is before the first block.
+  // A negative cursor is before the first block.
   return row === undefined || row.block_number < 0 ? null : row.block_number
 }
 
 /**
- * The tokens in the order of their addresses, each found behind the one before, until the page is full: an account with a
- * million transfers of one token costs what one with a single transfer does. One that only logs deposits is a token if it wraps native currency.
+ * Selects tokens in the order of their addresses, each found by its predecessor, until the page is full. An account
+ * with a million transfers of one token costs as much as one with a single transfer. A token that logged only deposits
+ * counts if it is a wrapper.
  * Index: transfers_token.
  */
 async function selectTokens(

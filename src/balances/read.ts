@@ -12,11 +12,11 @@ import { askBalance, askDecimals } from './ask.ts'
 import { nativeEntry, tokenEntry } from './entry.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
-/** Entries by the currency's symbol or the lower-case token address, and the block they hold for. */
+/** Entries by the currency's symbol or the lower-case token address, and the block of the balances. */
 export type Balances<Entry> = { blockNumber: number; entries: Record<string, Entry> }
 
 /**
- * The user's balance of native currency, at one block.
+ * Returns the user's balance of native currency, at one block.
  * @throws forbidden_user | invalid_user_id
  */
 export async function readNativeBalance(
@@ -33,7 +33,7 @@ export async function readNativeBalance(
 }
 
 /**
- * The user's balance of one token. Bad metadata never hides a balance.
+ * Returns the user's balance of one token, at one block. Bad metadata never hides a balance.
  * @throws forbidden_user | invalid_user_id | invalid_address | not_a_token
  */
 export async function readTokenBalance(

@@ -13,7 +13,7 @@ import { listBalances } from './list.ts'
 import { readNativeBalance, readTokenBalance } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Balances of the caller's own account, or of a user of the application that asks. */
+/** Registers the routes for balances of the caller's own account, or of a user of the calling application. */
 export function balances(server: FastifyInstance, app: App): void {
   /** GET /v1/users/:userId/balance: scope `wallet:read`, machines `users:read`. */
   server.get<{ Params: { userId: string } }>(

@@ -45,7 +45,10 @@ const TOKEN = {
 }
 const byAddress = { [TOKEN.tokenAddress.toLowerCase()]: TOKEN }
 
-/** 2.2. Native currency has `decimals` as a number, a token as a string of digits. */
+/**
+ * Balance entries, 2.2 of the specification. `decimals` is a number for native currency and a string of digits for
+ * tokens.
+ */
 export const NativeEntry = Type.Object(
   { ...entry, decimals: Type.Integer(), tokenAddress: Type.Null(), tokenType: Type.Literal('NATIVE', tokenType) },
   { title: 'NativeBalance', examples: [COIN] },
@@ -54,7 +57,7 @@ export const TokenEntry = Type.Object(
   { ...entry, decimals: Type.String(), tokenAddress: Type.String(), tokenType: Type.Union([...ofTokens], tokenType) },
   { title: 'TokenBalance', examples: [TOKEN] },
 )
-/** Either of the two, where both stand side by side. */
+/** An entry of either kind, for lists with both. */
 export const AnyEntry = Type.Object(
   {
     ...entry,

@@ -7,14 +7,14 @@ import type { Block } from './rpc/block.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 
-/** blocks that count as not final yet where a node names no finalized block: two epochs of the beacon chain */
+/** blocks that do not count as final if a node names no finalized block: two epochs of the beacon chain */
 export const FALLBACK_FINALITY = 64
 
 /**
- * The block of a number, or the one that is final: the node's, or so many blocks below the newest as the network's
- * settings say.
- * @returns null when the node lags: it lacks a block that this service has seen
- * @throws invalid_request when the chain has no such block yet
+ * Returns the block of a number, or the final block: the node's, or that a number of blocks below the newest, as the
+ * network's settings say.
+ * @returns null if the node lags: it lacks a block that this service has seen
+ * @throws invalid_request  if the chain does not have the block yet
  * @throws RpcUnavailable | RpcError
  */
 export async function oldBlock(chain: Chain, tag: 'finalized' | number): Promise<Block | null> {
@@ -35,7 +35,7 @@ async function numbered(chain: Chain, number: number): Promise<Block | null> {
   })
 }
 
-/** null when the node has no such block, or does not know the tag */
+/** Returns null if the node does not have the block, or does not know the tag. */
 async function fetchTagged({ rpc }: Chain, tag: string): Promise<Block | null> {
   try {
     const raw = await rpc.call('eth_getBlockByNumber', [tag, false])

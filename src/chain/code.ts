@@ -5,13 +5,13 @@ import type { Rpc } from './rpc/rpc.ts'
 
 const MAX_REMEMBERED = 10_000
 
-/** Addresses that were seen to have code. */
+/** Addresses known to have code. */
 export type KnownCode = { addresses: Set<Hex> }
 
 /**
- * True when there is code at an address, at the newest block. Only presence is remembered: code may come at any time,
- * and after Cancun it no longer goes in a later transaction than it came in (EIP-6780). What goes is what a
- * reorganisation reverts, and the code by which an account delegates (EIP-7702).
+ * Returns whether an address has code at the newest block. Only presence is remembered: code may appear at any time.
+ * After Cancun, code can only be removed in the transaction that created it (EIP-6780).
+ * Exceptions are reorganisations, and the code by which an account delegates (EIP-7702), which is not remembered.
  * @throws RpcError | RpcUnavailable
  */
 export async function hasCode(
@@ -29,13 +29,16 @@ export async function hasCode(
   return true
 }
 
-/** Whether `eth_getCode` showed code. @throws InvalidResponse */
+/**
+ * Returns whether a response to `eth_getCode` has code.
+ * @throws InvalidResponse
+ */
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
-/** Begins anew where blocks may have been reorganised. */
+/** Creates the memory of addresses with code, which is cleared when blocks may have been reorganised. */
 export function openKnownCode(head: Head): KnownCode {
   const known: KnownCode = { addresses: new Set() }
-  // Another set: what is under way is of the chain before.
+  // A new set: pending requests belong to the old chain, and add to the old set.
   onReorganised(head, () => void (known.addresses = new Set()))
   return known
 }

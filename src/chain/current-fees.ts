@@ -6,12 +6,13 @@ import { isBroken, isMissingMethod, isRateLimited } from './rpc/errors.ts'
 import { RpcError } from './rpc/rpc.ts'
 
 /**
- * Fees for a transaction sent now. Asked of the node once per block, by the first who asks; the base fee comes with the head.
- * The tip is what a block is paid above its real base fee, so what a node suggests or names as its least is believed up to the network's
- * `tipCapWei` only.
- * @returns  2 × base fee + tip, so that six full blocks in a row do not price it out, and what pools named as the least that they take; never
- *   above the network's cap
- * @throws fee_cap_reached  when base fee and tip alone are above the cap
+ * Returns the fees for a transaction sent now. The node is asked once per block, at the first request; the base fee is
+ * that of the head.
+ * The tip is what a block earns above its base fee. A node's suggestion or stated minimum is accepted up to the
+ * network's `tipCapWei`.
+ * @returns 2 × base fee + tip, so that six full blocks in a row do not price it out. At least the minimum that pools
+ *     have stated, and never above the network's cap.
+ * @throws fee_cap_reached  if base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable
  */
 export function currentFees(chain: Chain): Promise<Fees> {
@@ -47,8 +48,8 @@ async function fetchFees(chain: Chain, baseFee: bigint | null): Promise<Fees> {
 }
 
 /**
- * What the node suggests as tip. Where it has no such method, which the specification of the JSON-RPC API leaves open,
- * what its gas price has above the base fee. A node that is in trouble for a moment is not one that lacks the method.
+ * Returns the tip that the node suggests. The JSON-RPC specification does not require that method; without it, the tip
+ * is the gas price less the base fee. A temporary failure does not mean that the method is missing.
  */
 async function askTip({ rpc, memory }: Chain, baseFee: bigint): Promise<bigint> {
   if (!memory.lacksTip) {
@@ -59,7 +60,7 @@ async function askTip({ rpc, memory }: Chain, baseFee: bigint): Promise<bigint> 
       if (isMissingMethod(error)) memory.lacksTip = true
     }
   }
-  // Of one moment: the price of one block above the base fee of another is no tip.
+  // Both from one moment: the gas price of one block less the base fee of another is no tip.
   const [price, latest] = await rpc.batch([
     { method: 'eth_gasPrice', params: [] },
     { method: 'eth_getBlockByNumber', params: ['latest', false] },

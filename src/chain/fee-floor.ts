@@ -3,21 +3,27 @@ import type { NamedFee } from './memory.ts'
 import type { Chain } from './network.ts'
 import type { NamedFees } from './rpc/errors.ts'
 
-/** milliseconds for which what a pool named is believed: it may take less by then, and one node's word is not to cost permanently */
+/**
+ * milliseconds for which a stated minimum counts: the pool may accept less later, and one node's statement must not
+ * cost more permanently
+ */
 const BELIEVED_MS = 600_000
 
-/** The least that pools of a network take, wei per gas; 0 where none has named any. `baseFee` only counts in the block in which it was named. */
+/**
+ * Minimum fees that pools of a network have stated, wei per gas; 0: none. `baseFee` counts only in the block in which
+ * it was stated.
+ */
 export type FeeFloor = { tip: bigint; price: bigint; baseFee: bigint }
 
 /**
- * Remembers what a node named when it refused a transaction as too cheap: what is sent from now on begins there. What is above the
- * network's cap is nothing that this service would ever pay, and one node's word must not stop a network.
+ * Remembers the minimum that a node stated when it rejected a transaction as underpriced; later transactions start from
+ * it. A value above the network's cap is ignored, because it would never be paid, and one node must not stop a network.
  */
 export function noteFloor(chain: Chain, named: NamedFees): void {
   const { memory, head, clock, feeCapWei } = chain
   const known = floorOf(chain)
   const within = (wei = 0n) => (wei > feeCapWei ? 0n : wei)
-  /** Only what is named anew lasts longer. */
+  /** Only a value that is stated again is extended. */
   const newest = (what: 'tip' | 'price'): NamedFee => {
     const wei = within(named[what])
     return wei > 0n && wei >= known[what] ? { wei, until: clock.ticks() + BELIEVED_MS } : (memory.floor?.[what] ?? NONE)
@@ -28,12 +34,13 @@ export function noteFloor(chain: Chain, named: NamedFees): void {
     baseFee: most(known.baseFee, within(named.baseFee)),
     blockHash: head.current()?.hash ?? null,
   }
-  // What the block wants is more than was found before.
+  // The block requires more than was computed before.
   memory.fees = null
 }
 
 const NONE: NamedFee = { wei: 0n, until: 0 }
 
+/** Returns the minimum fees in force now, wei per gas; 0 where none is. */
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory
   if (floor === null) return { tip: 0n, price: 0n, baseFee: 0n }

@@ -1,16 +1,17 @@
 import { AppError } from '../errors.ts'
 
-/** What a transaction offers for gas, wei per gas. `legacy` on networks without EIP-1559. */
+/** Fees that a transaction offers, wei per gas. `legacy` on networks without EIP-1559. */
 export type Fees =
   | { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
   | { type: 'legacy'; gasPrice: bigint }
 
-/** The highest price per gas that these fees may cost, wei. */
+/** Returns the highest price per gas that these fees may cost, wei. */
 export const highestPrice = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
 /**
- * @param tip    wei per gas; on networks without a base fee the whole price
- * @param floor  wei per gas: no node takes less in all
+ * Returns the fees to offer.
+ * @param tip  wei per gas; on networks without a base fee, the whole price
+ * @param floor  wei per gas: minimum total price that nodes accept
  * @throws fee_cap_reached
  */
 export function offer({
@@ -32,12 +33,12 @@ export function offer({
 }
 
 /**
- * Fees for replacing a pending transaction.
- * @param previous  what the attempt that it replaces offered, wei per gas
- * @param market    what is right now
- * @param cap       wei per gas
- * @returns         both fields at least 12.5 % above `previous`: nodes want 10 %, and geth wants each to grow
- * @throws fee_cap_reached  when that is above the cap
+ * Returns fees for replacing a pending transaction.
+ * @param previous  fees of the attempt to replace, wei per gas
+ * @param market  fees that the market requires now
+ * @param cap  wei per gas
+ * @returns both fields at least 12.5 % above `previous`: nodes require 10 %, and geth requires both to grow
+ * @throws fee_cap_reached  if that is above the cap
  * Source: go-ethereum core/txpool/legacypool/list.go, Add
  */
 export function nextFee(previous: Fees, market: Fees, cap: bigint): Fees {
@@ -46,12 +47,12 @@ export function nextFee(previous: Fees, market: Fees, cap: bigint): Fees {
   if (limited > cap) throw capReached(limited, cap)
   if (previous.type === 'legacy') return { type: 'legacy', gasPrice: limited }
   const tip = most(raised(previous.maxPriorityFeePerGas), market.type === 'legacy' ? 0n : market.maxPriorityFeePerGas)
-  // A tip cannot be above the whole; where the market's tip is, the raised one of before still fits.
+  // A tip cannot exceed the total price. If the market's tip does, the raised tip of before still fits.
   const maxPriorityFeePerGas = tip > limited ? limited : tip
   return { type: 'eip1559', maxFeePerGas: limited, maxPriorityFeePerGas }
 }
 
-/** Field by field the lower of two offers; the second where they are of two forms. */
+/** Returns the lower value of two offers for each field; the second offer if their types differ. */
 export function cheaper(one: Fees, other: Fees): Fees {
   if (one.type === 'legacy' || other.type === 'legacy')
     return one.type === other.type && highestPrice(one) < highestPrice(other) ? one : other
@@ -63,7 +64,7 @@ export function cheaper(one: Fees, other: Fees): Fees {
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 export const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
-/** 12.5 % more, rounded up, and more in any case. */
+/** Returns 12.5 % more, rounded up, and at least 1 more. */
 const raised = (fee: bigint): bigint => most((fee * 9n + 7n) / 8n, fee + 1n)
 
 const capReached = (needed: bigint, cap: bigint): AppError =>

@@ -2,46 +2,49 @@ import type { Clock } from '../clock.ts'
 import type { Block } from './rpc/block.ts'
 import { openPace, type Pace } from './pace.ts'
 
-/** The newest block this process may answer from. Set by the follower after its database transaction. */
+/** The newest block that this process may answer from. The follower sets it after its database transaction. */
 export type Head = {
-  /** null until the first block was seen */
+  /** null until the first block is known */
   current(): Block | null
   /** milliseconds since the head last changed or was confirmed */
   ageMs(): number
   /**
-   * Milliseconds since the current head was to be seen, by its timestamp and how late others were lately: one that is seen late
-   * makes the next ones no later. Since it was seen, where that is unknown.
+   * Milliseconds since the current head was expected to be seen, by its timestamp and the recent delays. So a block
+   * that is seen late does not delay the next ones. If that is unknown, milliseconds since it was seen.
    */
   sinceChangeMs(): number
   pace: Pace
   /**
-   * Whether the follower runs in this process: then nothing is reported as mined above this head, by whichever replica,
-   * before it is here.
+   * Whether the follower runs in this process. Then no replica reports anything as mined above this head before this
+   * process has it.
    */
   isFollowed(): boolean
-  /** @param forMs  how long nobody else can follow instead; 0: another may */
+  /** @param forMs  milliseconds for which no other process can follow; 0: another one may */
   setFollowed(forMs: number): void
-  /** A new head, higher or, after a reorganisation, another one. */
+  /** Sets a new head: a higher block, or another one after a reorganisation. */
   set(block: Block): void
-  /** The node confirmed that the head is still the newest block. */
+  /** Records that the node confirmed the head as the newest block. */
   confirm(): void
   /** Resolves with the first head at or above `number`, or null after `timeoutMs`. */
   waitFor(number: number, timeoutMs: number): Promise<Block | null>
-  /** Calls back on every change; returns the way to stop. */
+  /** Calls back on every change; returns a function that unsubscribes. */
   onChange(listener: (block: Block) => void): () => void
-  /** What the node was last heard to say, by anyone of this process who asked it for its newest block. */
+  /** The node's state, as seen by requests of this process for its newest block. */
   node: NodeView
 }
 
-/** So that nobody has to ask a node how it is. */
+/** State of a node, so that health checks need not ask it. */
 type NodeView = {
-  /** Notes what became of a question for the newest block. @throws what `ask` throws */
+  /**
+   * Runs a request for the newest block and records its outcome.
+   * @throws the errors of `ask`
+   */
   observe(ask: () => Promise<Block>): Promise<Block>
-  /** number of the block that it last called its newest; null before it said any */
+  /** number of the newest block in its last response; null before the first one */
   newest(): number | null
-  /** milliseconds for which what it was asked has had no answer; 0 while it answers */
+  /** milliseconds since the first request without a response; 0 while it responds */
   silentMs(): number
-  /** what became of the last question that failed; null once one is answered */
+  /** error of the last failed request; null after a response */
   failure(): unknown
 }
 
@@ -102,7 +105,7 @@ export function openHead({ ticks, after }: Clock): Head {
 function openNodeView(ticks: () => number): NodeView {
   let newest: number | null = null
   let failure: unknown = null
-  /** when the first question was asked that nothing has answered since */
+  /** time of the first request since the last response */
   let unansweredSince: number | null = null
   return {
     async observe(ask) {
@@ -123,8 +126,8 @@ function openNodeView(ticks: () => number): NodeView {
 }
 
 /**
- * Calls back where a head is not the block after the one before it: blocks may have been reorganised. Heard of each head as it comes: between two
- * that ask there may be many blocks.
+ * Calls back when a head is not the child of the last one, because blocks may have been reorganised. It checks every
+ * head: between two reads there may be many blocks.
  */
 export function onReorganised(head: Head, forget: () => void): void {
   let last = head.current()

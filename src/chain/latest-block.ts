@@ -5,30 +5,30 @@ import { hasLost } from './lost.ts'
 import { isDevelopment, type Chain } from './network.ts'
 
 /**
- * milliseconds: how old the known head may be before a read asks the node again where a new block may come at any moment;
- * one look-up serves all reads of that time
+ * milliseconds: highest age of the head before a read asks the node again, when a new block may appear at any moment;
+ * one request serves all reads of that time
  */
 const MAX_AGE_MS = 20
-/** the same as a share of the shortest time between two blocks, where that is longer */
+/** the same as a share of the shortest time between two blocks, if that is longer */
 const SHARE_OF_INTERVAL = 0.02
-/** share of that time during which no next block is to be expected, and how long the head is believed then */
+/** share of the block interval in which no next block is expected, and highest age of the head during that */
 const QUIET = 0.8
 const QUIET_MS = 1_000
-/** milliseconds for which the head is believed while a subscription is active and announced nothing above it */
+/** milliseconds for which the head is current while a subscription is active and has announced no higher block */
 const SUBSCRIBED_MS = 2_000
 
-/** share of that age from which on a read that need not wait asks for those after it */
+/** share of that age after which a read that need not wait refreshes the head for later reads */
 const AHEAD = 0.75
 
-/** milliseconds after which the node is asked once more beside: one request that hangs must not hold up all readers */
+/** milliseconds after which the node is asked a second time: one request that hangs must not delay all reads */
 const LATE_MS = 1_000
 
 /**
- * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`.
- * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
- * they asked. A node that lags behind us changes nothing, nor does one with another block of the same height: heads
- * move only forward here, the follower alone moves them back, or a node that has lost what we know.
- * @param options.lost  a block that nobody knows any more: another one of its height takes its place
+ * Returns the newest block that this service has seen; asks the node if the known one is older than `maxAgeMs`.
+ * Simultaneous calls share one request, and no call gets the response to a request sent before it. A node that lags, or
+ * that has another block of the same height, changes nothing. The head moves only forward here, unless the node has
+ * lost our block; otherwise only the follower moves it back.
+ * @param options.lost  hash of a block that no node has: another block of its height replaces it
  * @throws RpcUnavailable | RpcError
  */
 export async function newestBlock(
@@ -45,9 +45,9 @@ export async function newestBlock(
 }
 
 /**
- * How long the head is believed, milliseconds: as long as none can be newer, as far as this process can know. Longer than a
- * moment only where the follower runs, which is the one that says what is mined; on a development chain not at all,
- * because people mine a block by hand there and look immediately.
+ * Returns the milliseconds for which the head is current: as long as no newer block is possible, as far as this process
+ * can know. It is longer than a moment only in the process of the follower, which determines what is mined. On a
+ * development chain it is 0, because developers mine by hand and read immediately.
  */
 function mostAge(chain: Chain): number {
   if (isDevelopment(chain)) return 0
@@ -60,11 +60,11 @@ function mostAge(chain: Chain): number {
   return head.sinceChangeMs() < QUIET * intervalMs ? QUIET_MS : Math.max(MAX_AGE_MS, SHARE_OF_INTERVAL * intervalMs)
 }
 
-/** The newest block where that is known without asking the node; null where it has to be asked. */
+/** Returns the newest block if it is known without asking the node; otherwise null. */
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
   const ageMs = chain.head.ageMs()
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
-  // Looked for shortly before someone would have to wait for it.
+  // Refreshed shortly before a read would have to wait for it.
   if (ageMs > AHEAD * maxAgeMs && chain.memory.latest === null) {
     fetchLatest(chain)
       .then((block) => move(chain, block, null))
@@ -110,11 +110,11 @@ async function askTwice(chain: Chain): Promise<Block> {
 const askNode = ({ rpc, head }: Chain): Promise<Block> =>
   head.node.observe(async () => readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false])))
 
-/** @returns the newest of what we knew and what the node says */
+/** @returns the newer of the known block and the node's block */
 function move(chain: Chain, block: Block, lost: Hex | null): Block {
   const { head } = chain
   const known = head.current()
-  // Says nothing of ours: a head that only lower ones are heard of grows old.
+  // A lower block says nothing about ours, and does not confirm it: the head ages.
   if (known !== null && block.number < known.number) return known
   const isSibling = known !== null && block.number === known.number && block.hash !== known.hash
   if (isSibling && !isDevelopment(chain) && known.hash !== lost) {

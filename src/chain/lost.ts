@@ -3,15 +3,16 @@ import { isUnknownBlock } from './rpc/errors.ts'
 import { isDevelopment, isEmbedded, type Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 
-/** milliseconds for which a node's newest block stays below ours before it is asked whether it has lost it */
+/** milliseconds for which a node's newest block is below ours before it is asked whether it has lost it */
 const LOST_AFTER_MS = 5_000
 
 /**
- * Whether the node has lost our newest block, and not merely lags: what it shows has stayed below for seconds, and it no
- * longer knows our block by its hash. In development a snapshot that was reverted loses blocks immediately, so nothing is
- * waited for there; of our own chain, which has one node only, the lower head says enough.
- * @param ours    the newest block that this process, or its follower, knows
- * @param latest  the newest block that the node shows now
+ * Returns whether the node has lost our newest block, as opposed to lagging: its newest block has been lower for
+ * seconds, and it does not know our block's hash.
+ * A development chain loses blocks when a snapshot is reverted, so there is no delay. For the embedded chain, which has
+ * a single node, the lower block is enough.
+ * @param ours  the newest block that this process, or its follower, knows
+ * @param latest  the newest block that the node reports now
  * @throws RpcError | RpcUnavailable
  */
 export async function hasLost(

@@ -2,7 +2,7 @@
  * chain: the networks that are served, each opened as a `Chain`.
  * Owns: the head that reads are pinned to, reads at its hash with answers shared, fees, code of addresses, explorer
  *   addresses.
- * Does not own: talking to nodes (`chain/rpc/`), following blocks in order (`follower/`), which networks there are
+ * Does not own: talking to nodes (`chain/rpc/`), following blocks in order (`follower/`), which networks exist
  *   (`applications/`).
  * Start with `open.ts` (how one is opened), then `reads.ts`.
  */
@@ -21,62 +21,71 @@ export type Chain = {
   name: string
   symbol: string
   coin: string
-  /** of the native currency: from the settings, never from the database, since amounts of money are scaled by it */
+  /**
+   * decimals of the native currency; from the settings, never from the database, because amounts of money are scaled by
+   * it
+   */
   decimals: number
   /** the node's `finalized` tag, or a number of blocks */
   finality: 'finalized' | number
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
-  /** highest tip that is believed of a node, wei per gas; absent: any below the cap */
+  /** highest tip that is accepted from a node, wei per gas; absent: any below the cap */
   tipCapWei?: bigint
   verification: Verification
   gas: GasChoice
-  /** where gas is `sponsor`: the address that says which sponsors may send operations; lower-case */
+  /** for gas mode `sponsor`: the address that determines which sponsors may send operations; lower-case */
   gasSpace?: Hex | null
-  /** where gas is `sponsor`: what accounts delegate to; absent: our own code */
+  /** for gas mode `sponsor`: the code that accounts delegate to; absent: our own */
   delegate?: DelegateName
-  /** where gas is `sponsor`: contracts whose writes accounts send themselves, and are topped up for; lower-case */
+  /** for gas mode `sponsor`: contracts to which accounts send writes themselves, with top-ups; lower-case */
   topUpContracts?: ReadonlySet<Hex>
   explorer: Explorer
   clock: Clock
   rpc: Rpc
-  /** absent where no node was named that tells of its new blocks */
+  /** absent if no WebSocket node is configured that announces new blocks */
   newHeads?: NewHeads
   head: Head
-  /** what this unit has learned of it */
+  /** what this module has learned of the network */
   memory: Memory
-  /** what the slices above remember of it */
+  /** what other modules have learned of the network */
   state: State
-  /** Gives a new account its first funds, on development chains only. */
+  /** Gives a new account its first funds; on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
-  /** of a development installation: it may lose any number of blocks, final ones too */
+  /** of a development installation: it may lose any number of blocks, even final ones */
   isDevelopment?: boolean
-  /** milliseconds for which the node's newest block stays below ours before it counts as lost; default 5,000 */
+  /** milliseconds for which the node's newest block is below ours before ours counts as lost; default 5,000 */
   lostAfterMs?: number
 }
 
-/** Our own chain, which this process started and which begins anew when its state is lost. */
+/**
+ * Returns whether this is the embedded chain, which this process started, and which restarts from nothing when its
+ * state is lost.
+ */
 export const isEmbedded = ({ faucet }: Pick<Chain, 'faucet'>): boolean => faucet !== null
 
-/** True on a chain that may lose any number of blocks: our own after a crash, or someone's snapshot that was reverted. */
+/**
+ * Returns whether a chain may lose any number of blocks: the embedded one after a crash, or one whose snapshot was
+ * reverted.
+ */
 export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => isEmbedded({ faucet }) || isSo
 
 /**
- * How far a node's blocks are believed: `hash` checks transactions and receipts against the block's hash; `bloom` the logs
- * against its Bloom filter, and all of it in blocks with transactions of ours; `count`, for networks that have no filter
- * or leave logs out of it, counts receipts only. docs/decisions/0011
+ * How far a node's blocks are verified. `hash`: transactions and receipts against the block's hash. `bloom`: logs
+ * against the header's Bloom filter, and everything in blocks with our transactions. `count`: only the number of
+ * receipts, for networks without a filter or with logs outside of it. docs/decisions/0011
  */
 export type Verification = 'hash' | 'bloom' | 'count'
 
 /**
- * Who pays for the gas of people: `self`, they do; `topup`, a sponsor of the operator first sends them what their write needs; `sponsor`, one sends
- * what they signed, and pays for that.
+ * Who pays for users' gas. `self`: the users. `topup`: a sponsor of the operator first sends them the gas funds of a
+ * write. `sponsor`: a sponsor sends what they signed, and pays for it.
  */
 export type GasChoice = 'self' | 'topup' | 'sponsor'
 
 /**
- * Who pays for the gas of a write: as its network says, but for contracts that its operator named.
- * @param to  what it calls, in lower case
+ * Returns who pays for the gas of a write: as its network says, except for contracts that the operator named.
+ * @param to  called address, in lower case
  */
 export const gasChoiceOf = ({ gas, topUpContracts }: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasChoice =>
   gas === 'sponsor' && topUpContracts?.has(to) === true ? 'topup' : gas
@@ -87,7 +96,7 @@ export type Explorer = {
   block: (number: number) => string
 }
 
-/** Links of an explorer that follows the common layout: /tx/…, /address/…, /block/…. */
+/** Returns the links of an explorer with the common layout: /tx/…, /address/…, /block/…. */
 export const explorerAt = (base: string): Explorer => ({
   tx: (hash) => `${base}/tx/${hash}`,
   address: (address) => `${base}/address/${address}`,

@@ -8,25 +8,25 @@ import { isHeadUrl } from './rpc/new-heads.ts'
 import type { OnNode } from './rpc/pool.ts'
 import type { OnCall } from './rpc/rpc.ts'
 
-/** What a network is, before its nodes were asked. */
+/** Settings of a network, before its nodes were asked. */
 export type ChainSettings = Omit<Chain, 'chainId' | 'decimals' | 'rpc' | 'newHeads' | 'head' | 'memory' | 'state'> & {
-  /** one or several nodes of the same network; they hold keys, so they appear in no message */
+  /** one or several nodes of the network; the URLs may include keys, so they appear in no message */
   rpcUrls: readonly string[]
-  /** what the nodes must say; undefined takes what they say */
+  /** chain id that the nodes must have; undefined: any */
   chainId: number | undefined
-  /** of native currencies that do not have 18, by the chain id that the nodes say */
+  /** decimals of native currencies that do not have 18, by the chain id of the nodes */
   nativeDecimals: ReadonlyMap<number, number>
   onCall: OnCall
   onNode?: OnNode
 }
 
-/** of a native currency, which is counted in wei */
+/** decimals of a native currency, which is counted in wei */
 const USUAL_DECIMALS = 18
 const LOST_AMONG_SEVERAL_MS = 60_000
 
 /**
- * Connects to a network's nodes and makes sure that it is the right network.
- * @throws Error when a node has another chain id; RpcUnavailable when none answers
+ * Connects to a network's nodes and checks that they serve the right network.
+ * @throws Error  if a node has another chain id; RpcUnavailable if no node responds
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
   const {
@@ -68,7 +68,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),
-      // Of several nodes the one ahead of the others may be away for a while.
+      // If there are several nodes, the one ahead of the others may be unavailable for a while.
       ...(rpcUrls.filter((url) => !isHeadUrl(url)).length > 1 ? { lostAfterMs: LOST_AMONG_SEVERAL_MS } : {}),
       clock,
       rpc,
@@ -81,7 +81,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
   }
 }
 
-/** Ends the connections to its nodes, and all that was remembered of it. */
+/** Closes the connections to a network's nodes, and forgets everything about it. */
 export function closeChain({ rpc, state }: Chain): void {
   rpc.close()
   state.clear()

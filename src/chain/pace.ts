@@ -1,24 +1,25 @@
-/** How quickly the blocks of a network follow each other, learned from their own timestamps. */
+/** Interval of a network's blocks, learned from their timestamps. */
 export type Pace = {
-  /** @param seenAt  when it was first seen, milliseconds; absent where it was not seen as the newest */
+  /** @param seenAt  when it was first seen, milliseconds; absent if it was not seen as the newest */
   note(block: { number: number; timestamp: number }, seenAt?: number): void
-  /** when a block of that timestamp is seen where nothing delays it, by the clock of `seenAt`; null while unknown */
+  /** when a block with that timestamp is seen without delay, by the clock of `seenAt`; null while unknown */
   expectedAt(block: { timestamp: number }): number | null
-  /** milliseconds below which hardly a block lately followed another; null while unknown, and where they come as they like */
+  /** shortest usual time between two recent blocks, milliseconds; null while unknown, or if blocks are irregular */
   intervalMs(): number | null
 }
 
-/** the last so many blocks say it, and so many at least */
+/** blocks that are remembered, and the minimum for a result */
 const REMEMBERED = 32
 const ENOUGH = 8
-/** in so many blocks, one that came early says nothing: seconds are rounded */
+/** one block in so many may be early without effect, because timestamps are rounded to seconds */
 const ONE_IN = 12
-/** milliseconds: what a node says of its blocks makes nobody wait longer */
+/** milliseconds: upper bound, so that a node's timestamps cannot cause longer waits */
 const MAX_MS = 15_000
 
 /**
- * A short time between neighbours, not the usual one: a network that lately had three times two blocks within a second is
- * asked as if it always had. Timestamps count seconds, so that networks of several blocks a second have none.
+ * Measures the interval of blocks. It is a short time between neighbours, not the average: if a network recently had
+ * two blocks within a second three times, it is polled as if that were always so. Timestamps count seconds, so a
+ * network with several blocks per second has no interval.
  */
 export function openPace(): Pace {
   let last: { number: number; timestamp: number } | null = null

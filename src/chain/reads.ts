@@ -13,15 +13,15 @@ import { RpcError, type Rpc } from './rpc/rpc.ts'
 import { answersAt, findKnown, newAnswers, remember, type BlockAnswers } from './shared-answers.ts'
 
 /**
- * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the
- * newest block share one request and its answer until the next block; at older ones those of one request do.
+ * Reads pinned to one block by its hash: a node that lags returns an error, never old data. Equal reads at the newest
+ * block share one request and its result until the next block; at older blocks, only those of one request.
  */
 export type Reads = {
   block: Block
   call(request: { to: Hex; data: Hex; from?: Hex; gas?: number }): Promise<CallResult>
   balance(address: Hex): Promise<bigint>
   hasCode(address: Hex): Promise<boolean>
-  /** whether any of them was asked at this block before */
+  /** whether any of the reads was made at this block before */
   isRepeated(): boolean
 }
 
@@ -30,9 +30,10 @@ export type BlockTag = 'latest' | 'finalized' | number
 const TRIES = 4
 
 /**
- * Runs `work` at one block. When the node does not know the block (it lags, or the block was reorganised away),
- * the work runs again at the block that is then the newest, or has the number by then.
- * @throws invalid_request when a numbered block does not exist, chain_unsupported when its state is gone
+ * Runs `work` at one block. If the node does not know the block, because it lags or the block was reorganised, the work
+ * runs again. Its block is then the newest one, or the one that now has the number.
+ * @throws invalid_request  if a numbered block does not exist
+ * @throws chain_unsupported  if its state is no longer available
  */
 export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads) => Promise<T>): Promise<T> {
   let lost: Hex | null = null
@@ -42,20 +43,20 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
         const old = await oldBlockOf(chain, tag)
         return await work(readsAt(chain, old, newAnswers()))
       }
-      // Said once, "unknown" may be one of several nodes behind an address.
+      // A single "unknown block" may come from one of several nodes behind an address.
       const again = { maxAgeMs: 0, lost: attempt > 2 ? lost : null }
       const block: Block = await newestBlock(chain, attempt === 1 ? {} : again)
       lost = block.hash
       return await work(readsAt(chain, block, answersAt(chain.memory.reads, block.hash)))
     } catch (error) {
-      // Of a block that it has the node says so, or, as some do, that it never heard of it.
+      // A node without a block's state reports that, or, in some implementations, that the block is unknown.
       const isGone = error instanceof RpcError && (isForgottenState(error) || (isLag(error) && attempt === TRIES))
       if (tag !== 'latest' && isGone)
         throw new AppError('chain_unsupported', 'The node no longer has the state of this block. Use a newer block.', {
           cause: error,
         })
       if (!isLag(error) || attempt === TRIES) throw error
-      // Lag is short: the node is given a moment, then asked at what is newest by then.
+      // Lag is short: wait a moment, then ask at the newest block.
       await chain.clock.sleep(25 * attempt)
     }
   }

@@ -1,21 +1,21 @@
 import type { Hex } from '../ids.ts'
 import type { RpcError } from './rpc/failures.ts'
 
-/** of one half of what is kept */
+/** entries per half of the memory */
 const MAX_ENTRIES = 25_000
 const MAX_CHARACTERS = 32_000_000
 
 type Half = { answers: Map<string, Promise<unknown>>; characters: number }
-/** What was read at one block: when the recent half is full, it takes the place of the one before. */
+/** Results read at one block, in two halves: when the recent half is full, it replaces the older one. */
 export type BlockAnswers = { recent: Half; before: Half }
-/** What was read of a network at its newest block, one block at a time. */
+/** Results read at a network's newest block; one block at a time. */
 export type ReadAnswers = { hash: Hex | null; of: BlockAnswers }
 
 const newHalf = (): Half => ({ answers: new Map(), characters: 0 })
 export const newAnswers = (): BlockAnswers => ({ recent: newHalf(), before: newHalf() })
 export const openAnswers = (): ReadAnswers => ({ hash: null, of: newAnswers() })
 
-/** Those of a block; what was kept of another goes. */
+/** Returns the results of a block; those of any other block are forgotten. */
 export function answersAt(kept: ReadAnswers, hash: Hex): BlockAnswers {
   if (kept.hash !== hash) {
     kept.hash = hash
@@ -27,7 +27,7 @@ export function answersAt(kept: ReadAnswers, hash: Hex): BlockAnswers {
 export const findKnown = <T>({ recent, before }: BlockAnswers, key: string): Promise<T> | undefined =>
   (recent.answers.get(key) ?? before.answers.get(key)) as Promise<T> | undefined
 
-/** One request for all who want the same. A failure is not kept. */
+/** Shares one request among equal reads. A failure is not remembered. */
 export function remember<T>(answers: BlockAnswers, key: string, answer: Promise<T>): Promise<T> {
   if (isFull(answers.recent)) {
     answers.before = answers.recent
@@ -38,7 +38,7 @@ export function remember<T>(answers: BlockAnswers, key: string, answer: Promise<
   answer.then(
     (value) => {
       half.characters += key.length + sizeOf(value)
-      // What was asked before it was full may be long, too.
+      // Results requested before it was full may be large as well.
       if (half.characters > MAX_CHARACTERS) half.answers.delete(key)
     },
     () => half.answers.delete(key),
@@ -48,7 +48,10 @@ export function remember<T>(answers: BlockAnswers, key: string, answer: Promise<
 
 const isFull = ({ answers, characters }: Half): boolean => answers.size >= MAX_ENTRIES || characters > MAX_CHARACTERS
 
-/** Characters, about. A revert may hold as much as an answer, once as bytes and once within its text. */
+/**
+ * Returns the approximate size in characters. A revert may be as long as a result, once as bytes and once in its
+ * message.
+ */
 function sizeOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 100
   const { data, reverted } = value as { data?: Hex; reverted?: RpcError }

@@ -31,7 +31,10 @@ import { systemClock } from '../clock.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
-/** `chatelaine account …`: people listed and counted (`people.ts`); an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
+/**
+ * Builds `chatelaine account …`: users (`people.ts`), accounts created in advance, freezes, stopped accounts,
+ * sign-outs, and exported and imported keys.
+ */
 export function account(shell: Shell): Command {
   const command = new Command('account').description('manage user accounts')
   command
@@ -113,7 +116,7 @@ async function listRequested(shell: Shell, given: JsonOption): Promise<void> {
   shell.stderr.write(missingOf(requested.length, total))
 }
 
-/** @param total  null: the one who answered does not say */
+/** Returns a note if the list may be incomplete. @param total  null: the total is unknown */
 export function missingOf(listed: number, total: number | null): string {
   if (total === null ? listed < MAX_OPEN_EXPORTS : listed >= total) return ''
   return `These are the newest ${listed}${total === null ? '; there may be more' : ` of ${total}`}.\n`
@@ -131,7 +134,7 @@ async function cancelRequested(shell: Shell, user: string, given: JsonOption): P
   print(shell, given, done, facts([['user', done.userId], ['export', done.state]])) // prettier-ignore
 }
 
-/** Refusals that are printed; the number of all of them is. */
+/** Maximum number of rejected rows that are printed; their total is always printed. */
 const MAX_SHOWN = 100
 
 async function importManifest(shell: Shell, file: string): Promise<void> {
@@ -149,7 +152,7 @@ async function importManifest(shell: Shell, file: string): Promise<void> {
         },
         linesOf(file, shell),
       )
-      // What the signer says of them is kept from now on: the servers have passed these records by.
+      // Store the signer's records about these keys now, because the servers have passed these records already.
       await markExported({ db, signer }, { through: 0 })
       return done
     },

@@ -7,7 +7,7 @@ import { ExitCode, inShell, type Shell } from './shell.ts'
 
 type ListActionsOptions = { json?: boolean; limit?: string; before?: string }
 
-/** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
+/** Builds `chatelaine actions …`: lists operator actions and verifies the chain of their records. */
 export function actions(shell: Shell): Command {
   const command = new Command('actions').description('read the audit log of operator actions')
   command

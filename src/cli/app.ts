@@ -10,7 +10,7 @@ import { wholeIn } from '../digits.ts'
 
 type Settings = Omit<ApplicationSettings, 'sponsor'>
 
-/** How each setting is said, by `create` and `update`. */
+/** Options of `create` and `update` for the settings of an application. */
 const ways: Ways<Settings> = {
   name: ['--name <name>', 'name shown to people when they are asked to allow it'],
   redirectUris: ['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect],
@@ -45,7 +45,7 @@ const ways: Ways<Settings> = {
   weight: ['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf],
 }
 
-/** How `update` removes a setting, or returns it to what it is unless said; this counts where both are said. */
+/** Options of `update` that remove a setting or return it to its default. They take precedence over `ways`. */
 const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permissions' | 'weight'>> = {
   allowedOrigins: ['--no-origin', 'remove all origins', []],
   postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
@@ -67,14 +67,14 @@ const waysOfBudget: Ways<{ perUser: string; perApplication: string; contracts: s
   isForAny: ['--sponsor-any-contract', 'they pay for writes to any address', true],
 }
 
-/** How `create` says what never changes. */
+/** Options of `create` for what never changes. */
 const waysOfCreate: Ways<{ network: string; clientId: string; kind: RegisteredApplication['kind'] }> = {
   network: ['--network <name>', 'network it is bound to, permanently'],
   clientId: ['--client-id <id>', 'derived from the name if omitted'],
   kind: ['--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here', 'confidential'],
 }
 
-/** `chatelaine app …`: the applications of this installation. */
+/** Builds `chatelaine app …`: the applications of this installation. */
 export function app(shell: Shell): Command {
   const command = new Command('app').description('manage applications')
   const json = ['--json', 'print JSON'] as const
@@ -232,7 +232,7 @@ const sponsorLines = ({ perUser, perApplication, contracts }: WrittenBudget): st
   ...(contracts === null ? ['for writes to any address'] : ['for writes to these addresses only:', ...contracts]),
 ]
 
-/** What is said of its settings. Of a budget one amount without the other would say nothing of the one that is missing. */
+/** Reads the settings that were given. The two amounts of a budget must be given together. */
 function saidSettings(given: object): Partial<ApplicationSettings> {
   const { isForAny = false, ...budget } = said(waysOfBudget, given)
   if (budget.contracts !== undefined && isForAny)
@@ -243,7 +243,7 @@ function saidSettings(given: object): Partial<ApplicationSettings> {
   return { ...said(ways, given), ...(Object.keys(sponsor).length === 0 ? {} : { sponsor }) }
 }
 
-/** What it allows is judged with the rest; here is only what cannot be read. */
+/** Parses a quota. Its values are checked later, with the other settings. */
 function collectQuota(text: string, before: Quota[] = []): Quota[] {
   const match = /^(reads|writes)=(\d{1,15})\/(hour|day|month)$/.exec(text)
   if (match === null) throw new InvalidArgumentError('Expected, for example, writes=100000/day or reads=5000/hour.')

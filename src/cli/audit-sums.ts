@@ -15,7 +15,7 @@ import { ExitCode, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
 import { isAddress } from '../digits.ts'
 
-/** differences that are printed; the rest is counted */
+/** maximum number of differences that are printed; all are counted */
 const MAX_LINES = 1_000
 
 export type SumOptions = {
@@ -29,8 +29,9 @@ export type SumOptions = {
 }
 
 /**
- * Sums the entries of accounts and compares them with the balances that a node tells: one line for each difference, then the counts. Exits with
- * code 1 where something differs that is not the token's own way, with 2 where nothing does and something could not be compared.
+ * Compares the sums of entries with the balances that a node reports. Prints one line per difference, then the counts.
+ * @throws ExitCode 1 if sums differ, except by the behaviour of a token; 2 if none differ, but some could not be
+ * compared
  */
 export async function compareSums(
   { console }: Shell,
@@ -79,7 +80,7 @@ function lineOf({ sum, difference, block, isOfToken }: SumDifference): string {
   return `account ${address}, ${what}, block ${sum.block}: entries make ${opening! + net}, the balance is ${balance}, ${difference > 0n ? '+' : ''}${difference}${since}${why}`
 }
 
-/** One line of JSON; amounts as decimal strings. */
+/** Formats a difference as one line of JSON, with amounts as decimal strings. */
 function jsonOf({ sum, difference, block, isOfToken }: SumDifference): string {
   const { accountId, address, token, type, tokenId, from, opening, net, balance } = sum
   return JSON.stringify({
@@ -99,13 +100,12 @@ function jsonOf({ sum, difference, block, isOfToken }: SumDifference): string {
   })
 }
 
-/** Whole numbers that a seed decides. */
+/** Returns a generator of whole numbers that a seed determines. */
 function randomOf(seed: string): (below: number) => number {
   let count = 0
   return (below) => createHash('sha256').update(`${seed} ${count++}`).digest().readUIntBE(0, 6) % below
 }
 
-/** @throws Error */
 function readAddress(text: string): Hex {
   if (!isAddress(text)) throw new Error(`${text} is no address.`)
   return text.toLowerCase() as Hex

@@ -7,10 +7,13 @@ import { ExitCode, inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
 import { collect, readBlock } from './options.ts'
 
-/** differences that are printed; the rest is counted */
+/** maximum number of differences that are printed; all are counted */
 const MAX_LINES = 1_000
 
-/** `chatelaine audit`: compares the history with what a node, best another one, says of final blocks, or of balances. */
+/**
+ * Adds `chatelaine audit`: compares the history with the final blocks, or the balances, of a node, preferably an
+ * independent one.
+ */
 export function addAudit(program: Command, shell: Shell): void {
   program
     .command('audit')

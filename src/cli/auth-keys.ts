@@ -14,7 +14,9 @@ import { keyFiles } from './key-files.ts'
 import { inShell, type Shell } from './shell.ts'
 import { systemClock } from '../clock.ts'
 
-/** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
+/**
+ * Builds `chatelaine auth-keys …`: the keys of the authorization server, which production does not create by itself.
+ */
 export function authKeys(shell: Shell): Command {
   const command = new Command('auth-keys').description('manage the keys of the authorization server')
   command
@@ -76,7 +78,7 @@ async function prepare({ env, console }: Shell): Promise<void> {
   await changeKeys(files(env), ({ keys, seals }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
-    // Later than all there are, also where a clock was set back: `drop` goes by it.
+    // Later than all existing keys, even if the clock was set back, because `drop` compares these times.
     const iat = Math.max(systemClock.wall() / 1_000, ...keys.map((key) => madeAt(key) + 1))
     return {
       keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }],
@@ -102,7 +104,10 @@ async function switchOver({ env, console }: Shell): Promise<void> {
   )
 }
 
-/** For leaked keys nothing stays that the key of before, or a renewal of what it sealed, makes believed: a thief may have made it. */
+/**
+ * Removes the keys that do not sign. With --leaked, nothing remains trusted that the old keys sealed, nor its renewals:
+ * a thief may have forged it.
+ */
 async function drop(
   { env, console }: Shell,
   { leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean },
@@ -126,7 +131,7 @@ async function drop(
   console.log('No application, consent, linked identity or sign-in is believed any more: from that start on they are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it right before the start, without --with-sign-ins.') // prettier-ignore
 }
 
-/** @throws Error where a row would not be believed without the keys that go */
+/** Checks that no row depends on the keys to be removed. @throws Error if one would lose its seal */
 async function assertRenewed(env: Environment, { seals }: PrivateKeys): Promise<void> {
   const sealKeys = sealKeysOf(seals)
   const rows = await withDatabase(readInstallationSettings(env), (db) => countOnOlderKeys({ db, sealKeys }))
@@ -179,28 +184,28 @@ const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.jo
 const LED_BACK =
   'An identity with an account of its own was moved by someone else: what has an account of its own cannot be linked. It is led back to it, and the other account keeps its first identity.\n'
 
-/** What someone wrote into the table as it is safe to show: nothing in it moves a cursor or turns the reading around. */
+/** Escapes untrusted text from a table, so that it cannot move the cursor or change the writing direction. */
 const plain = (text: string): string =>
   text.replaceAll(/[\\\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`)
 
-/** The first of each algorithm signs. */
+/** Returns the signing keys: the first of each algorithm. */
 const signingOf = (keys: PrivateKey[]): PrivateKey[] =>
   keys.filter(({ alg }, index) => keys.findIndex((other) => other.alg === alg) === index)
 
-/** The others stay to verify. */
+/** Returns the other keys, which only verify. */
 const othersOf = (keys: PrivateKey[]): PrivateKey[] => {
   const signing = signingOf(keys)
   return keys.filter((key) => !signing.includes(key))
 }
 
-/** As `auth-keys fingerprints` and `signer trust-key` name a set. */
+/** Returns the fingerprints of a set of keys, as `auth-keys fingerprints` and `signer trust-key` show them. */
 const fingerprintOf = (keys: PrivateKey[]): string =>
   keys
     .filter(({ alg }) => alg === 'ES256')
     .map(({ kid }) => kid)
     .join(' ')
 
-/** The first keys do not say when they were made: before those that do. */
+/** Returns when a key was created. The first keys have no time and count as oldest. */
 const madeAt = ({ iat }: PrivateKey): number => (typeof iat === 'number' ? iat : 0)
 
 const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2
@@ -209,7 +214,7 @@ function assertUnderWay(keys: PrivateKey[]): void {
   if (!isUnderWay(keys)) throw new Error('There is no second set of keys: start with auth-keys prepare.')
 }
 
-/** What does not sign goes: it must be what the rotation is rid of, the old keys, or the new ones where it ends without them. */
+/** Checks that `drop` removes what the rotation is meant to remove: the old keys, or with --prepared the new ones. */
 function assertDroppable(keys: PrivateKey[], prepared: boolean): void {
   assertUnderWay(keys)
   const [signing, others] = [signingOf(keys), othersOf(keys)].map((some) => Math.max(...some.map(madeAt)))

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { becomeAuth } from './become.ts'
 import type { Shell } from './shell.ts'
 
-/** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
+/** Builds `chatelaine auth …`: the authorization server as a separate program, beside an API that holds no key. */
 export function auth(shell: Shell): Command {
   const command = new Command('auth').description(
     'run the authorization server as a separate program: docs/operate/split-deployment.md',

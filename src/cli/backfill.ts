@@ -5,7 +5,7 @@ import { fillNext } from '../history/automatic-backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 import { ExitCode, inShell, onSignals, type Shell } from './shell.ts'
 
-/** `chatelaine backfill`: what a server does with BACKFILL=on, now and in the foreground. */
+/** Adds `chatelaine backfill`: does in the foreground what a server does with BACKFILL=on. */
 export function addBackfill(program: Command, shell: Shell): void {
   program
     .command('backfill')

@@ -19,7 +19,9 @@ import { collect } from './options.ts'
 
 const IDENTITY = ['--identity <file>', 'file with the identity of a recipient; repeat for each'] as const
 
-/** `chatelaine backup`: beside running servers; the embedded database lets one process in. */
+/**
+ * Adds `chatelaine backup`. It works while servers run; with the embedded database, only while the server is stopped.
+ */
 export function addBackup(program: Command, shell: Shell, version: string): void {
   program
     .command('backup')
@@ -60,7 +62,7 @@ async function backup(
   )
 }
 
-/** `chatelaine restore`: into an empty database, PostgreSQL or embedded, whichever it came from. */
+/** Adds `chatelaine restore`: restores into an empty database, PostgreSQL or embedded, from a backup of either. */
 export function addRestore(program: Command, shell: Shell): void {
   program
     .command('restore')
@@ -100,7 +102,7 @@ async function restore(
   )
 }
 
-/** `chatelaine drill`: ends with 1 when a restore would not bring everything back. */
+/** Adds `chatelaine drill`. Its exit code is 1 if a restore would be incomplete. */
 export function addDrill(program: Command, shell: Shell): void {
   program
     .command('drill')
@@ -116,10 +118,10 @@ export function addDrill(program: Command, shell: Shell): void {
     })
 }
 
-/** Names that are printed; how many there are always is. */
+/** Maximum number of names that are printed; their total is always printed. */
 const MAX_SHOWN = 100
 
-/** @returns whether everything comes back */
+/** Tests a backup. @returns whether a restore would be complete */
 async function drill(
   { env, console }: Shell,
   file: string,
@@ -127,7 +129,7 @@ async function drill(
 ): Promise<boolean> {
   const identities = identity.map(readIdentityText).flatMap(readIdentities)
   const { SIGNER_KEY: verifier } = readSome(env, ['SIGNER_KEY'])
-  // In order, so that what is temporary is deleted.
+  // Exit on a signal in order, so that the temporary folder is deleted.
   const stopListening = exitOnSignals()
   const found = await drillBackup({ file, identities, within, verifier }).finally(stopListening)
   for (const line of linesOf(found)) console.log(line)
@@ -167,7 +169,7 @@ function linesOf(found: SnapshotDrill): string[] {
 const placeOf = ({ databaseUrl, pooler, dataDir }: InstallationSettings): DatabasePlace =>
   databaseUrl === undefined ? { dir: join(dataDir, 'db') } : { url: databaseUrl, pooler }
 
-/** The embedded database lets one process in. @throws FolderInUse */
+/** Locks the embedded database, which only one process may use. @throws FolderInUse */
 async function holding<T>({ databaseUrl, dataDir }: InstallationSettings, work: () => Promise<T>): Promise<T> {
   const unlock = databaseUrl === undefined ? lockFolder(dataDir) : () => {}
   try {
@@ -177,7 +179,7 @@ async function holding<T>({ databaseUrl, dataDir }: InstallationSettings, work: 
   }
 }
 
-/** Where the master key is, as far as these settings say it. */
+/** Returns the paths of the master key, as far as these settings name them. */
 function kekFiles(
   { SIGNER_KEK, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE }: Environment,
   { dataDir }: InstallationSettings,

@@ -3,7 +3,7 @@ import { grantRoles } from '../store/roles.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 import type { Shell } from './shell.ts'
 
-/** `chatelaine database …`: what the owner of the tables does where the programs have roles of their own. */
+/** Builds `chatelaine database …`: commands for the owner of the tables, if the programs have roles of their own. */
 export function database({ env, console }: Shell): Command {
   const command = new Command('database').description('manage the database roles of a split deployment')
   command

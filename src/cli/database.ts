@@ -12,11 +12,11 @@ export type InstallationSettings = {
   databaseUrl: string | undefined
   pooler: 'none' | 'transaction'
   networksFile: string
-  /** the tables belong to another role, who keeps them up to date */
+  /** the tables belong to another role, which migrates them */
   isApart: boolean
 }
 
-/** Where the installation is, from the settings of the server. */
+/** Reads from the server's settings where the installation is. */
 export function readInstallationSettings(env: Environment): InstallationSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_POOLER, NETWORKS_FILE } = readSome(env, [
     'DATA_DIR',
@@ -24,7 +24,7 @@ export function readInstallationSettings(env: Environment): InstallationSettings
     'DATABASE_POOLER',
     'NETWORKS_FILE',
   ])
-  // Without it the command would quietly work on another database than the server.
+  // Without it, the command would silently use another database than the server.
   if (env.NODE_ENV === 'production' && DATABASE_URL === undefined)
     throw new Error('DATABASE_URL is missing: in production the commands need the database of the server.')
   return {
@@ -44,7 +44,10 @@ export const withRegistry = <T>(env: Environment, work: (registry: Registry) => 
     (ask) => work(registryThrough(ask)),
   )
 
-/** On the database, or through the running server where that holds the embedded one, which lets one process in. */
+/**
+ * Works on the database, or through the running server if that holds the embedded database, which only one process may
+ * use.
+ */
 export async function withDatabaseOrServer<T>(
   env: Environment,
   work: (db: RootDb) => Promise<T>,
@@ -59,7 +62,10 @@ export async function withDatabaseOrServer<T>(
   }
 }
 
-/** @throws FolderInUse when another process holds the embedded database */
+/**
+ * Opens the database, migrates it and works on it.
+ * @throws FolderInUse if another process holds the embedded database
+ */
 export async function withDatabase<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   const { databaseUrl: url, pooler } = settings
   if (url !== undefined)
@@ -77,7 +83,7 @@ export async function withDatabase<T>(settings: InstallationSettings, work: (db:
   }
 }
 
-/** What is wrong with the connection string begins with “it”. */
+/** Completes a message about the connection string, which begins with “it”, by the name of the setting. */
 function named(error: unknown): never {
   if (error instanceof Error && error.constructor === Error && !('code' in error))
     throw new Error(`DATABASE_URL cannot be used: ${error.message}.`, { cause: error })

@@ -18,11 +18,11 @@ type DeployOptions = JsonOption & {
   acceptUnaudited?: boolean
 }
 
-/** What development nodes call themselves; nothing on these has a value. */
+/** Chain ids of development nodes, on which nothing has value. */
 const DEVELOPMENT_CHAIN_IDS = [1_337, 31_337, 31_338]
 const PAUSE_MS = 500
 
-/** `chatelaine network deploy-gas`: the contracts by which a sponsor can pay. */
+/** Adds `chatelaine network deploy-gas`: deploys the contracts with which sponsors pay for gas. */
 export function addDeployGas(command: Command, shell: Shell): void {
   command
     .command('deploy-gas <name>')
@@ -54,7 +54,7 @@ async function run(shell: Shell, name: string, given: DeployOptions): Promise<vo
     const ask = <T>(method: string, params: unknown[]): Promise<T> => rpc.call<T>(method, params, { alone: true })
     const asked = { chainId, key, name: delegate, sponsors, ask, pause: () => systemClock.sleep(PAUSE_MS) }
     const deployed = await deployGas(asked).catch((error: unknown) => {
-      // What is said to an operator is an error of no kind of its own (main.ts).
+      // A plain Error, because only these are shown with their message (main.ts).
       throw error instanceof DeployRefusal ? new Error(error.message, { cause: error }) : error
     })
     const addresses = {
@@ -86,7 +86,7 @@ function describe(done: {
   ])}`
 }
 
-/** @throws Error  where others can read it, or it is no key; never with what is in it */
+/** Reads a private key. @throws Error  if others can read the file, or it is not a key; never with its contents */
 async function readKey(file: string): Promise<Buffer> {
   const others = whoElseReads(await stat(file))
   if (others !== null) throw new Error(`The key in ${file} can be read by ${others}: chmod 600.`)

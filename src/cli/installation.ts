@@ -15,16 +15,15 @@ import { readInstallationSettings, withDatabase } from './database.ts'
 import { systemClock } from '../clock.ts'
 import { logTo, type Shell } from './shell.ts'
 
-/** What a command needs of the program: database, log and one network, without server, signer and follower. */
+/** What a command uses of the program: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'clock' | 'db' | 'telemetry'>; chain: Chain }
 
-/** The option of commands that work on one network. */
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
 
 /**
- * Works on one network of the installation that the settings describe, with the nodes that the server asks.
- * Beside a running server this needs PostgreSQL: the embedded database lets one process in.
- * @param name  undefined where the installation has one network only
+ * Works on one network of the installation, with the server's nodes. While a server runs, this needs PostgreSQL: only
+ * one process may use the embedded database.
+ * @param name  undefined: the only network of the installation
  * @throws ConfigError | FolderInUse | RpcUnavailable | RpcError | Error
  */
 export async function withInstallation(
@@ -44,7 +43,7 @@ export async function withInstallation(
   })
 }
 
-/** The networks of the installation whose nodes answer now; the caller closes them. */
+/** Opens the networks whose nodes respond. The caller closes them. */
 export async function openReachable(shell: Shell, db: RootDb): Promise<Map<number, Chain>> {
   const { context, networks } = await describeNetworks(shell, db)
   const opened = await Promise.all(

@@ -7,10 +7,10 @@ import { facts, print, type JsonOption } from './print.ts'
 import { inShell, type Shell } from './shell.ts'
 import { wholeIn } from '../digits.ts'
 
-/** NaN is refused with the other problems, as everything that is no number of seconds. */
+/** Parses seconds. NaN is rejected later, together with other problems. */
 const secondsOf = (text: string): number => wholeIn(text) ?? Number.NaN
 
-/** How the command says what has a default. */
+/** Options for settings that have a default. */
 const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
   jwksUri: ['--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted'],
   algorithms: ['--algorithm <name>', 'default RS256 and ES256; repeat for several', collect],
@@ -33,7 +33,7 @@ const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
 
 type IssuerOptions = JsonOption & Pick<TrustedIssuer, 'provider' | 'issuer' | 'audience'>
 
-/** `chatelaine app trust-issuer …`, `… distrust-issuer …`: identity providers that an application brings. */
+/** Adds `chatelaine app trust-issuer …` and `… distrust-issuer …`: identity providers of an application. */
 export function addIssuerCommands(command: Command, shell: Shell): void {
   const json = ['--json', 'print JSON'] as const
   const trusting = command
@@ -54,7 +54,7 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     .action(inShell(shell, distrust))
 }
 
-/** One issuer, as `app show` lists it. */
+/** Formats an issuer for `app show`. */
 export const issuerLine = ({ provider, issuer, audience }: TrustedIssuer): string =>
   `${provider}: ${issuer}, for ${audience}`
 

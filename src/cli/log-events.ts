@@ -1,4 +1,7 @@
-/** What each event of the log means and what to do, if anything; its level and its place are read from the source (`log-reference.ts`). */
+/**
+ * Meaning of each log event, and what to do, if anything. Level and origin are read from the source
+ * (`log-reference.ts`).
+ */
 export const LOG_EVENTS: Record<string, string> = {
   account_changed: 'A user submitted a form on the account page.',
   account_low_balance: 'An account cannot pay for a waiting write. Send native currency to it.',

@@ -5,10 +5,10 @@ import { LOG_EVENTS } from './log-events.ts'
 
 const SRC = join(import.meta.dirname, '..')
 
-/** An event where it is written: by which program or slice, and at which levels. */
+/** Where an event is written: programs or slices, and levels. */
 type WrittenEvent = { levels: Set<string>; places: Set<string> }
 
-/** Every event that the source writes to a log, by name. Reads the text: a name is a literal, or a choice of two. */
+/** Finds every log event in the source text, by name. A name must be a literal, or a choice of two. */
 export function writtenEvents(): Map<string, WrittenEvent> {
   const found = new Map<string, WrittenEvent>()
   for (const file of globSync('**/*.ts', { cwd: SRC }).toSorted()) {
@@ -18,7 +18,7 @@ export function writtenEvents(): Map<string, WrittenEvent> {
       for (const [, event] of name!.matchAll(/'([a-z]\w*)'/g)) {
         const known = found.get(event!) ?? { levels: new Set(), places: new Set() }
         found.set(event!, known)
-        // A choice that was made before, under the name `level`.
+        // The level was chosen earlier, in a variable named `level`.
         const said = level ?? `${choice} ${/\bconst level\b[^\n]*/.exec(text)?.[0] ?? ''}`
         for (const [one] of said.matchAll(/\b(?:debug|info|warn|error)\b/g)) known.levels.add(one)
         known.places.add(file.split('/')[0]!.replace(/\.ts$/, ''))
@@ -27,11 +27,11 @@ export function writtenEvents(): Map<string, WrittenEvent> {
   return found
 }
 
-/** `log.warn('event'`, `log[isBad ? 'warn' : 'info']('event'`, `log.info(isOn ? 'on' : 'off'`. */
+/** Matches `log.warn('event'`, `log[isBad ? 'warn' : 'info']('event'`, `log.info(isOn ? 'on' : 'off'`. */
 const CALL =
   /(?<!reply\.)\blog(?:\??\.(debug|info|warn|error)|\[([^[\]]*(?:\[[^\]]*\][^[\]]*)?)\])\(\s*((?:[\w.!= ]+\?\s*)?'[a-z]\w*'(?:\s*:\s*'[a-z]\w*')?)/g
 
-/** docs/reference/events.md: what the logs of both programs say. */
+/** Writes docs/reference/events.md: the log events of all programs. */
 export function eventsReference(): string {
   const rows = [...writtenEvents()]
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -52,7 +52,7 @@ ${rows.join('\n')}
 `
 }
 
-/** docs/reference/metrics.md, from the registry itself. */
+/** Writes docs/reference/metrics.md from the registry. */
 export async function metricsReference(): Promise<string> {
   const { registry } = openTelemetry('docs', 'silent')
   const metrics = (await registry.getMetricsAsJSON()) as { name: string; type: string; help: string }[]

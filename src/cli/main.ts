@@ -1,10 +1,9 @@
 import { replaceProcess } from './become.ts'
 import { runCommand } from './run-command.ts'
 
-/** `chatelaine …` as a process of its own. */
 process.exitCode = await runCommand(process.argv.slice(2), {
   env: process.env,
-  // Opened by the few commands that read it.
+  // A getter, so that only commands which read standard input open it.
   get stdin() {
     return process.stdin
   },

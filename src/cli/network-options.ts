@@ -5,9 +5,9 @@ import type { Hex } from '../ids.ts'
 import { collect, said, type Ways } from './options.ts'
 import { wholeIn } from '../digits.ts'
 
-/** NaN where a number was expected: that is refused with the rest. */
+/** Parses a number. NaN is rejected later, together with other problems. */
 export const readCount = (text: string): number => wholeIn(text) ?? Number.NaN
-/** `default` removes what was set before. */
+/** Reads a value; `default` removes the setting. */
 const orDefault =
   <T>(read: (text: string) => T) =>
   (text: string): T | null =>
@@ -16,7 +16,7 @@ const orDefault =
 type SaidFacts = { [F in keyof NetworkChanges]-?: StoredFacts[F] }
 type Pages = { explorerTx: string; explorerAddress: string; explorerBlock: string }
 
-/** How `network add` and `network set` say what is known of a network. */
+/** Options of `network add` and `network set` for the facts of a network. */
 export const factWays: Ways<SaidFacts & Pages> = {
   symbol: ['--symbol <symbol>', 'manual: symbol of the native currency'],
   coin: ['--coin <name>', 'name of the native currency; default its symbol'],
@@ -61,7 +61,7 @@ export const factWays: Ways<SaidFacts & Pages> = {
   ],
 }
 
-/** What is said of a network, and nothing else. @param known  the pages that stay where only some are said */
+/** Reads the facts that were given. @param known  explorer pages that remain if only some are given */
 export function saidFacts(given: object, known: StoredFacts['explorer']): NetworkChanges {
   const { explorer, explorerTx, explorerAddress, explorerBlock, topUpContracts, ...changes } = said(factWays, given)
   const isExplorerSaid = [explorer, explorerTx, explorerAddress, explorerBlock].some((page) => page !== undefined)

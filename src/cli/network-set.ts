@@ -10,12 +10,12 @@ import { print, type JsonOption } from './print.ts'
 import { actsOf, type KnownNetwork } from './registry.ts'
 import type { Shell } from './shell.ts'
 
-/** What holds in every process at once, or from its next group of accounts on; all else of a network is as it was when it was opened. */
+/** Fields that take effect at once in every process, or from the next group of accounts on. Others need a restart. */
 const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] satisfies (keyof NetworkChanges)[])
 
 /**
- * `chatelaine network set`: changes what is named of a network, and nothing else.
- * @param describe  a network as `network show` prints it
+ * Adds `chatelaine network set`: changes only the given fields of a network.
+ * @param describe  reads a network and formats it as `network show` does
  */
 export function addSet(
   command: Command,
@@ -62,14 +62,17 @@ async function set(
   print(shell, given, network, `${when}\n\n${text}`)
 }
 
-/** The network of the settings is what they say at each start. @throws Error naming the settings */
+/**
+ * Rejects the network that the settings describe, because every start applies them.
+ * @throws Error naming the settings
+ */
 export function refuseOfSettings(env: Environment, name: string): void {
   const { NETWORK_NAME } = readSome(env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
     throw new Error(`${name} is the network of the settings (NETWORK_NAME): change NETWORK_GAS and the other NETWORK_… of the server, or choose another name.`) // prettier-ignore
 }
 
-/** Only what is named. @throws Error  when that is nothing */
+/** Returns the given changes. @throws Error  if there are none */
 function changesOf(given: JsonOption, { explorer }: Pick<ListedNetwork, 'explorer'>): NetworkChanges {
   const changes = saidFacts(given, explorer)
   const named = Object.entries(changes)

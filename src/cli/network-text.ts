@@ -3,7 +3,7 @@ import type { KnownNetwork } from './registry.ts'
 
 export type DescribedNetwork = KnownNetwork & { nodes: number }
 
-/** A network, for a person: one fact a line. */
+/** Formats a network for people, one fact per line. */
 export function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],
@@ -87,7 +87,7 @@ function progressOf({
   return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `waits: ${waitsFor}`]
 }
 
-/** @param isTold  what it waits for is said already */
+/** @param isTold  the reason for waiting is shown already */
 function groupOf(
   { accounts, nextBlock, toBlock, blockedBy }: NonNullable<KnownNetwork['backfill']>,
   { isTold }: { isTold: boolean },
@@ -96,8 +96,8 @@ function groupOf(
   return blockedBy === null || isTold ? place : `${place}; blocked: ${blockedBy}`
 }
 
-/** How many nodes it has here. */
+/** Formats the number of nodes known here. */
 export const nodesOf = ({ nodes }: DescribedNetwork): string => (nodes === 0 ? 'from the settings' : String(nodes))
-/** Whether the server that was asked serves it. */
+/** Formats whether the server that was asked serves the network. */
 export const servedOf = ({ isServed }: DescribedNetwork): string =>
   isServed === undefined ? '-' : isServed ? 'yes' : 'no'

@@ -29,7 +29,7 @@ import { systemClock } from '../clock.ts'
 
 type NetworkOptions = JsonOption & { rpcUrl?: string[]; chainId?: string; acceptUnaudited?: boolean }
 
-/** Besides what `network set` says. */
+/** Options of `network add` in addition to those of `network set`. */
 const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
   gasSpace: [
     '--gas-space <address>',
@@ -42,7 +42,7 @@ const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
   ],
 }
 
-/** `chatelaine network …`: the networks of this installation. */
+/** Builds `chatelaine network …`: the networks of this installation. */
 export function network(shell: Shell): Command {
   const command = new Command('network').description('manage networks')
   const json = ['--json', 'print JSON'] as const
@@ -178,7 +178,10 @@ async function remove(shell: Shell, name: string, given: JsonOption): Promise<vo
   print(shell, given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
 }
 
-/** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
+/**
+ * Works on the database. If a running server holds it, asks the operator to stop the server. That costs nothing,
+ * because networks are opened only at the start.
+ */
 async function alone<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   try {
     return await withDatabase(settings, work)
@@ -200,7 +203,7 @@ type UnnamedFacts = Omit<Required<NetworkFacts>, 'name'>
 
 const NOTHING: UnnamedFacts = { ...unsaid, chainId: Number.NaN, symbol: '', coin: '', backfillFrom: null }
 
-/** A network as its preset says. */
+/** Returns the facts of a preset. */
 const presetFacts = ({
   chainId,
   symbol,
@@ -218,7 +221,7 @@ const presetFacts = ({
   blockVerification,
 })
 
-/** What is given, else what is known, else what most networks have. */
+/** Combines the given facts, the known ones, and defaults that suit most networks. */
 function choose(name: string, given: NetworkOptions, known: UnnamedFacts | null): Required<NetworkFacts> {
   const changes = { ...saidFacts(given, known?.explorer ?? null), ...said(waysOfAdd, given) }
   const chosen = { ...NOTHING, ...known, ...changes, name }
@@ -263,7 +266,7 @@ async function askNodes(
   }
 }
 
-/** Addresses with keys need not be in the history of a shell. */
+/** Reads URLs from standard input for `-`, because URLs with keys should not be in a shell history. */
 async function expand(shell: Shell, rpcUrls: string[]): Promise<string[]> {
   const read = async (url: string) => (url === '-' ? (await text(shell.stdin)).split(/\s+/) : [url])
   return [...new Set((await Promise.all(rpcUrls.map(read))).flat().filter((url) => url !== ''))]

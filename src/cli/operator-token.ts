@@ -8,7 +8,7 @@ import { inShell, type Shell } from './shell.ts'
 
 type OperatorTokenOptions = { name: string; role: string; json?: boolean }
 
-/** `chatelaine operator-token create`: a token for the operator API, with the name of its holder. */
+/** Builds `chatelaine operator-token create`: a token for the operator API, with the name of its holder. */
 export function operatorToken(shell: Shell): Command {
   const command = new Command('operator-token').description('manage operator API tokens')
   command
@@ -32,7 +32,8 @@ async function create(shell: Shell, { name, role, ...given }: OperatorTokenOptio
     if (error.code === 'ENOENT') return ''
     throw new Error(`OPERATOR_TOKEN_FILE cannot be read (${error.code}).`)
   })
-  // A path that is wrong must not cost another file, nor a last line without its end two tokens.
+  // Check the existing lines, so that a wrong path does not damage another file. Complete the last line if it has no
+  // line end.
   readLines(there)
   const end = there === '' || there.endsWith('\n') ? '' : '\n'
   await appendFile(file, `${end}${hash} ${name} ${role}\n`, { mode: 0o600 })

@@ -18,7 +18,7 @@ import { wholeIn } from '../digits.ts'
 
 type PageOptions = JsonOption & { limit: string; cursor?: string }
 
-/** `chatelaine account list`, `show`, `count` and `transactions`: who is there, and what they sent. */
+/** Adds `chatelaine account list`, `show`, `count` and `transactions`: users and what they sent. */
 export function people(shell: Shell, command: Command): void {
   const paged = (name: string): Command =>
     command

@@ -3,7 +3,7 @@ import { become } from './become.ts'
 import type { Shell } from './shell.ts'
 import { collect } from './options.ts'
 
-/** `chatelaine policy …`: policies of the signer before they are in force: docs/operate/policy.md. */
+/** Builds `chatelaine policy …`: checks, signs and replays policies of the signer: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
   const command = new Command('policy').description('check, sign and replay signer policies; changes nothing in force')
   command

@@ -1,21 +1,23 @@
 import type { NetworkFacts } from '../applications/network-facts.ts'
 
 /**
- * How far what the nodes of a network say can be checked, where the setting for all networks must not decide it.
- * `bloomAt`: headers or receipts of their own (deposits, messages, system transactions), which do not hash as Ethereum's.
- * `countAt`: besides, Bloom filters that leave logs out or are empty: those of Polygon's state syncs (l2beat #10113), and
- * zkSync's by node and block (zksync-era #4580, across-protocol/relayer #1789). Under `bloom` the follower stops at the first.
+ * Block verification of networks for which the common setting would be wrong.
+ * `bloomAt`: blocks have their own kinds of headers or receipts (deposits, messages, system transactions), whose hashes
+ * cannot be computed as Ethereum's.
+ * `countAt`: in addition, Bloom filters omit logs or are empty. Polygon's state syncs do that (l2beat #10113), and
+ * zkSync depending on node and block (zksync-era #4580, across-protocol/relayer #1789). With `bloom`, the follower
+ * would stop at the first such block.
  */
 const bloomAt = { blockVerification: 'bloom' } as const
 const countAt = { blockVerification: 'count' } as const
 
-/** blocks: Polygon had reorganisations of 157, and its milestones have been late; 256 are nine minutes */
+/** blocks: Polygon has had reorganisations of 157 blocks and late milestones; 256 blocks take 9 minutes */
 const POLYGON_FINALITY = 256
 
 /**
- * Networks that can be added by name: ours, and the library's name of each, which knows chain id, native currency and explorer.
- * `blockMs`: milliseconds between blocks, about. What fees look like is known from each network's headers: with a base fee
- * EIP-1559, without one the gas price.
+ * Networks that can be added by name. `key`: name in the library, which has chain id, currency and explorer. `blockMs`:
+ * approximate milliseconds between blocks. Fees need no preset: a network whose headers have a base fee uses EIP-1559,
+ * others the gas price.
  */
 const presets = {
   ethereum: { key: 'mainnet', blockMs: 12_000 },
@@ -44,11 +46,11 @@ export type NetworkPreset = Rules & {
   symbol: string
   coin: string
   explorer: string
-  /** milliseconds between blocks, about */
+  /** approximate milliseconds between blocks */
   blockMs: number
 }
 
-/** All presets. The library describes 700 networks and takes a moment to load, so only this asks for it. */
+/** Reads all presets. The library describes 700 networks and loads slowly, so it is loaded here only. */
 export async function readPresets(): Promise<NetworkPreset[]> {
   const chains = await import('viem/chains')
   return Object.entries(presets).map(([name, { key, blockMs, ...rules }]) => {
@@ -68,6 +70,7 @@ export async function readPresets(): Promise<NetworkPreset[]> {
   })
 }
 
+/** Returns the preset with this name; null if there is none. */
 export async function findPreset(name: string): Promise<NetworkPreset | null> {
   if (!Object.hasOwn(presets, name)) return null
   return (await readPresets()).find((preset) => preset.name === name)!

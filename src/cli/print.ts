@@ -1,6 +1,6 @@
 import type { Shell } from './shell.ts'
 
-/** Columns as wide as their widest cell, two spaces between, titles in capitals. */
+/** Formats a table: columns as wide as their widest cell, separated by two spaces, with titles in capitals. */
 export function table(titles: string[], rows: string[][]): string {
   const widths = titles.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
   const line = (cells: string[]) =>
@@ -11,7 +11,9 @@ export function table(titles: string[], rows: string[][]): string {
   return [titles.map((title) => title.toUpperCase()), ...rows].map(line).join('\n')
 }
 
-/** One fact a line; a fact of several lines is indented under its name, and one that is null is left out. */
+/**
+ * Formats facts, one per line. Further lines of a fact are indented under the first. A fact that is null is omitted.
+ */
 export function facts(pairs: [name: string, value: string | string[] | null][]): string {
   const shown = pairs.filter((pair): pair is [string, string | string[]] => pair[1] !== null)
   const width = Math.max(...shown.map(([name]) => name.length))
@@ -23,10 +25,10 @@ export function facts(pairs: [name: string, value: string | string[] | null][]):
     .join('\n')
 }
 
-/** What every command takes that answers in words. */
+/** The option of every command with a text result. */
 export type JsonOption = { json?: boolean }
 
-/** An answer on standard output: JSON for programs, the text for people. */
+/** Prints a result to standard output: JSON for programs, the text for people. */
 export function print({ console }: Shell, { json }: JsonOption, value: unknown, text: string): void {
   console.log(json === true ? JSON.stringify(value, null, 2) : text)
 }

@@ -10,7 +10,7 @@ import type { WriteStream } from 'node:tty'
 import { Command } from 'commander'
 import type { Shell } from './shell.ts'
 
-/** One of the first words: its line of the help, and the file that has the rest of it. */
+/** A top-level command: its line in the help, and a function that loads the rest. */
 type FirstWord = {
   name: string
   arguments?: string
@@ -134,16 +134,16 @@ const FIRST_WORDS: readonly FirstWord[] = [
 ]
 
 /**
- * `chatelaine <command>`: what an operator does beside the running server. Each command is a file of its own; they
- * take the same settings as the server. Answers go to standard output, everything else to standard error; the exit
- * code is 0 or 1. Of the commands only the one that is asked for is loaded: the rest is two thirds of a start.
+ * Builds the program `chatelaine <command>` with the settings of the server. Results go to standard output, everything
+ * else to standard error; the exit code is 0 or 1 unless a command documents others. Only the requested command is
+ * loaded: the others would cost two thirds of the start.
  */
 export async function openProgram(words: readonly string[], shell: Shell): Promise<Command> {
   const asked = words.find((word) => !word.startsWith('-') && word !== 'help')
   return open(shell, (word) => word.name === asked)
 }
 
-/** Every command with all that it has. */
+/** Builds the program with all commands loaded. */
 export const openWholeProgram = (shell: Shell): Promise<Command> => open(shell, () => true)
 
 async function open(shell: Shell, isLoaded: (word: FirstWord) => boolean): Promise<Command> {
@@ -163,13 +163,13 @@ async function open(shell: Shell, isLoaded: (word: FirstWord) => boolean): Promi
   const lines = new Map(FIRST_WORDS.map((word) => [word.name, [word.name, word.arguments ?? ''].join(' ').trim()]))
   const { subcommandTerm } = program.createHelp()
   program.configureHelp({
-    // Of a command that is not loaded Commander does not know what follows it.
+    // Commander does not know the arguments of a command that is not loaded.
     subcommandTerm: (command) => lines.get(command.name()) ?? subcommandTerm(command),
   })
   return program
 }
 
-/** Where Commander writes help and what is wrong with the words: as wide as the terminal, and 80 columns where there is none. */
+/** Directs Commander's help and errors to the shell, as wide as the terminal, or 80 columns without one. */
 const outputOf = (shell: Shell) => ({
   writeOut: (text: string) => void shell.stdout.write(text),
   writeErr: (text: string) => void shell.stderr.write(text),
@@ -184,7 +184,7 @@ function versionOf(): string {
   return version
 }
 
-/** Settings of the program that its commands do not take over by themselves. */
+/** Copies settings of the program to its commands, which do not inherit them by themselves. */
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent)

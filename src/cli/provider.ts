@@ -8,7 +8,7 @@ import { developmentProvider, readProviders } from '../oauth/federation/provider
 import { print, type JsonOption } from './print.ts'
 import { ExitCode, inShell, type Shell } from './shell.ts'
 
-/** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
+/** Builds `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
 export function provider(shell: Shell): Command {
   const command = new Command('provider').description('check identity providers before users sign in with them')
   command

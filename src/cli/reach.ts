@@ -6,17 +6,17 @@ import { allPages, type Registry } from './registry.ts'
 
 const TIMEOUT_MS = 15_000
 
-/** One request to the operator API; refusals are thrown as what they are. */
+/** Sends a request to the operator API. An error response is thrown as an AppError. */
 export type AskOperator = {
   <T>(method: string, path: string, body?: unknown): Promise<T>
-  /** A page of a list, and the cursor of the next one. */
+  /** requests a page of a list, with the cursor of the next one */
   page: <T>(path: string) => Promise<{ entries: T[]; nextCursor: string | null }>
 }
 
 /**
- * The operator API of a running development server: its address and a token are in DATA_DIR.
- * @param holder  the process that holds the folder; null where nobody looked
- * @throws Error when that is no server that can be reached
+ * Connects to the operator API of a running development server, whose origin and token are in DATA_DIR.
+ * @param holder  process that holds the folder; null if unknown
+ * @throws Error if no server can be reached
  */
 export async function openOperator(dataDir: string, holder: string | null): Promise<AskOperator> {
   const [facts, token] = await Promise.all([
@@ -61,7 +61,7 @@ export async function openOperator(dataDir: string, holder: string | null): Prom
   })
 }
 
-/** The registry behind a running development server. */
+/** Builds the registry that works through a running development server. */
 export function registryThrough(ask: AskOperator): Registry {
   const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`
   const issuerOf = (clientId: string, provider: string): string =>

@@ -3,7 +3,7 @@ import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
 import { eventsReference, metricsReference } from './log-reference.ts'
 
-/** docs/reference/errors.md, from the catalogue. */
+/** Writes docs/reference/errors.md from the catalogue. */
 export function errorsReference(): string {
   const rows = errorCodes.map((code) => {
     const { status, title, help, retryable } = describeError(code)
@@ -31,7 +31,7 @@ ${rows.join('\n')}
 `
 }
 
-/** docs/reference/configuration.md, from the table of settings. */
+/** Writes docs/reference/configuration.md from the table of settings. */
 export function configurationReference(): string {
   const rows = Object.entries(configKeys).map(([name, key]) => {
     const fallback = key.default === undefined ? '' : `\`${key.default}\``
@@ -51,7 +51,7 @@ ${rows.join('\n')}
 `
 }
 
-/** The generated pages, by their path in the repository. */
+/** Generated pages, by their path in the repository. */
 export const referencePages: Record<string, () => string | Promise<string>> = {
   'docs/reference/errors.md': errorsReference,
   'docs/reference/configuration.md': configurationReference,

@@ -9,7 +9,7 @@ import type { Environment } from '../config.ts'
 import type { RootDb } from '../store/db.ts'
 import { readSealKeys } from './seal-keys.ts'
 
-/** Whether a server serves it only a server knows. */
+/** A network. Only a server knows whether it serves it. */
 export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<ListedNetwork, 'isServed'>>
 
 type OnApplications =
@@ -22,7 +22,7 @@ type OnApplications =
   | 'suspend'
   | 'resume'
 
-/** What the commands do, with the database in their own hands or through a server that holds it. */
+/** Operations of the commands, on the database directly or through a server that holds it. */
 export type Registry = Pick<ReturnType<typeof operatorActs>, OnApplications> & {
   list(): Promise<RegisteredApplication[]>
   read(clientId: string): Promise<RegisteredApplication>
@@ -32,17 +32,17 @@ export type Registry = Pick<ReturnType<typeof operatorActs>, OnApplications> & {
 
 const PAGE = 200
 
-/** Who runs a command: the user of this machine, and behind sudo the one who asked for it. */
+/** Returns who runs a command: the OS user and, with sudo, the user who called it. */
 export function commandActor({ SUDO_USER }: Environment): Actor {
   const name = userInfo().username
   return { name: SUDO_USER === undefined ? name : `${SUDO_USER} as ${name}`, via: 'command' }
 }
 
-/** What the operator API does, done by a command. */
+/** Returns the operator actions, recorded as done by a command. */
 export const actsOf = (env: Environment, db: RootDb) =>
   operatorActs({ db, readSealKeys: () => readSealKeys(env) }, commandActor(env))
 
-/** The registry in a database. */
+/** Builds the registry that works on a database. */
 export const registryIn = (env: Environment, db: RootDb): Registry => ({
   list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
   read: (clientId) => readApplication(db, clientId),
@@ -51,7 +51,7 @@ export const registryIn = (env: Environment, db: RootDb): Registry => ({
   networks: () => describeNetworks(db),
 })
 
-/** Every page of a list, one after the other. */
+/** Reads all pages of a list, one after another. */
 export async function allPages(
   page: (after: string) => Promise<RegisteredApplication[]>,
 ): Promise<RegisteredApplication[]> {

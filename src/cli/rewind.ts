@@ -15,7 +15,10 @@ import { systemClock } from '../clock.ts'
 
 type RewindOptions = { toBlock?: number; json?: boolean }
 
-/** `chatelaine network rewind`: the way out when the follower of a network has stopped below finality. */
+/**
+ * Adds `chatelaine network rewind`, for a network whose follower has stopped because of a reorganisation below
+ * finality.
+ */
 export function addRewind(command: Command, shell: Shell): void {
   command
     .command('rewind <name>')
@@ -34,14 +37,14 @@ async function run(shell: Shell, name: string, given: RewindOptions): Promise<vo
   })
 }
 
-/** Takes the network back and writes down who did it, in one transaction. @throws Error */
+/** Rewinds the network and records who did it, in one transaction. @throws Error */
 export async function rewind(
   { app, chain }: Installation,
   actor: Actor,
   toBlock: number | null,
 ): Promise<{ to: number; transactions: number }> {
   const to = await findShared(app, chain, toBlock)
-  // What takes blocks back uses these parts and no other.
+  // The listeners of a rewind use only these parts of an App.
   const part = { ...app, state: openState(), clock: systemClock } as App
   const look = () => async (db: Db) =>
     (await db

@@ -7,7 +7,7 @@ import { openProgram } from './program.ts'
 import { ExitCode, type Shell } from './shell.ts'
 
 /**
- * Runs `chatelaine <words>`; what it opened is closed when it is done. Several may run at once.
+ * Runs `chatelaine <words>` and closes what it opened. Several commands may run at once in one process.
  * @returns the exit code
  */
 export async function runCommand(words: readonly string[], shell: Shell): Promise<number> {
@@ -23,7 +23,7 @@ export async function runCommand(words: readonly string[], shell: Shell): Promis
   }
 }
 
-/** Why it could not be done, for a person or, with --json, for a program; a stack for what nobody foresaw. */
+/** Prints why a command failed: as text or, with --json, as JSON. */
 function explain(error: unknown, { console }: Shell, { asJson }: { asJson: boolean }): void {
   if (asJson) {
     const known =
@@ -38,7 +38,10 @@ function explain(error: unknown, { console }: Shell, { asJson }: { asJson: boole
   else console.error(messageOf(error))
 }
 
-/** Foreign errors may hold addresses with passwords: only sentences of ours are shown. */
+/**
+ * Returns the message to print. Foreign errors may contain addresses with passwords, so only our own sentences are
+ * shown.
+ */
 function messageOf(error: unknown): string {
   if (error instanceof FolderInUse)
     return `Process ${error.holder} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`

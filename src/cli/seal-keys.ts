@@ -6,8 +6,9 @@ import type { SealKeys } from '../store/seal.ts'
 import { keyFiles } from './key-files.ts'
 
 /**
- * The keys by which the authorization server knows what a command wrote; made in development, where the server would make them.
- * @throws Error  naming the setting: without them it would count as someone else's
+ * Reads the keys with which a command seals the rows that it writes. In development it creates missing keys, as the
+ * server would.
+ * @throws Error  naming the setting: without the keys, the rows would count as forged
  */
 export async function readSealKeys(env: Environment): Promise<SealKeys> {
   const isDevelopment = env.NODE_ENV !== 'production'
@@ -20,7 +21,7 @@ export async function readSealKeys(env: Environment): Promise<SealKeys> {
   return sealKeysOf((await loadKeys({ ...files, create: isDevelopment })).seals)
 }
 
-/** Their public halves, as the authorization server has published them; none where it never started. */
+/** Reads the public seal keys that the authorization server has published; none if it never started. */
 export async function publishedSealKeys(env: Environment): Promise<SealKeys> {
   const { jwksFile } = keyFiles(env)
   return sealKeysOf(existsSync(jwksFile) ? (await readPublicKeys(jwksFile)).seals : [])

@@ -4,7 +4,7 @@ import type { RootDb } from '../store/db.ts'
 import { withDatabaseOrServer } from './database.ts'
 import type { AskOperator } from './reach.ts'
 
-/** With database and signer in our own hands, or through the running server where that holds the embedded database. */
+/** Works on database and signer, or through the running server if that holds the embedded database. */
 export async function withSignerOrServer<T>(
   env: Environment,
   work: (signer: Signer, db: RootDb) => Promise<T>,

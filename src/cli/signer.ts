@@ -4,8 +4,8 @@ import type { Shell } from './shell.ts'
 import { collect } from './options.ts'
 
 /**
- * `chatelaine signer …`: the signer and its tools are programs of their own, which take SIGNER_… settings and share
- * nothing with the server. Each takes the place of this process: there is nobody between it and what watches over it.
+ * Builds `chatelaine signer …`. The signer and its tools are separate programs, which use SIGNER_… settings and share
+ * nothing with the server. Each replaces this process, so that no process is between it and its supervisor.
  */
 export function signer(shell: Shell): Command {
   const command = new Command('signer').description(

@@ -6,7 +6,10 @@ import type { Shell } from './shell.ts'
 import { recorded } from '../operator/actions.ts'
 import { forgetHead, readKeptHead } from '../signing-log/keep.ts'
 
-/** `chatelaine signing-log …`: the newest head of the signer's log that the servers keep, and what happens when the signer is another. */
+/**
+ * Builds `chatelaine signing-log …`: the newest head of the signer's log that the servers stored, and how to accept
+ * another signer.
+ */
 export function signingLog(shell: Shell): Command {
   const command = new Command('signing-log').description('show or replace the stored head of the signer’s log')
   command

@@ -17,7 +17,7 @@ import { ExitCode, inShell, logTo, type Shell } from './shell.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
 import { systemClock } from '../clock.ts'
 
-/** `chatelaine sponsor …`: accounts of the operator that pay for the gas of people’s writes. */
+/** Builds `chatelaine sponsor …`: operator accounts that pay the gas of users' writes. */
 export function sponsor(shell: Shell): Command {
   const command = new Command('sponsor').description(
     'manage sponsors, which pay users’ gas: docs/operate/gas/overview.md',
@@ -50,7 +50,7 @@ export function sponsor(shell: Shell): Command {
 
 type WithdrawOptions = JsonOption & { network: string; to: string; amount?: string; all?: true; grant: string }
 
-/** How long the command waits for a server to send it. */
+/** How long the command waits until a server sends the withdrawal. */
 const PATIENCE_MS = 20_000
 const LOOK_MS = 500
 
@@ -134,7 +134,7 @@ async function list(shell: Shell, given: JsonOption): Promise<void> {
   )
 }
 
-/** What it takes to know that an address is the signer's: it is printed to be funded. */
+/** What is needed to prove an address: the operator will send funds to the printed one. */
 const prover = async (shell: Shell, signer: Signer, db: RootDb) => ({
   clock: systemClock,
   db,

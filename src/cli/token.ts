@@ -6,7 +6,7 @@ import { print } from './print.ts'
 import { openOperator } from './reach.ts'
 import { inShell, type Shell } from './shell.ts'
 
-/** `chatelaine token <user>`: an access token of a development installation, without a browser. */
+/** Builds `chatelaine token <user>`: prints an access token of a development installation, without a browser. */
 export function token(shell: Shell): Command {
   return new Command('token')
     .description(
@@ -22,7 +22,7 @@ async function show(shell: Shell, user: string, given: { app: string; json?: boo
   if (shell.env.NODE_ENV === 'production')
     throw new Error('Tokens are issued like this in development only; in production people sign in.')
   const named = parseUserId(user)
-  // Another provider's is refused by the server, which knows them.
+  // The server rejects ids of unknown providers.
   const name = developmentName(named?.provider === 'DEV' ? named.subject : user)
   if (name === null && (named === null || named.provider === 'DEV'))
     throw new Error(
@@ -34,6 +34,6 @@ async function show(shell: Shell, user: string, given: { app: string; json?: boo
     user: named === null || named.provider === 'DEV' ? `DEV-${name}` : user,
     clientId: given.app,
   })
-  // Alone on its line, so that it fits into TOKEN=$(…).
+  // Only the token on its line, for TOKEN=$(…).
   print(shell, given, made, made.token)
 }

@@ -2,7 +2,10 @@ import type { Command } from 'commander'
 import { verifyLog } from '../verify-log/main.ts'
 import { ExitCode, type Shell } from './shell.ts'
 
-/** `chatelaine verify-log`: checks the signer's log, with code of its own; needs neither the installation nor its settings. */
+/**
+ * Adds `chatelaine verify-log`: verifies the signer's log by independent code, without the installation or its
+ * settings.
+ */
 export function addVerifyLog(program: Command, shell: Shell): void {
   program
     .command('verify-log')

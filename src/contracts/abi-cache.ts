@@ -2,16 +2,16 @@ import { parseAbi, type ParsedAbi } from '../abi/parse.ts'
 import { BoundedMap } from '../bounded-map.ts'
 
 const MAX_TEXTS = 1_000
-/** A longer text is parsed every time; what is parsed of a text takes up to 30 times its length. */
+/** Longer texts are parsed every time; a parsed text takes up to 30 times its length. */
 const MAX_CHARACTERS = 512
 
-// Callers can change what is remembered here, not how much: 1,000 texts of 512 characters.
+// Callers can change which texts are remembered, but not how many: 1,000 texts of 512 characters.
 const remembered = new BoundedMap<string, ParsedAbi>(MAX_TEXTS)
 
 /**
- * `parseAbi`, remembering short texts: an application sends the same few again and again, and parsing one and
- * hashing its signature costs as much as the rest of a read together (`docs/evidence/performance.md`).
- * @returns  shared by all who send this text: not to be changed
+ * Parses an ABI and remembers short texts: applications send the same few again and again. Parsing one and hashing its
+ * signature costs as much as the rest of a read (`docs/evidence/performance.md`).
+ * @returns an object shared by all callers with this text: do not change it
  * @throws invalid_abi
  */
 export function parsedAbi(text: string): ParsedAbi {

@@ -22,8 +22,9 @@ type CallRequest = Pick<Static<typeof ReadRequest>, 'address' | 'abi' | 'args' |
 
 /**
  * Calls a view function.
- * @param write  makes the text of an answer as it goes over the wire
- * @throws invalid_address | invalid_abi | abi_not_view | invalid_argument | no_contract | execution_reverted | invalid_return_data
+ * @param write  serializes the response
+ * @throws invalid_address | invalid_abi | abi_not_view | invalid_argument | no_contract | execution_reverted |
+ *     invalid_return_data
  */
 export async function readContract(
   app: App,
@@ -33,7 +34,7 @@ export async function readContract(
 ): Promise<{ text: string; blockNumber: number }> {
   const chain = chainOf(app, caller)
   const tag = readTag(request.blockTag)
-  // As JSON two requests are never one: a string may hold whatever else would be between the parts.
+  // JSON keeps requests distinct: with plain separators, a string could include a separator.
   const key =
     tag === 'latest' && request.sender !== true ? JSON.stringify([request.address, request.abi, request.args]) : null
   const newest = key === null ? null : freshBlock(chain)
@@ -44,15 +45,15 @@ export async function readContract(
   return readAt(chain, tag, async (reads) => {
     const { number, hash } = reads.block
     const text = write(answerOf(chain, call, { data: await callContract(caller, call, reads), blockNumber: number }))
-    // From the second time on: most reads are not made again within their block.
+    // Only from the second time on: most reads are not repeated within their block.
     if (key !== null && reads.isRepeated()) keepFinished(chain, hash, key, text)
     return { text, blockNumber: number }
   })
 }
 
 /**
- * Up to 100 reads at one block, each answered or refused on its own.
- * @throws chain_unavailable | chain_timeout  when the node answers none of them
+ * Runs up to 100 reads at one block, each with its own result or error.
+ * @throws chain_unavailable | chain_timeout  if the node answers none of them
  */
 export async function readContracts(
   app: App,
@@ -69,7 +70,7 @@ export async function readContracts(
       }),
     )
     const failures = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))
-    // The block is unknown to the node: the whole batch runs again at another one.
+    // The node does not know the block: the whole batch runs again at another block.
     const thrown = failures.find((reason) => isUnknown(reason) || toAppError(reason).code === 'internal_error')
     if (thrown !== undefined) throw thrown
     if (failures.length === calls.length && failures.every(isNodes)) throw failures[0]
@@ -91,7 +92,7 @@ export async function readContracts(
   })
 }
 
-/** characters of the responses of a batch, about; the last one may be as long as that of a single read */
+/** approximate characters of a batch's results; the last one may be as long as that of a single read */
 const MAX_BATCH_CHARACTERS = 4_194_304
 
 function charactersOf(response: unknown): number {
@@ -107,7 +108,7 @@ const isNodes = (error: unknown): boolean => ['chain_unavailable', 'chain_timeou
 
 type PreparedCall = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
 
-/** Everything that can be refused without asking the chain. */
+/** Validates everything that needs no request to the chain. */
 function prepare({ address, abi, args = [], sender = false }: CallRequest): PreparedCall {
   const to = readContractAddress(address)
   const parsed = parsedAbi(abi)
@@ -124,7 +125,10 @@ function prepare({ address, abi, args = [], sender = false }: CallRequest): Prep
   return { to, parsed, data: encodeCall(parsed.function, args), asUser: sender }
 }
 
-/** The `address` field of a contract call. @throws invalid_address with its pointer */
+/**
+ * Reads the `address` field of a contract call.
+ * @throws invalid_address  with its pointer
+ */
 export function readContractAddress(address: string): Hex {
   try {
     return readAddress(address)
@@ -141,14 +145,14 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
   return Number(tag)
 }
 
-/** What the contract returned. */
+/** Returns the return data of the contract. */
 async function callContract(caller: Caller, { to, parsed, data, asUser }: PreparedCall, reads: Reads): Promise<Hex> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, { data, value: 0n })
     throw new AppError('execution_reverted', revert.reason, { revert })
   }
-  // Nothing came back: either the function returns nothing, or there is nobody to answer.
+  // Empty return data: the function returns nothing, or there is no contract.
   if (result.data === '0x' && !(await reads.hasCode(to)))
     throw new AppError('no_contract', 'No contract exists at this address. Check the address and the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }],

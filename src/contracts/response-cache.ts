@@ -3,7 +3,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
-/** answers of a network */
+/** responses per network */
 const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
@@ -15,15 +15,15 @@ const finished = slot('answers to contract reads', (_chain: Chain): CachedRespon
 }))
 
 /**
- * The whole answer to an equal read at a block, as it went over the wire: what many ask within a block is encoded,
- * decoded and written once. 10 MB for a network at most, whatever callers ask.
+ * Returns the serialized response to an equal read at a block: frequent reads are encoded, decoded and serialized once
+ * per block. At most 10 MB per network, whatever callers request.
  */
 export function findFinished(chain: Chain, hash: Hex, key: string): string | undefined {
   const known = finished.of(chain)
   return known.hash === hash ? known.texts.get(key) : undefined
 }
 
-/** Keeps an answer for the time of its block. One that comes when its block is no longer the newest is not kept. */
+/** Remembers a response while its block is the newest. */
 export function keepFinished(chain: Chain, hash: Hex, key: string, text: string): void {
   if (key.length > MAX_KEY_CHARACTERS || text.length > MAX_TEXT_CHARACTERS) return
   if (chain.head.current()?.hash !== hash) return

@@ -2,7 +2,7 @@
  * contracts: calls of any contract by its ABI, reads here and writes in `write-route.ts`.
  * Owns: the way from ABI text and strings to calldata, results on the wire, the caches of parsed ABIs and of responses
  *   of one block.
- * Does not own: parsing and coding (`abi/`), and everything of a write after its calldata (`transactions/`).
+ * Does not own: parsing and coding (`abi/`), and everything after a write's calldata (`transactions/`).
  */
 
 import type { FastifyInstance } from 'fastify'
@@ -14,7 +14,7 @@ import { NoQuery } from '../http/wire.ts'
 import { readContract, readContracts } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Reads of any contract. */
+/** Registers the routes that read from any contract. */
 export function contractReads(server: FastifyInstance, app: App): void {
   /** POST /v1/contracts/method/read: scope `contracts:read`. */
   server.post<{ Body: Static<typeof wire.ReadRequest> }>(

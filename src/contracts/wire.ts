@@ -27,7 +27,7 @@ const ANSWER = {
   blockNumber: 7_654_321,
 }
 
-/** The fields that every client knows, then those that were added. */
+/** The fields of the first API version come first. */
 export const ReadRequest = Type.Object(
   {
     address: Type.String({ maxLength: 100, description: 'Contract address' }),
@@ -85,7 +85,7 @@ export const BatchRequest = Type.Object(
   { title: 'BatchRequest', additionalProperties: false, examples: [{ calls: [CALL], blockTag: 'latest' }] },
 )
 
-/** Each call is answered on its own: what the single read answers, or its problem document. */
+/** Each call has its own result: the response of a single read, or a problem document. */
 const BatchResponse = Type.Object(
   {
     blockNumber: Type.Integer(),

@@ -13,13 +13,13 @@ import { readIntent, type ContractWriteBody } from './write.ts'
 
 type BatchBody = Static<typeof BatchRequest>
 
-/** Scope of the idempotency keys of this operation; also the path. */
+/** Route of the operation, which is also the scope of its idempotency keys. */
 export const BATCH_ROUTE = '/v1/contracts/method/write/batch'
 
 /**
  * Calls several functions from the caller's account, in this order, all or none: one operation that a sponsor sends.
- * @param idempotencyKey  as the caller sent it, checked
- * @throws atomic_unsupported, and what `writeContract` throws, with pointers into `calls`
+ * @param idempotencyKey  the caller's key, validated
+ * @throws atomic_unsupported, and the errors of `writeContract` with pointers into `calls`
  */
 export async function writeBatch(
   app: App,
@@ -32,7 +32,10 @@ export async function writeBatch(
   return sendOperation(app, caller, readIntents(body), { idempotency })
 }
 
-/** Everything of a batch but its signature. @throws as `writeBatch` */
+/**
+ * Performs everything of a batch except its signature.
+ * @throws as `writeBatch`
+ */
 export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<DryRunAnswer> {
   return rehearseOperation(app, caller, readIntents(body))
 }
@@ -49,7 +52,7 @@ function readIntents({ calls }: BatchBody): Intent[] {
   return intents
 }
 
-/** What is wrong with a call, with where it is among the others. */
+/** Adds a call's index to its error. */
 const within = ({ code, message, errors }: AppError, index: number): AppError =>
   new AppError(code, `Call ${index}: ${message}`, {
     ...(errors === undefined
@@ -61,7 +64,7 @@ const within = ({ code, message, errors }: AppError, index: number): AppError =>
         }),
   })
 
-/** The same request has the same hash, in whatever order its fields came. */
+/** Hashes a request, independent of the order of its fields. */
 const hashOf = ({ calls }: BatchBody): Buffer =>
   createHash('sha256')
     .update(

@@ -7,9 +7,9 @@ import * as wire from './write-wire.ts'
 import { BATCH_ROUTE, dryRunBatch, writeBatch } from './write-batch.ts'
 import { dryRunContract, writeContract, WRITE_ROUTE } from './write.ts'
 
-/** Writes to any contract. */
+/** Registers the routes that write to any contract. */
 export function contractWrites(server: FastifyInstance, app: App): void {
-  /** POST /v1/contracts/method/write: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  /** POST /v1/contracts/method/write: scope `contracts:write`. 202 if `?wait=mined` timed out. */
   server.post<{ Body: Static<typeof wire.WriteRequest>; Querystring: Static<typeof WaitQuery> }>(
     WRITE_ROUTE,
     { schema: { ...wire.write, querystring: WaitQuery }, config: { scope: 'contracts:write' } },
@@ -23,7 +23,7 @@ export function contractWrites(server: FastifyInstance, app: App): void {
     },
   )
 
-  /** POST /v1/contracts/method/write/batch: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  /** POST /v1/contracts/method/write/batch: scope `contracts:write`. 202 if `?wait=mined` timed out. */
   server.post<{ Body: Static<typeof wire.BatchRequest>; Querystring: Static<typeof WaitQuery> }>(
     BATCH_ROUTE,
     { schema: { ...wire.batch, querystring: WaitQuery }, config: { scope: 'contracts:write' } },

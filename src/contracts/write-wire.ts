@@ -3,7 +3,7 @@ import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { DryRun, GasLimit, KeyHeaders, Value, writeAnswers } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
-/** As for a read, and what a write adds. */
+/** The fields of a read, and those of a write. */
 export const WriteRequest = Type.Object(
   {
     address: ReadRequest.properties.address,
@@ -30,12 +30,12 @@ export const WriteRequest = Type.Object(
   },
 )
 
-/** calls of one batch: the signer takes no more in an operation */
+/** calls per batch: the signer's limit for an operation */
 const MAX_BATCH_CALLS = 20
 /** The gas of a batch is estimated as a whole. */
 const { dryRun, gas: _, ...callProperties } = WriteRequest.properties
 
-/** Calls that are done in this order, all or none. */
+/** Calls that are executed in this order, all or none. */
 export const BatchRequest = Type.Object(
   {
     calls: Type.Array(Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false }), {

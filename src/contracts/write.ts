@@ -16,13 +16,14 @@ import type { WriteRequest } from './write-wire.ts'
 
 export type ContractWriteBody = Static<typeof WriteRequest>
 
-/** Scope of the idempotency keys of this operation; also the path. */
+/** Route of the operation, which is also the scope of its idempotency keys. */
 export const WRITE_ROUTE = '/v1/contracts/method/write'
 
 /**
  * Calls a state-changing function of any contract from the caller's account.
- * @param idempotencyKey  as the caller sent it, checked
- * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_data, invalid_value, invalid_gas, and what `sendTransaction` throws
+ * @param idempotencyKey  the caller's key, validated
+ * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_data, invalid_value, invalid_gas, and
+ *     the errors of `sendTransaction`
  */
 export async function writeContract(
   app: App,
@@ -36,12 +37,15 @@ export async function writeContract(
   return sendTransaction(app, caller, intent, { idempotency })
 }
 
-/** Everything of a write but its signature. @throws as `writeContract` */
+/**
+ * Performs everything of a write except its signature.
+ * @throws as `writeContract`
+ */
 export function dryRunContract(app: App, caller: Caller, body: ContractWriteBody): Promise<DryRunAnswer> {
   return dryRun(app, caller, readIntent(body))
 }
 
-/** Everything that can be refused without asking the chain. */
+/** Validates everything that needs no request to the chain. */
 export function readIntent({ address, abi, args = [], value = '0', gas }: ContractWriteBody): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)
@@ -59,7 +63,7 @@ export function readIntent({ address, abi, args = [], value = '0', gas }: Contra
   }
 }
 
-/** The same request has the same hash, in whatever order its fields came. */
+/** Hashes a request, independent of the order of its fields. */
 function hashOf({ address, abi, args, value, gas }: ContractWriteBody): Buffer {
   return createHash('sha256')
     .update(JSON.stringify([address, abi, args ?? [], value ?? '0', ...(gas === undefined ? [] : [gas])]))

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 
-/** Why the embedded chain cannot start, in a sentence for the person at the terminal. */
+/** Thrown if the embedded chain cannot start; the message is for the terminal. */
 export class ChainStartError extends Error {
   readonly reason: 'no_anvil' | 'port_taken' | 'refused'
   constructor(reason: 'no_anvil' | 'port_taken' | 'refused', message: string) {
@@ -13,9 +13,8 @@ export class ChainStartError extends Error {
 }
 
 /**
- * The binary that the launcher fetched for this platform (`runtime/anvil`), else the one on PATH. One that does not
- * start, for another C library than this machine's, is passed over.
- * Asked once: a chain that is started again is started by the same.
+ * Returns the anvil binary: the one that the launcher fetched for this platform (`runtime/anvil`), else the one on
+ * PATH. A binary that does not start, such as one for another C library, is skipped. The result is cached.
  * @throws ChainStartError
  */
 export const findAnvil = (): string => (found ??= searchAnvil())
@@ -40,7 +39,7 @@ function fetchedBinary(platform: string): string | null {
     const path = createRequire(folder).resolve(`@foundry-rs/anvil-${platform}/bin/${file}`)
     return existsSync(path) ? path : null
   } catch {
-    // Not fetched, or there is none for this platform.
+    // Not fetched, or not available for this platform.
     return null
   }
 }

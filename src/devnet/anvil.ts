@@ -11,23 +11,23 @@ type Launch = { dir: string; port: number; genesisSeconds: number; loadFile: str
 const STOP_AFTER_MS = 10_000
 const FLAGS = [
   ...['--host', '127.0.0.1', '--chain-id', '31337'],
-  // We decide when a block is due, see miner.ts.
+  // miner.ts decides when to mine a block.
   '--no-mining',
-  // `finalized` is then two blocks behind the head instead of 64.
+  // `finalized` is then 2 blocks behind the head instead of 64.
   ...['--slots-in-an-epoch', '1'],
-  // The limit of one transaction that mainnet has (EIP-7825); off by default.
+  // Mainnet's gas limit per transaction (EIP-7825), which is off by default.
   '--enable-tx-gas-limit',
-  // States of the newest blocks, in memory only. Without it anvil writes every older one to ~/.foundry/anvil/tmp
-  // and never removes them: 12 GB after 36,000 empty blocks. Each kept state costs 150 bytes per block of the chain.
+  // Keep states of the newest blocks in memory only. Otherwise anvil writes older ones to ~/.foundry/anvil/tmp and
+  // never deletes them: 12 GB after 36,000 empty blocks. Each retained state costs 150 bytes per block of the chain.
   ...['--prune-history', '64'],
 ]
 
 /**
- * Starts anvil in a session of its own, so that a Ctrl-C in the terminal ends us first and anvil when we say so.
- * @param launch.port            0 takes any free one
- * @param launch.genesisSeconds  when the chain began. Left to itself anvil makes a new genesis at every start and keeps
- *                               the loaded one beside it: after two restarts block 0 is either, at random.
- * @throws ChainStartError: there is no anvil, the port is taken, or the state file was refused
+ * Starts anvil in its own session, so that Ctrl-C in the terminal ends this process first, which then stops anvil.
+ * @param launch.port            0 takes any free port
+ * @param launch.genesisSeconds  time of the genesis. Without it anvil creates a new genesis at every start and keeps
+ * the loaded one beside it: after two restarts block 0 is randomly one of them
+ * @throws ChainStartError if there is no anvil, the port is in use, or the state file was rejected
  */
 export async function launchAnvil({ dir, port, genesisSeconds, loadFile, dumpFile }: Launch): Promise<Anvil> {
   const load = loadFile === null ? [] : ['--load-state', loadFile]
@@ -48,9 +48,9 @@ export async function launchAnvil({ dir, port, genesisSeconds, loadFile, dumpFil
     throw error
   })
   const rpcUrl = `http://127.0.0.1:${takenPort}`
-  // From here on it would write a line per call.
+  // From now on it would log a line per call.
   await rpc(rpcUrl, 'anvil_setLoggingEnabled', false)
-  // Its clock is at the genesis.
+  // Its clock is still at the genesis.
   await rpc(rpcUrl, 'evm_setTime', Math.floor(Date.now() / 1_000))
 
   const stop = async () => {
@@ -64,7 +64,7 @@ export async function launchAnvil({ dir, port, genesisSeconds, loadFile, dumpFil
   return { port: takenPort, rpcUrl, stop, exited }
 }
 
-/** Waits for anvil's own word that it listens: another chain may answer on the port that it failed to get. */
+/** Waits until anvil reports that it listens. Probing the port is not enough: another chain may be listening there. */
 async function listening(child: ChildProcess, exited: Promise<number | null>): Promise<number> {
   let said = ''
   let complained = ''
@@ -86,8 +86,9 @@ async function listening(child: ChildProcess, exited: Promise<number | null>): P
 }
 
 /**
- * A shell that holds the other end of a pipe of ours. However we end, SIGKILL included, it reads the end of the pipe
- * and stops anvil, which then writes its state. It lives in its own session, out of reach of a killed process group.
+ * Starts a shell that reads from a pipe of ours. However this process ends, SIGKILL included, the shell reads the end
+ * of the pipe and stops anvil, which then writes its state. It has its own session, so killing our process group does
+ * not reach it.
  */
 function guardAgainstOurDeath(child: ChildProcess, exited: Promise<number | null>): ChildProcess {
   const script = `
@@ -102,12 +103,12 @@ function guardAgainstOurDeath(child: ChildProcess, exited: Promise<number | null
   guard.on('error', () => child.kill('SIGKILL'))
   guard.stdin.on('error', () => {})
   guard.unref()
-  // Its target is gone: the number may soon belong to another process.
+  // Its target has ended, and another process may soon have that id.
   void exited.then(() => guard.kill('SIGKILL'))
   return guard
 }
 
-// A chain that outlived its parent and its guard
+// Clean-up of a chain that survived its parent and its guard.
 
 const pidFile = (dir: string) => join(dir, 'chain.pid')
 
@@ -115,7 +116,7 @@ function writePid(dir: string, child: ChildProcess): void {
   if (child.pid !== undefined) writeFileSync(pidFile(dir), String(child.pid))
 }
 
-/** Ends the chain that a killed service left behind in `dir`, and waits until it has written its state. */
+/** Stops the chain that a killed service left in `dir`, and waits until it has written its state. */
 export async function endStaleAnvil(dir: string, dumpFile: string): Promise<void> {
   const pid = readPid(dir)
   if (pid === null || !isOurs(pid, dumpFile)) return
@@ -135,7 +136,9 @@ function readPid(dir: string): number | null {
   }
 }
 
-/** The number may have been given to another process since: only one with our state file on its command line is meant. */
+/**
+ * Returns whether a process is our anvil. Its id may have been reused, so its command line must contain our state file.
+ */
 function isOurs(pid: number, dumpFile: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(dumpFile)
@@ -148,6 +151,6 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It ended in between.
+    // It has ended already.
   }
 }

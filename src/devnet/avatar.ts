@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 
-/** GET /devnet/avatar/:name.svg: a picture that belongs to a name, so that `imageSrc` is a real address on devnet. */
+/** Registers GET /devnet/avatar/:name.svg: a picture derived from a name, so that `imageSrc` works in development. */
 export function avatar(server: FastifyInstance): void {
   server.get<{ Params: { file: string } }>('/devnet/avatar/:file', { schema: { hide: true } }, (request, reply) => {
     const name = request.params.file.replace(/\.svg$/, '').slice(0, 64)
@@ -16,10 +16,10 @@ export function avatar(server: FastifyInstance): void {
 
 const CELLS = 5
 const CELL = 8
-/** Wide enough that a round frame cuts no cell. */
+/** Wide enough that a round frame cuts off no cell. */
 const MARGIN = 10
 
-/** Five by five cells, mirrored, in a colour; all of it from the name's hash. */
+/** Draws 5 × 5 mirrored cells in one colour, derived from the hash of the name. */
 function drawAvatar(name: string): string {
   const hash = createHash('sha256').update(name.toLowerCase()).digest()
   const hue = ((hash[0]! << 8) | hash[1]!) % 360

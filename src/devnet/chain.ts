@@ -10,19 +10,19 @@ import { systemClock } from '../clock.ts'
 export type AnvilChain = {
   rpcUrl: string
   port: number
-  /** ends the chain after it has written its state */
+  /** stops the chain after it has written its state */
   stop: () => Promise<void>
-  /** the exit code when the chain ends, wanted or not; null when a signal ended it */
+  /** exit code when the chain ends for any reason; null if a signal ended it */
   exited: Promise<number | null>
 }
 
 export type ChainOptions = {
-  /** folder for the state; the caller makes sure that only one process uses it */
+  /** folder of the state; the caller ensures that only one process uses it */
   dir: string
-  /** the wanted port; 0 takes any; undefined takes the one of the last time, else 8545, else any */
+  /** the port; 0 takes any; undefined takes the previous one, else 8545, else any */
   port?: number | undefined
   blockSeconds: number
-  /** empty blocks after one with transactions; anvil finalises two blocks behind the head */
+  /** empty blocks after a block with transactions; anvil finalizes 2 blocks behind the head */
   settleBlocks?: number
   log: Logger
 }
@@ -33,10 +33,10 @@ const USUAL_PORT = 8545
 const SAVE_EVERY_MS = 5_000
 
 /**
- * Starts the embedded chain: anvil on 127.0.0.1, chain id 31337, with anvil's well-known development accounts, whose
- * keys everyone has: nothing on it has any value. It continues where it was; after a SIGKILL of everything it
- * may be a few seconds behind. It ends when we end, however that happens.
- * @throws ChainStartError when there is no anvil for this machine or the wanted port is taken
+ * Starts the embedded chain: anvil on 127.0.0.1, chain id 31337, with anvil's well-known development accounts. Their
+ * keys are public, so nothing on the chain has value. It continues from its saved state; after a SIGKILL of everything,
+ * it may be a few seconds behind. It ends with this process, however that ends.
+ * @throws ChainStartError if there is no anvil for this machine, or the port is in use
  */
 export async function startChain({
   dir,
@@ -65,7 +65,7 @@ export async function startChain({
   return { rpcUrl: anvil.rpcUrl, port: anvil.port, stop, exited: anvil.exited }
 }
 
-/** Saves what is new, at most every 5 s and never more than 2 % of the time: a large state takes a second. */
+/** Saves new state at most every 5 s and for at most 2 % of the time, because a large state takes a second. */
 function saver(dir: string, rpcUrl: string): (moved: boolean) => Promise<void> {
   let isSaved = false
   let nextAtMs = 0
@@ -94,7 +94,7 @@ async function launchFromNewestState(dir: string, ports: number[], log: Logger):
     log.warn('chain_state_unreadable', { file: name })
   }
   if (states.length > 0) log.warn('chain_state_discarded', { dir })
-  // Another genesis than before: who remembers the old chain can tell that this is not it.
+  // A new genesis time, so that anything which stored the old chain detects the difference.
   const freshSeconds = nowSeconds()
   await writeFile(join(dir, 'chain-genesis'), String(freshSeconds))
   const anvil = await launchOnFreePort({ dir, ports, genesisSeconds: freshSeconds, loadFile: null })
@@ -121,7 +121,7 @@ async function launchOnFreePort({ dir, ports, ...start }: Start): Promise<Anvil>
   )
 }
 
-/** Never tries more than it must: a wanted port that is taken is an error, not a reason to be found elsewhere. */
+/** Returns the ports to try. If a requested port is in use, that is an error: no other is tried. */
 async function portsToTry(dir: string, wanted: number | undefined): Promise<number[]> {
   if (wanted !== undefined) return [wanted]
   const last = await readNumber(join(dir, 'chain-port'))

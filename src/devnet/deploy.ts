@@ -9,19 +9,19 @@ import { fromHex } from '../hex.ts'
 export type Samples = { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
 type Artefact = { bytecode: Hex; deployedBytecode: Hex }
 
-/** Where public networks have Multicall3. */
+/** Address of Multicall3 on public networks. */
 const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11'
 const SALT = `0x${'00'.repeat(32)}` as const
 const LOOKS = 20
 
 /**
- * Makes sure that the sample contracts and those of sponsored gas are on the development chain. Their addresses are the same on every
- * installation; what is there already is left alone, what the chain lost comes back at its address.
+ * Ensures that the sample contracts and the sponsored-gas contracts are on the development chain. Their addresses are
+ * the same on every installation. Existing ones are left alone, and lost ones are deployed again.
  * @returns EIP-55 addresses
  */
 export async function deploySamples(rpcUrl: string): Promise<Samples> {
   await place(rpcUrl, MULTICALL3, artefact('Multicall3').deployedBytecode)
-  // Where `network deploy-gas` puts them on every other network.
+  // The addresses that `network deploy-gas` uses on every other network.
   const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
   await place(rpcUrl, dispatcher, dispatcherCode)
   await place(rpcUrl, delegate, delegateCode)
@@ -30,8 +30,8 @@ export async function deploySamples(rpcUrl: string): Promise<Samples> {
 }
 
 /**
- * Deploys compiled contracts that take no constructor arguments, sent by the first development account.
- * @param names  files of contracts/out
+ * Deploys compiled contracts without constructor arguments, sent by the first development account.
+ * @param names  files in contracts/out
  * @returns addresses in the order of the names
  */
 export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
@@ -39,11 +39,11 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
     const { bytecode } = artefact(name)
     return { bytecode, address: create2Address(bytecode) }
   })
-  // anvil has it in its genesis, but not after an anvil_reset.
+  // anvil has the deployer in its genesis, but not after anvil_reset.
   await place(rpcUrl, DEPLOYER, DEPLOYER_CODE)
   const [sender] = await rpc<Hex[]>(rpcUrl, 'eth_accounts')
   for (const { address, bytecode } of contracts) {
-    // One after the other: anvil gives the same nonce to sends that arrive together.
+    // Send one by one: anvil assigns the same nonce to transactions that arrive together.
     if (!(await hasCode(rpcUrl, address)))
       await rpc(rpcUrl, 'eth_sendTransaction', { from: sender, to: DEPLOYER, data: `${SALT}${bytecode.slice(2)}` })
   }
@@ -51,7 +51,7 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
   return contracts.map(({ address }) => address)
 }
 
-/** EIP-1014: where the deployer puts this code. */
+/** Computes the address at which the deployer puts this code. Source: EIP-1014 */
 function create2Address(bytecode: Hex): Hex {
   const parts = ['0xff', DEPLOYER, SALT, keccak(fromHex(bytecode))].map((part) =>
     typeof part === 'string' ? fromHex(part) : part,
@@ -59,7 +59,7 @@ function create2Address(bytecode: Hex): Hex {
   return checksumAddress(`0x${keccak(Buffer.concat(parts)).subarray(12).toString('hex')}`)
 }
 
-/** Puts code where no transaction could put it. */
+/** Puts code at an address where no transaction could deploy it. */
 async function place(rpcUrl: string, address: Hex, code: Hex): Promise<void> {
   const there = await rpc<Hex>(rpcUrl, 'eth_getCode', address, 'latest')
   if (there !== code) await rpc(rpcUrl, 'anvil_setCode', address, code)

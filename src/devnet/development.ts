@@ -17,19 +17,19 @@ import { giveCoins } from './faucet.ts'
 export type EmbeddedChain = {
   rpcUrl: string
   contracts: { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
-  /** funds an account that is short */
+  /** funds an account whose balance is low */
   faucet(address: Hex): Promise<void>
-  /** an account that has less than a tenth of this has it afterwards */
+  /** funds an account with this amount if it has less than a tenth of it */
   fund(address: Hex, wei: bigint): Promise<void>
-  /** the address that says which sponsors may send what people sign */
+  /** the address that authorizes sponsors to send users' operations */
   space: Hex
   allowSponsor(address: Hex): Promise<void>
   stop(): Promise<void>
-  /** settles when the chain has ended, wanted or not */
+  /** settles when the chain has ended for any reason */
   exited: Promise<unknown>
 }
 
-/** The embedded chain with its sample contracts. */
+/** Starts the embedded chain with its sample contracts. */
 export async function openEmbeddedChain(options: {
   dir: string
   port: number | undefined
@@ -59,7 +59,10 @@ export async function openEmbeddedChain(options: {
   }
 }
 
-/** What tools and tests read instead of the banner. Written whole: a reader never sees half of it. */
+/**
+ * Facts about a development installation, for tools and tests. The file is replaced atomically, so readers never see
+ * half of it.
+ */
 export type DevelopmentFacts = {
   origin: string
   baseUrl: string
@@ -70,6 +73,7 @@ export type DevelopmentFacts = {
   contracts: { erc20: Hex | null; erc721: Hex | null; erc1155: Hex | null; multicall3: Hex | null }
 }
 
+/** Writes the facts to DATA_DIR/dev.json. */
 export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Promise<void> {
   const path = join(dataDir, 'dev.json')
   await writeFile(`${path}.part`, `${JSON.stringify(facts, null, 2)}\n`)
@@ -79,16 +83,16 @@ export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Prom
 type Greeting = {
   token: string
   userId: string
-  /** life of the token */
+  /** lifetime of the token */
   tokenSeconds: number
-  /** that the start took */
+  /** duration of the start */
   seconds: string
   isEmbedded: boolean
   /** DEVELOPMENT_OPEN_TO=everyone */
   isOpen: boolean
 }
 
-/** The lines a newcomer sees: where everything is, and one command that works when pasted. */
+/** Returns the text shown after the start: where everything is, and a command that works when pasted. */
 export function banner(
   { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
   { token, userId, tokenSeconds, seconds, isEmbedded, isOpen }: Greeting,

@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 
 type Coin = { networkName: string; symbol: string }
 
-// Whole blocks as the node gives them, only the fields that are shown.
+// The node's block objects, with only the fields that are shown.
 export type ExplorerBlock = {
   number: Hex
   hash: Hex
@@ -40,7 +40,7 @@ export type ExplorerReceipt = {
 
 const LOGS_SHOWN = 100
 
-/** The newest blocks, 25 a page. */
+/** Renders the newest blocks, 25 per page. */
 export function blocks({ blocks, head, networkName }: Coin & { blocks: WithHashes[]; head: number }): PageParts {
   const newer =
     Number(blocks[0]?.number ?? head) < head ? html`<a class="button quiet" href="/explorer">Newest</a>` : ''
@@ -84,6 +84,7 @@ export function blocks({ blocks, head, networkName }: Coin & { blocks: WithHashe
   )
 }
 
+/** Renders the page of a block. */
 export function block({
   block,
   isFinal,
@@ -122,6 +123,7 @@ export function block({
   )
 }
 
+/** Renders the page of a transaction. */
 export function transaction({
   transaction: tx,
   receipt,
@@ -215,6 +217,7 @@ export function transaction({
   )
 }
 
+/** Renders the page of an address. `scannedTo`: first block that was searched. */
 export function address({
   address,
   balance,
@@ -262,7 +265,7 @@ export function address({
   )
 }
 
-/** For a 404: no such block, transaction, address or page. */
+/** Renders the page for a 404: no such block, transaction, address or page. */
 export function nothingHere(networkName: string): PageParts {
   return shell(
     networkName,
@@ -279,7 +282,7 @@ export function nothingHere(networkName: string): PageParts {
   )
 }
 
-/** For a 502: the node is down or answers nonsense. */
+/** Renders the page for a 502: the node is unavailable or returned invalid data. */
 export function noAnswer(networkName: string): PageParts {
   return shell(
     networkName,
@@ -294,7 +297,7 @@ export function noAnswer(networkName: string): PageParts {
 
 function shell(networkName: string, title: string, here: string | null, content: string): PageParts {
   return {
-    // For developers: what is on a chain is English anyway.
+    // English only: the pages are for developers, and chain data is English.
     words: en,
     title: `${title} · ${networkName}`,
     layout: 'wide',
@@ -371,7 +374,7 @@ function time({ timestamp }: ExplorerBlock): string {
     : html`<time datetime="${at.iso}">${at.day} ${at.clock} UTC</time>`
 }
 
-/** On a phone only the clock. */
+/** Formats a time for a table; on a phone, without date and zone. */
 function timeInTable({ timestamp }: ExplorerBlock): string {
   const at = calendar(timestamp)
   if (at === null) return html`second ${BigInt(timestamp)}`
@@ -380,7 +383,10 @@ function timeInTable({ timestamp }: ExplorerBlock): string {
   >`
 }
 
-/** UTC; null for a second that no calendar has: a development chain's clock can be set to anything. */
+/**
+ * Converts a timestamp to UTC. Returns null if it is no valid date: the clock of a development chain can be set to
+ * anything.
+ */
 function calendar(timestamp: Hex): { iso: string; day: string; clock: string } | null {
   const at = new Date(Number(timestamp) * 1_000)
   if (Number.isNaN(at.getTime())) return null

@@ -17,13 +17,13 @@ import { isAddress, isWord } from '../digits.ts'
 export type ExplorerOptions = { rpcUrl: string; networkName: string; symbol: string }
 
 const BLOCKS_A_PAGE = 25
-// What an address page looks through: a busy chain has thousands of transactions in a block.
+// Bounds of the search for an address page: a busy chain has thousands of transactions per block.
 const SCAN = { blocks: 200, atOnce: 20, transactions: 5_000, found: 25 }
 
 /**
- * GET /explorer, /explorer/block/:id, /explorer/tx/:hash, /explorer/address/:address: the development chain as
- * read-only pages, so that every `explorerUrl` leads somewhere. What is not there is a 404 page, a node that does not
- * answer a 502 page.
+ * Registers GET /explorer, /explorer/block/:id, /explorer/tx/:hash and /explorer/address/:address: read-only pages of
+ * the development chain, so that every `explorerUrl` works. Missing things get a 404 page; an unavailable node gets a
+ * 502 page.
  */
 export async function explorer(
   server: FastifyInstance,
@@ -89,7 +89,10 @@ export async function explorer(
     }),
   )
 
-  /** As the follower counts it: what the node calls final, or 64 blocks below its newest where it calls nothing so. */
+  /**
+   * Returns the newest final block as the follower does: the node's `finalized` block, or 64 blocks below its newest if
+   * it has none.
+   */
   async function readFinalized(): Promise<number> {
     const named = await callNode<ExplorerBlock | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
     return named === null ? Number(await callNode<Hex>('eth_blockNumber')) - FALLBACK_FINALITY : Number(named.number)
@@ -101,7 +104,7 @@ export async function explorer(
     return id === 'latest' || id === 'finalized' ? callNode('eth_getBlockByNumber', id, true) : null
   }
 
-  /** Blocks from `newest` downwards; one that a reorganisation took away meanwhile is left out. */
+  /** Reads blocks from `newest` downwards, except those that a reorganisation has removed meanwhile. */
   async function blocksDown(newest: number, count: number, full: false): Promise<WithHashes[]>
   async function blocksDown(newest: number, count: number, full: true): Promise<WithTransactions[]>
   async function blocksDown(newest: number, count: number, full: boolean): Promise<ExplorerBlock[]> {
@@ -112,7 +115,7 @@ export async function explorer(
     return blocks.filter((block) => block !== null)
   }
 
-  /** The newest transactions from or to an address, as far as the bounds of a scan reach. */
+  /** Finds the newest transactions from or to an address, within the bounds of SCAN. */
   async function transactionsOf(
     address: string,
     head: number,
@@ -135,7 +138,7 @@ export async function explorer(
   }
 }
 
-/** Answers with a page, a redirect, or for null with the page that there is nothing here. */
+/** Responds with a page or a redirect; for null, with the 404 page. */
 async function show(
   reply: FastifyReply,
   { networkName }: { networkName: string },

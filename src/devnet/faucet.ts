@@ -5,11 +5,11 @@ import { rpc } from './rpc.ts'
 const TEN_COINS = 10n * 10n ** 18n
 
 /**
- * Funds an account of the development chain, so that its first write works. The balance is set, not sent:
- * there is no funding account whose nonces many gifts at once would fight over, and giving twice gives once.
- * A block is mined afterwards, because balances are read and cached by block; gifts that arrive together share it.
- * @param wei  what the account then holds, in wei; nothing happens while it holds a tenth of that
- * @returns whether anything was given
+ * Funds an account of the development chain, so that its first write works. It sets the balance instead of sending
+ * funds: that needs no funding account with a contended nonce, and repeating it is harmless. Then it mines a block,
+ * because balances are cached by block; concurrent calls share that block.
+ * @param wei  new balance; nothing happens if the account has at least a tenth of it
+ * @returns whether the account was funded
  */
 export async function giveCoins(rpcUrl: string, address: Hex, wei: bigint = TEN_COINS): Promise<boolean> {
   const held = BigInt(await rpc<Hex>(rpcUrl, 'eth_getBalance', address, 'latest'))
@@ -21,7 +21,7 @@ export async function giveCoins(rpcUrl: string, address: Hex, wei: bigint = TEN_
 
 const coming = new Map<string, Promise<unknown>>()
 
-/** Joins a block that is asked for but not yet mined, else asks for one. */
+/** Joins a block that is requested but not mined yet, else requests one. */
 function mineSoon(rpcUrl: string): Promise<unknown> {
   const block =
     coming.get(rpcUrl) ??

@@ -6,9 +6,9 @@ type Situation = { number: number; ageMs: number; pending: number; settledAt: nu
 type Mining = {
   rpcUrl: string
   blockSeconds: number
-  /** how many empty blocks follow one with transactions, so that it becomes final */
+  /** number of empty blocks after a block with transactions, so that it becomes final */
   settleBlocks: number
-  /** called after every look at the chain; `moved` when it found or made a new head */
+  /** called after every check of the chain; `moved`: there is a new head */
   onTick: (moved: boolean) => Promise<void>
   onError: (error: unknown) => void
 }
@@ -16,17 +16,17 @@ type Mining = {
 const HEARTBEAT_MS = 60_000
 
 /**
- * Is a block due? A chain that mines an empty block every second grows by 86,400 blocks a day, which is 155 MB of
- * state file and 1.2 GB of memory (measured: 1.8 kB and 14 kB a block). So blocks come at their pace while something
- * happens and until it is final, and once a minute otherwise.
- * @param block.ageMs      for how long the head has been the head
- * @param block.settledAt  the number at which everything that happened is final
+ * Returns whether to mine a block. Blocks are mined at the block time while there are transactions and until they are
+ * final, and otherwise once a minute. With an empty block every second, the chain would grow by 86,400 blocks a day.
+ * That is 155 MB of state file and 1.2 GB of memory (measured: 1.8 kB and 14 kB per block).
+ * @param block.ageMs      time since the head was mined
+ * @param block.settledAt  block number at which everything so far is final
  */
 export function isDue({ number, ageMs, pending, settledAt }: Situation): boolean {
   return pending > 0 || number < settledAt || ageMs >= HEARTBEAT_MS
 }
 
-/** Mines blocks until the returned function is called, which waits for the tick in progress. */
+/** Starts mining. Call the returned function to stop; it waits for the present round. */
 export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError }: Mining): () => Promise<void> {
   let isOver = false
   let known: MinedHead | null = null
@@ -35,7 +35,7 @@ export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError
 
   const tick = async () => {
     const [seen, pool] = await Promise.all([readHead(rpcUrl), rpc<{ pending: string }>(rpcUrl, 'txpool_status')])
-    // A head that is not ours was mined on demand, and what it holds must become final too.
+    // A head that is not ours was mined on demand. Its contents must become final, too.
     if (seen.transactions > 0 || seen.hash !== known?.hash) settledAt = Math.max(settledAt, seen.number + settleBlocks)
     const ageMs = systemClock.wall() - knownSinceMs
     if (isDue({ number: seen.number, ageMs, pending: Number(pool.pending), settledAt })) await rpc(rpcUrl, 'evm_mine')

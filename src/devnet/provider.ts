@@ -12,11 +12,10 @@ import { systemClock } from '../clock.ts'
 const PATH = '/devnet/idp'
 
 /**
- * Development identity provider: a real OpenID provider at `/devnet/idp` in which anyone is who they say they
- * are. The whole way of a sign-in (discovery, PKCE, state, nonce, signed id token) runs through it as through any
- * other. The user's id there is their name in lower case. What it knows is lost with the process, which costs nobody
- * anything: our own sessions do not depend on it.
- * @param redirectUri  the one address it sends people back to
+ * Registers the development identity provider: a real OpenID provider at `/devnet/idp` in which anyone can sign in as
+ * anyone. The whole sign-in (discovery, PKCE, state, nonce, signed id token) works as with any provider. A user's id is
+ * the name in lower case. Its records end with the process, which is harmless: our own sessions do not depend on them.
+ * @param redirectUri  the only redirect URI
  */
 export async function developmentIdp(
   server: FastifyInstance,
@@ -48,7 +47,7 @@ export async function developmentIdp(
   })
 }
 
-/** GET and POST /devnet/idp/sign-in/:uid: a name, no password. */
+/** Registers GET and POST /devnet/idp/sign-in/:uid: a form for a name, without a password. */
 function signInPage(server: FastifyInstance, provider: Provider, origin: string): void {
   const formKey = randomBytes(32)
   const tokenOf = (uid: string): string => createHash('sha256').update(formKey).update(uid).digest('base64url')
@@ -177,7 +176,8 @@ function openIdp(origin: string, redirectUri: string): Provider {
   const provider = new Provider(`${origin}${PATH}`, {
     adapter: memory(),
     jwks: { keys: [{ ...jwk, alg: 'ES256', use: 'sig', kid: 'devnet' }] as never },
-    // Cookies ignore ports and paths of the same name: these must not meet those of the authorization server.
+    // Cookies ignore ports, so these names must differ from those of the authorization server, and of other
+    // installations.
     cookies: {
       keys: [randomBytes(32).toString('base64url')],
       names: {
@@ -247,7 +247,7 @@ async function pass(
 ): Promise<void> {
   const { raw } = request
   pin(request, origin)
-  // Nobody stays signed in here: each visit asks again who they want to be.
+  // Remove the session cookie, so that each visit asks for a name again.
   const cookies = (raw.headers.cookie ?? '').split(/; */).filter((pair) => !/^devnet_\w+_session(\.sig)?=/.test(pair))
   raw.headers.cookie = cookies.join('; ')
   Object.assign(raw, { originalUrl: raw.url, url: raw.url!.slice(PATH.length) })
@@ -261,7 +261,7 @@ async function pass(
   })
 }
 
-/** Addresses are built from our own settings, not from what a request says. */
+/** Overwrites the host headers: URLs must be built from our settings, not from the request. */
 function pin({ raw }: FastifyRequest, origin: string): void {
   const { host, protocol } = new URL(origin)
   Object.assign(raw.headers, { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) })
@@ -269,10 +269,10 @@ function pin({ raw }: FastifyRequest, origin: string): void {
 
 const MAX_RECORDS = 5_000
 
-/** Records in memory. One process, one person at a keyboard: nothing here must be atomic. */
+/** Stores records in memory. It has one process and one developer, so operations need not be atomic. */
 function memory(): (kind: string) => Adapter {
   const records = new BoundedMap<string, AdapterPayload>(MAX_RECORDS)
-  /** where the record with a uid is: it is asked for at each exchange of a code */
+  /** key of the record with each uid, which is needed at each code exchange */
   const places = new BoundedMap<string, string>(MAX_RECORDS)
   return (kind) => ({
     upsert: async (id, payload) => {

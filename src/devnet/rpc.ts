@@ -1,6 +1,9 @@
 type DevnetResponse = { result?: unknown; error?: { message: string } }
 
-/** One JSON-RPC call to the development chain. @throws Error with the node's own words, or when it does not answer in 60 s */
+/**
+ * Calls a JSON-RPC method of the development chain.
+ * @throws Error with the node's message, or after 60 s without a response
+ */
 export async function rpc<Result = unknown>(url: string, method: string, ...params: unknown[]): Promise<Result> {
   const response = await fetch(url, {
     method: 'POST',

@@ -15,18 +15,18 @@ export type SignerSettings = {
   issuer: string
   audience: string
   logLevel: string
-  /** whether people get their keys, and how long after they asked, seconds */
+  /** whether users can export their keys, and the delay after their request, seconds */
   keyExport: { isOn: boolean; delaySeconds: number }
   log: Logger
 }
 
 const READY_MS = 20_000
-/** bytes; the address of a Unix socket holds 108 on Linux, 104 elsewhere, with its closing zero */
+/** bytes; the path of a Unix socket is limited to 108 on Linux, 104 elsewhere, including the terminating zero */
 const MAX_SOCKET_PATH = 100
 
 /**
- * Starts the signer as a process of its own, and starts it again if it dies. It sees only its own settings, and
- * ends when this process does, however that happens. In production the operator runs it, under another user.
+ * Starts the signer as a child process, and restarts it if it dies. The signer sees only its own settings and ends with
+ * this process, however that ends. In production, the operator runs the signer as another user.
  */
 export async function startSigner(settings: SignerSettings): Promise<SignerProcess> {
   const dir = join(settings.dataDir, 'signer')
@@ -71,7 +71,7 @@ export async function startSigner(settings: SignerSettings): Promise<SignerProce
   }
 }
 
-/** In the data folder, or, where that path is too long for a socket, in a private folder for temporary files. */
+/** Returns the socket path: in the data folder, or, if that path is too long, in a private temporary folder. */
 async function socketPath(dataDir: string): Promise<string> {
   const inside = join(dataDir, 'signer.sock')
   if (Buffer.byteLength(inside) <= MAX_SOCKET_PATH) return inside
@@ -80,7 +80,10 @@ async function socketPath(dataDir: string): Promise<string> {
   return join(outside, 'signer.sock')
 }
 
-/** Resolves when the signer listens. Its own process group keeps Ctrl-C from ending it before the server is done with it. */
+/**
+ * Starts the signer and resolves when it listens. Its own process group prevents Ctrl-C from ending it before the
+ * server is done.
+ */
 function launch(
   dir: string,
   socket: string,
@@ -91,12 +94,12 @@ function launch(
     process.execPath,
     [
       '--disable-warning=ExperimentalWarning',
-      // scripts/run.mjs says why.
+      // scripts/run.mjs explains this flag.
       '--no-concurrent-sparkplug',
-      // No debugger beside the keys, and no way from an object to the prototype of all.
+      // Disable the debugger, which could read keys, and `__proto__`, which could modify all objects.
       '--disable-sigusr1',
       '--disable-proto=throw',
-      // As the command starts it.
+      // The same value as in the production command.
       '--max-semi-space-size=8',
       fileURLToPath(new URL('../signer/main.ts', import.meta.url)),
       '--development',
@@ -108,12 +111,13 @@ function launch(
       env: {
         PATH,
         TMPDIR,
-        // Two thirds of its start are compiling. Who can write there is who started us, and has these keys anyway.
+        // Two thirds of the start are compilation. Anyone who can write to the cache runs this process and can read
+        // these keys anyway.
         NODE_COMPILE_CACHE,
         LOG_LEVEL: logLevel,
         SIGNER_DIR: dir,
         SIGNER_SOCKET: socket,
-        // Beside the store here for want of a better place; in production it lives elsewhere.
+        // In the data folder for simplicity; in production the key is stored elsewhere.
         SIGNER_KEK_FILE: join(dataDir, 'signer-kek'),
         SIGNER_JWKS_FILE: jwksFile,
         SIGNER_ISSUER: issuer,

@@ -7,13 +7,16 @@ const selectorOf = (signature: string): string => keccak(Buffer.from(signature))
 const padded = (address: Hex): string => address.slice(2).toLowerCase().padStart(64, '0')
 const LOOKS = 40
 
-/** The space of a development chain: its node signs with the key of its first account. Lower-case. */
+/** Returns the space of a development chain: the first account of its node, which has the key. Lower-case. */
 export async function spaceOf(rpcUrl: string): Promise<Hex> {
   const [first] = await rpc<Hex[]>(rpcUrl, 'eth_accounts')
   return first!.toLowerCase() as Hex
 }
 
-/** Lets an account send operations of the space, of accounts that delegate to that code; does nothing where it may. */
+/**
+ * Allows a sponsor to send operations of the space, for accounts that delegate to this code. Does nothing if it may
+ * already.
+ */
 export async function allowSponsor(rpcUrl: string, address: Hex, name: DelegateName = 'chatelaine'): Promise<void> {
   const { dispatcher } = readGasContracts(name)
   const space = await spaceOf(rpcUrl)

@@ -13,14 +13,17 @@ import { askFinality } from './finality.ts'
 import { confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
 import { showLag } from './lag.ts'
 
-/** blocks fetched at once while catching up, and how many of them side by side */
+/** blocks fetched ahead while catching up, and blocks fetched at a time */
 const WINDOW = 32
 const SIDE_BY_SIDE = 8
 
-/** blocks of a development chain that are followed again from the first one; more would take longer than starting over */
+/** blocks of a development chain that are followed again from the first one; for more, starting over is faster */
 const MAX_FROM_GENESIS = 100_000
 
-/** Moves the cursor towards the node's newest block, or back from a chain that is no longer the node's. */
+/**
+ * Moves the cursor towards the node's newest block, or back if the node's chain has changed.
+ * @returns true if there is more to do immediately
+ */
 export async function advance(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { chain } = follower
   if (held.halted !== null) return stayHalted(follower, held)
@@ -28,7 +31,7 @@ export async function advance(follower: Follower, held: Position, latest: Block)
     showHead(follower, latest)
     return false
   }
-  // A head below ours is a node behind its fellows: our own blocks came from one of them. Or it has lost them.
+  // A head below ours comes from a node that lags behind the others, unless the chain has lost our blocks.
   const isLost = await untilStopped(follower, hasLost(chain, held, latest))
   if (latest.number < held.number && !isLost) return false
   if (latest.number <= held.number) return reorganise(follower, held, latest)
@@ -42,7 +45,7 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   if (last === undefined && window.error !== null) throw window.error
   if (last === undefined) return reorganise(follower, held, latest)
   const isBehind = last.hash !== latest.hash
-  // While these blocks are stored the next ones are on their way.
+  // The next blocks are fetched while these are stored.
   if (isBehind && window.error === null)
     follower.ahead = { after: last.hash, window: fetchWindow(follower, last, latest) }
   await applyAll(follower, window.blocks, window.finality)
@@ -51,17 +54,17 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   return isBehind
 }
 
-/** The next blocks, fetched ahead or now. */
+/** Returns the next blocks, fetched ahead or now. */
 async function takeWindow(follower: Follower, held: Position, latest: Block): Promise<Window> {
   const { ahead } = follower
   follower.ahead = null
   if (ahead?.after !== held.hash) return fetchWindow(follower, held, latest)
   const window = await ahead.window
-  // What was said of the chain a window ago counts only where it fits.
+  // A window fetched ahead may belong to a branch that the node has left; an empty one is fetched again.
   return window.headers.length > 0 ? window : fetchWindow(follower, held, latest)
 }
 
-/** Fetches what follows a block. Whatever goes wrong after the first headers is in `error`. */
+/** Fetches the blocks after a block. Any failure is in `error`. */
 async function fetchWindow(follower: Follower, after: { number: number; hash: Hex }, latest: Block): Promise<Window> {
   const nothing = { headers: [], blocks: [], finality: null }
   try {
@@ -79,7 +82,7 @@ async function fetchWindow(follower: Follower, after: { number: number; hash: He
   }
 }
 
-/** The next headers, as far as they link to the cursor and to each other; [] when not even the first does. */
+/** Returns the next headers that link to the cursor and to each other; [] if the first does not. */
 async function findHeaders({ chain }: Follower, held: { number: number; hash: Hex }, latest: Block): Promise<Block[]> {
   const count = Math.min(WINDOW, latest.number - held.number)
   const numbers = Array.from({ length: count }, (_, index) => held.number + 1 + index)
@@ -89,7 +92,7 @@ async function findHeaders({ chain }: Follower, held: { number: number; hash: He
       : await fetchHeaders(chain.rpc, numbers)
   const linked: Block[] = []
   for (const header of headers) {
-    // Below its own newest block a node has every number, or it is several nodes: asked again.
+    // A node has every block below its newest one. If not, several nodes are behind this address: try again.
     if (header === null) throw new InvalidResponse('the node lacks a block below its newest')
     const parent = linked.at(-1)?.hash ?? held.hash
     const isFirstOfAll = header.number === 0
@@ -99,7 +102,10 @@ async function findHeaders({ chain }: Follower, held: { number: number; hash: He
   return linked
 }
 
-/** Whole blocks for linked headers, side by side; the good start of them, and what went wrong after it. */
+/**
+ * Fetches whole blocks for linked headers, several at a time. Returns the blocks before the first failure, and that
+ * failure.
+ */
 async function fetchBlocks(
   { chain, receipts, newest }: Follower,
   headers: Block[],
@@ -127,7 +133,7 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     const group = takeGroup(rest)
     rest = rest.slice(group.length)
     const from = app.clock.ticks()
-    // Others may tell of these blocks before we know that they are stored.
+    // Between the commit and its response other replicas may report these blocks, so `isFollowed` must not hold.
     chain.head.setFollowed(0)
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
     follower.renewedAt = from
@@ -135,13 +141,13 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     follower.trail?.follow(group)
     for (const block of group) chain.head.pace.note(block)
     showLag(follower, { transactions: last.number })
-    // While far behind, the head runs ahead of what is stored; it does not go back to it.
+    // While far behind, the head is above the stored blocks, and does not move back to them.
     if (last.number >= (chain.head.current()?.number ?? -1)) showHead(follower, last)
     tellListeners(follower)
   }
 }
 
-/** Our newest block is not the node's any more: back to the last one that both have. */
+/** Moves back to the last block that the node has as well: our newest block is no longer in its chain. */
 async function reorganise(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { app, chain, listeners } = follower
   const found = await untilStopped(follower, findAncestor(app, chain, Math.min(held.number, latest.number)))
@@ -181,7 +187,7 @@ async function isSameGenesis({ app, chain }: Follower): Promise<boolean> {
   return genesis !== null && (known === undefined || toHex(known.genesis_hash) === genesis.hash)
 }
 
-/** Below finality nothing is guessed: the follower stops for everyone and says so until the chains agree again. */
+/** Halts the follower in every process. Below finality it does not guess, until the chains agree again. */
 async function halt(follower: Follower, held: Position, reason: string): Promise<void> {
   const { app, chain } = follower
   await setHalted(app.db, chain.chainId, held, reason)
@@ -195,7 +201,7 @@ async function halt(follower: Follower, held: Position, reason: string): Promise
   })
 }
 
-/** A halted follower continues when the node has our block again: it was a wrong node, not a wrong history. */
+/** Resumes a halted follower when the node has our block again: then the node was wrong, not the stored chain. */
 async function stayHalted(follower: Follower, held: Position): Promise<boolean> {
   const { app, chain } = follower
   const canonical = await untilStopped(follower, fetchHeader(chain.rpc, held.number))

@@ -6,12 +6,12 @@ import { blockOf } from './cursor.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import { toHex } from '../hex.ts'
 
-/** blocks compared per step of the walk; most reorganisations are one deep, so the first step is short */
+/** blocks compared per step; the first step is short, because most reorganisations are one block deep */
 const STEPS = [4, 50]
 
 /**
- * The newest block that we stored, or the parent of the first, that the node still has in its canonical chain, at or below
- * `fromNumber`. Null when none is left of that chain.
+ * Returns the newest stored block, or the parent of the first one, that is in the node's canonical chain, at or below
+ * `fromNumber`; null if there is none.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNumber: number): Promise<Block | null> {
@@ -31,7 +31,7 @@ export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNu
       chain.rpc,
       stored.map((block) => block.number),
     )
-    // Below its own newest block a node has every number; one that says it has none proves nothing about our chain.
+    // A node has every block below its newest one. A node that lacks one proves nothing about our chain.
     if (canonical.includes(null)) throw new InvalidResponse('the node lacks a block below its newest')
     const found = stored.find((block, index) => canonical[index]?.hash === block.hash)
     if (found !== undefined) return found
@@ -39,7 +39,7 @@ export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNu
   }
 }
 
-/** The block before the first one that is stored, if the node has it: it is known by its hash alone. */
+/** Returns the block before the first stored one, if the node has it: only its hash is known. */
 async function findParent({ db }: Pick<App, 'db'>, { chainId, rpc }: Chain): Promise<Block | null> {
   const lowest = await db
     .selectFrom('blocks')

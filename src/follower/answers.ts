@@ -13,17 +13,20 @@ import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
 import { LOG_PLACES, type Log, type Receipt } from './block.ts'
 
-/** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
+/** Fields of an `eth_getBlockBy…` response beyond the header; transactions by their hashes. */
 export type RawBlock = Block & { logsBloom: string | null; transactionsRoot: string | null; transactions: Hex[] }
 
-/** A block as the node sends it, with whole transactions or with their hashes. @throws InvalidResponse */
+/**
+ * Reads a block response, with whole transactions or with their hashes.
+ * @throws InvalidResponse
+ */
 export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
   if (!Array.isArray(block.transactions)) throw new InvalidResponse('the block has no list of transactions')
   const transactions = block.transactions.map((one: unknown) =>
     readHash(typeof one === 'object' && one !== null ? (one as { hash?: unknown }).hash : one, 'hash of a transaction'),
   )
-  // Two receipts of one transaction could say both that it succeeded and that it failed.
+  // Two receipts of one transaction could claim both success and failure.
   if (new Set(transactions).size < transactions.length) throw new InvalidResponse('a transaction is in the block twice')
   return {
     ...readHeader(block),
@@ -33,7 +36,10 @@ export function readBlock(answer: unknown): RawBlock {
   }
 }
 
-/** A receipt, and the hash of the block that it says it belongs to. @throws InvalidResponse */
+/**
+ * Reads a receipt, and the hash of the block that it claims to belong to.
+ * @throws InvalidResponse
+ */
 export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   const receipt = readObject(answer, 'a receipt')
   const logs = listOf(receipt.logs, 'a receipt has no list of logs')
@@ -51,14 +57,21 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   }
 }
 
-/** Some nodes send null for an empty list. A log that a node left out so is noticed by the filter in the block's header. @throws InvalidResponse */
+/**
+ * Reads a list; some nodes send null for an empty one. If a node omits a log this way, the filter in the block's header
+ * shows it.
+ * @throws InvalidResponse
+ */
 function listOf(value: unknown, problem: string): unknown[] {
   if (value === null) return []
   if (!Array.isArray(value)) throw new InvalidResponse(problem)
   return value
 }
 
-/** EIP-4844 pays for blobs, OP Stack networks for the data that they post: in no root, the node's word. */
+/**
+ * Returns the fee for blobs (EIP-4844) and for an OP Stack network's posted data, wei. No root includes it, so it
+ * cannot be verified.
+ */
 function extraFeeOf({ blobGasUsed, blobGasPrice, l1Fee }: Record<string, unknown>): { extraFeeWei?: bigint } {
   const said = (value: unknown, what: string): bigint => (isAbsent(value) ? 0n : readQuantity(value, what))
   const blobs = said(blobGasUsed, 'blob gas used') * said(blobGasPrice, 'blob gas price')
@@ -66,7 +79,10 @@ function extraFeeOf({ blobGasUsed, blobGasPrice, l1Fee }: Record<string, unknown
   return extraFeeWei === 0n ? {} : { extraFeeWei }
 }
 
-/** A log of a receipt or of `eth_getLogs`. @throws InvalidResponse */
+/**
+ * Reads a log of a receipt or of `eth_getLogs`.
+ * @throws InvalidResponse
+ */
 export function readLog(answer: unknown): Log {
   const log = readObject(answer, 'a log')
   const topics = listOf(log.topics, 'a log has no list of topics')

@@ -11,24 +11,24 @@ import type { BlockListener, FollowedBlock, Log, KeptBlock } from './block.ts'
 import { moveCursor, type Position } from './cursor.ts'
 import { lockHistory, setHistoryBack } from './history-cursor.ts'
 
-/** blocks kept below finality: more than any walk back needs */
+/** blocks stored below finality: more than a search for an ancestor needs */
 const KEPT_BELOW_FINALITY = 256
-/** blocks kept on a development chain, where a restart may lose finalized ones */
+/** blocks stored on a development chain, which may lose finalized blocks at a restart */
 const KEPT_IN_DEVELOPMENT = 10_000
 
-/** blocks, and rows they may become, that share a transaction while catching up: 2,000 is what engines have in common */
+/** blocks per transaction while catching up, and rows that they may become: 2,000 is the portable limit */
 const MAX_BLOCKS = 32
 const MAX_ROWS = 2_000
 
-/** The newest block that counts as final; its hash when the node named it. */
+/** The newest final block; its hash if the node named it. */
 export type Finality = { number: number; hash: Hex | null }
 
 /**
- * Stores blocks that follow the cursor, whatever its listeners make of them, and the new cursor, in one transaction.
- * @param blocks   linked, in order; the first one's parent is the cursor's block
- * @param finality what the network calls final now, or null when that is not known
- * @returns        the cursor as it is now
- * @throws Fenced | whatever a listener throws: then nothing is stored
+ * Stores blocks that follow the cursor, what the listeners derive from them, and the new cursor, in one transaction.
+ * @param blocks  linked, in order; the first one's parent is the cursor's block
+ * @param finality  the network's present finality; null: unknown
+ * @returns the new cursor
+ * @throws Fenced | an error of a listener; then nothing is stored
  */
 export async function applyBlocks(
   app: App,
@@ -58,7 +58,10 @@ export async function applyBlocks(
   })
 }
 
-/** Retracts every block above the ancestor and what was made of it. @throws Fenced | whatever a listener throws */
+/**
+ * Retracts every block above the ancestor, and what was derived from it.
+ * @throws Fenced | an error of a listener
+ */
 export async function retractBlocks(
   app: App,
   chain: Chain,
@@ -68,7 +71,7 @@ export async function retractBlocks(
   return app.db.transaction().execute((db) => retractIn(db, app, chain, listeners, change))
 }
 
-/** The same inside a transaction. */
+/** Does the same as `retractBlocks`, inside a transaction. */
 export async function retractIn(
   db: Db,
   app: App,
@@ -79,7 +82,8 @@ export async function retractIn(
   const finalized = Math.min(held.finalized, ancestor.number)
   const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
   await moveCursor(db, chain.chainId, held, next)
-  // Also where it is below: a block of the old branch that is stored at this moment was stored before, or never is.
+  // Also where the history is below the ancestor: with this lock, a block of the old branch is indexed before this, or
+  // not at all.
   const history = await lockHistory(db, chain.chainId)
   if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)
   for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
@@ -87,14 +91,14 @@ export async function retractIn(
   return next
 }
 
-/** The longest start of a list of which the transactions' states may share one commit: a row for each, and the block's. */
+/** Returns the first blocks whose transactions' states may share a commit: one row each, and the block's. */
 export const takeGroup = <T extends KeptBlock>(blocks: readonly T[]): T[] =>
   takeRows(blocks, ({ receipts }) => 1 + receipts.length)
 
-/** The same of the transfers in them. */
+/** Returns the first blocks whose transfers may share a commit. */
 export const takeTransfers = <T extends KeptBlock>(blocks: readonly T[]): T[] => takeRows(blocks, mostTransfersOf)
 
-/** At least one block, which cannot be divided. */
+/** Returns at least one block, because a block cannot be divided. */
 function takeRows<T>(blocks: readonly T[], rowsOf: (block: T) => number): T[] {
   let rows = 0
   let count = 0
@@ -106,7 +110,10 @@ function takeRows<T>(blocks: readonly T[], rowsOf: (block: T) => number): T[] {
   return blocks.slice(0, count)
 }
 
-/** One for the block, one for each log, and for a batch, which holds up to a thousand transfers, one for either side. */
+/**
+ * Returns an upper bound of rows: one for the block, one per log, and two per transfer of a batch, which has up to
+ * 1,000.
+ */
 const mostTransfersOf = ({ receipts }: KeptBlock): number =>
   receipts.reduce((sum, { logs }) => logs.reduce((all, log) => all + mostRowsOfLog(log), sum), 1)
 
@@ -115,7 +122,10 @@ function mostRowsOfLog(log: Log): number {
   return transfers === 1 ? 1 : transfers * 2
 }
 
-/** Finality only moves forward, never past what is stored, and only along the chain that is stored. */
+/**
+ * Returns the new final block number. Finality only moves forward, not above the stored blocks, and only along the
+ * stored chain.
+ */
 async function nextFinalized(
   db: Db,
   chainId: number,

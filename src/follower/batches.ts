@@ -1,10 +1,10 @@
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 
-/** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
+/** calls per JSON-RPC batch; providers reject more than 50 to 100 */
 const BATCH = 50
 
-/** Receipts by the hashes of their transactions, as the node sends them: null for one that it does not know. */
+/** Fetches receipts by transaction hash, as the node sends them: null for an unknown one. */
 export function fetchReceipts(rpc: Rpc, hashes: readonly Hex[]): Promise<unknown[]> {
   return inBatches(
     rpc,
@@ -12,7 +12,10 @@ export function fetchReceipts(rpc: Rpc, hashes: readonly Hex[]): Promise<unknown
   )
 }
 
-/** Many calls as several batches, one after another. @throws the first error among them */
+/**
+ * Sends calls as several batches, one after another.
+ * @throws the first error among the results
+ */
 export async function inBatches(rpc: Rpc, calls: { method: string; params: unknown[] }[]): Promise<unknown[]> {
   const answers: unknown[] = []
   for (let start = 0; start < calls.length; start += BATCH) {

@@ -4,27 +4,28 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 
-/** A whole block: what every transaction did, in the order of the block. All hex is lower-case. */
+/** A whole block with the results of its transactions, in order. All hex is lower-case. */
 export type FollowedBlock = Block & {
   receipts: (Receipt | Logged)[]
-  /** what it says of native currency; left out by what makes blocks for tests of something else */
+  /** native currency in the block; tests of other things omit it */
   native?: BlockNative
   /**
-   * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
-   * In `hash` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
-   * others' transactions are in it, and for the receipts where only logs are there.
+   * Verifies some of the block's transactions, as far as the network and the mode allow, before anything is derived
+   * from them.
+   * In mode `hash` everything has been verified before. Otherwise the node is asked once more for the whole block if it
+   * includes others' transactions, and for receipts if only logs were read.
    * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
 }
 
-/** What a block says of native currency beside its receipts. Amounts in wei, all hex lower-case. */
+/** Native currency in a block, apart from its receipts. Amounts in wei, all hex lower-case. */
 export type BlockNative = {
-  /** who gets what is offered on top of the base fee; null where the node does not say */
+  /** recipient of the priority fees; null if the node does not report it */
   miner: Hex | null
-  /** EIP-4895: what the consensus layer pays out */
+  /** EIP-4895: withdrawals of the consensus layer */
   withdrawals: { address: Hex; value: bigint }[]
-  /** by their place; null where the block came with hashes only */
+  /** by position; null if the block came with hashes only */
   sent: SentNative[] | null
 }
 
@@ -33,98 +34,103 @@ export type SentNative = {
   from: Hex
   to: Hex | null
   value: bigint
-  /** wei per gas as mined, where it is said */
+  /** wei per gas as mined, if reported */
   gasPrice: bigint | null
-  /** what an OP Stack deposit brings from the first layer, whatever becomes of its call */
+  /** wei that an OP Stack deposit brings from the parent chain, even if its call fails */
   minted: bigint
 }
 
-/** Transactions of a block. */
+/** Transactions of a block to verify. */
 export type Ours = {
-  /** the bytes of what we signed, by their hash: by that it is known who sent them, which need not be recovered */
+  /** by hash, the bytes that we signed; their sender is known, and need not be recovered */
   signed: ReadonlyMap<Hex, Buffer>
-  /** hashes of what the node says our accounts sent */
+  /** hashes of transactions that our accounts sent, according to the node */
   claimed: readonly Hex[]
 }
 
 export type BlockProof = {
-  /** of the transactions, by their hashes */
+  /** nonces by transaction hash */
   nonces: ReadonlyMap<Hex, number>
-  /** of ours at least, by their hashes: how they ended */
+  /** receipts by hash, at least of the requested transactions */
   receipts: ReadonlyMap<Hex, Receipt>
-  /** null when all of the block agrees with its hash; otherwise why that cannot be said, for the operator */
+  /** null if the whole block matches its hash; otherwise why that cannot be verified, for the operator */
   doubt: string | null
 }
 
 export type Receipt = {
   transactionHash: Hex
   from: Hex
-  /** null when a contract was created */
+  /** null if it created a contract */
   to: Hex | null
-  /** false: reverted, and it has no logs */
+  /** false: reverted, without logs */
   status: boolean
   gasUsed: number
   /** wei per gas */
   effectiveGasPrice: bigint
-  /** wei that it paid beside gas and price, where it did: for blobs (EIP-4844), and to a roll-up's first layer */
+  /** wei that it paid in addition to gas: for blobs (EIP-4844), or to a roll-up's parent chain */
   extraFeeWei?: bigint
   contractAddress: Hex | null
   logs: Log[]
 }
 
-/** What is known of a transaction without its receipt: who sent it, and what it logged. Whether it succeeded is not, unless it did. */
+/**
+ * A transaction without its receipt: sender and logs. Logs prove that it succeeded; without logs its status is unknown.
+ */
 export type Logged = Pick<Receipt, 'transactionHash' | 'from' | 'logs'> & { status: null }
 
-/** Places that logs have in a block. No block has as many: behind them the history places native currency. */
+/**
+ * Upper bound of log positions in a block, which no block reaches. The history uses higher positions for native
+ * currency.
+ */
 export const LOG_PLACES = 1_000_000_000
 
 /** `logIndex` counts through the block, below LOG_PLACES. */
 export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
 
-/** A block as it is kept for who comes behind: what it was proven by is not. */
+/** A block that waits for the history, without the data to verify it. */
 export type KeptBlock = Omit<FollowedBlock, 'prove'>
 
 /**
- * What a slice does with the chain, a stream of three events. Each runs inside the database transaction that moves
- * the cursor, so its rows and the cursor change together or not at all: use only the `db` given. An error stops
- * the follower at this block until it passes.
+ * What a module does with the chain, a stream of three events. Each runs inside the database transaction that moves the
+ * cursor, so its rows and the cursor change together or not at all: use only the given `db`. An error stops the
+ * follower at this block until it passes.
  */
 export type BlockListener = Leading | Trailing
 
-/** At the follower's cursor: the next block waits for it. */
+/** Runs at the follower's cursor: the next block waits for it. */
 export type Leading = (EachBlock | ManyBlocks) &
   Reorganised & {
     isTrailing?: false
-    /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
+    /** Blocks up to this number are final. On a development chain that lost blocks they can still be retracted. */
     onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
   }
 
-/** Behind the follower, at the history's cursor and in a transaction of its own: nobody waits for it. */
+/** Runs behind the follower, at the history's cursor and in a transaction of its own: nothing waits for it. */
 export type Trailing = Reorganised & {
   isTrailing: true
   /**
-   * Before the transaction of `onBlocks`: asks a node for what else is to be stored of blocks.
-   * @throws RpcError | RpcUnavailable  what went wrong with the first; then the blocks are tried again
+   * Fetches from a node what else is to be stored, before the transaction of `onBlocks`.
+   * @throws RpcError | RpcUnavailable  the error of the first block; then the blocks are tried again
    */
   gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered>
-  /** The next blocks of the canonical chain, in order, which share a commit. */
+  /** The next blocks of the canonical chain, in order, in one commit. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
 }
 
 export type Gathered = {
-  /** How many of the blocks it is, from the first: those before the first that went wrong. At least one. */
+  /** Number of blocks that succeeded, from the first; at least one. */
   count: number
-  /** what is done inside the transaction, behind `onBlocks` */
+  /** stores the data, inside the transaction and after `onBlocks` */
   store(db: Db): Promise<void>
 }
 
 type Reorganised = {
   /**
-   * Blocks from this number on are no longer part of the chain. Others may follow in their place. In the transaction that moves
-   * the follower's cursor back, and with it the history's where that is as far.
+   * Blocks from this number on are no longer part of the chain, and others may replace them. It runs in the transaction
+   * that moves the follower's cursor back, and the history's cursor if that is as far.
    */
   onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
-  /** After the commit, in the process that follows. Must return immediately and never throw. */
+  /** Runs after the commit, in the process that follows. It must return immediately and never throw. */
   afterCommit?(app: App, chain: Chain): void
 }
 
@@ -134,6 +140,6 @@ type EachBlock = {
 }
 
 type ManyBlocks = {
-  /** The next blocks of the canonical chain, in order: one at its head, several that share a commit while catching up. */
+  /** The next blocks of the canonical chain, in order: one at its head, or several in one commit while catching up. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly FollowedBlock[]): Promise<void>
 }

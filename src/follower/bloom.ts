@@ -2,13 +2,13 @@ import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
-/** items remembered: a Keccak-256 and its bytes cost 1.5 µs, and addresses and topics come again and again */
+/** items remembered: each costs 1.5 µs to hash, and the same addresses and topics occur again and again */
 const MAX_REMEMBERED = 65_536
-/** the three bits of an item, 11 bits each, in one number */
+/** the three bit positions of an item, 11 bits each, in one number */
 const remembered = new BoundedMap<Hex, number>(MAX_REMEMBERED)
 
 /**
- * The Bloom filter of logs as a block or a receipt carries it: 2,048 bits, three for each address and topic.
+ * Returns the Bloom filter of logs as in a block or receipt: 2,048 bits, three per address and topic.
  * Source: Ethereum yellow paper 4.4.3
  */
 export function bloomOf(logs: Iterable<{ address: Hex; topics: readonly Hex[] }>): Buffer {

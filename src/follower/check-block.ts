@@ -7,8 +7,8 @@ import type { Log, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 
 /**
- * Puts block and receipts together. Nodes do answer empty or partial lists for blocks that are not empty
- * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
+ * Combines a block with its receipts. Some nodes return empty or partial lists for blocks that are not empty
+ * (go-ethereum #24078, lotus #13749). Then it throws, and the block is fetched again.
  * @throws InvalidResponse
  */
 export function checkBlock(
@@ -34,8 +34,10 @@ export function checkBlock(
 }
 
 /**
- * Receipts whose logs count through the block. The index is half of a transfer's identity: a repeated one would hide a transfer behind
- * another. Where a node counts within each transaction, as Cosmos chains do, it is counted here: the receipts are whole, and in order.
+ * Returns receipts whose log indexes count through the block. The index is a part of a transfer's identity: a repeated
+ * one would hide a transfer.
+ * Some nodes, for example of Cosmos chains, count within each transaction. Then the indexes are computed here, because
+ * the receipts are complete and in order.
  * @throws InvalidResponse
  */
 function placed(receipts: Receipt[], verification: Verification): Receipt[] {
@@ -48,7 +50,11 @@ function placed(receipts: Receipt[], verification: Verification): Receipt[] {
   return receipts.map((receipt) => ({ ...receipt, logs: receipt.logs.map((log) => ({ ...log, logIndex: next++ })) }))
 }
 
-/** A log that is missing, invented or about someone else changes the filter, but for one in many thousands. */
+/**
+ * Checks the logs against the filter in the block's header. A log that is missing, invented or altered almost always
+ * changes the filter.
+ * @throws InvalidResponse
+ */
 export function checkBloom({ logsBloom }: RawBlock, logs: Log[]): void {
   const bloom = `0x${bloomOf(logs).toString('hex')}`
   if (logsBloom?.toLowerCase() !== bloom)
@@ -63,12 +69,15 @@ export const headerOf = ({ number, hash, parentHash, timestamp, baseFee }: Block
   baseFee,
 })
 
-/** That a block asked for whole is the one whose receipts are here, each for its transaction. @throws InvalidResponse */
+/**
+ * Checks that a whole block is the one that was read, with one receipt per transaction.
+ * @throws InvalidResponse
+ */
 export function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void {
   if (answer === null) throw new InvalidResponse('the node does not know the block')
   const block = readBlock(answer)
   const { receipts } = read
-  // The header that was read, too: prices are worked out with its base fee.
+  // The header as well: prices are computed with its base fee.
   const isSame =
     isDeepStrictEqual(headerOf(block), headerOf(read)) &&
     block.transactions.length === receipts.length &&

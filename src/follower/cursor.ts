@@ -5,19 +5,21 @@ import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import type { ReadFrom } from './receipt-source.ts'
 
-/** Seconds a follower may be silent before another process takes over. A live one renews four times in it. */
+/**
+ * Seconds after which another process takes over from a silent follower. A live follower renews its lease every second.
+ */
 const LEASE_SECONDS = 4
 
-/** Before block 0: where a development chain's cursor starts. */
+/** The block before block 0, where a development chain's cursor starts. */
 export const BEFORE_GENESIS = { number: -1, hash: `0x${'00'.repeat(32)}` as Hex }
 
 /**
- * Who follows: a write that names another one changes nothing. The epoch alone does not say it, for a database that has
- * lost its newest commits gives out the same one again; the owner is random.
+ * Identifies the process that follows. A write with another lease changes nothing. The epoch is not enough: a database
+ * that has lost its newest commits assigns the same epoch again. The owner is random.
  */
 export type Lease = { epoch: number; owner: string }
 
-/** Where the follower is, and by which lease. */
+/** Position of the follower, and its lease. */
 export type Position = Lease & { number: number; hash: Hex; finalized: number; halted: string | null }
 
 const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'lease_owner', 'halted'] as const
@@ -39,14 +41,19 @@ const positionOf = (row: CursorRow): Position => ({
   halted: row.halted,
 })
 
-// Lease times are compared with the database's clock only: machines disagree about the time.
+// Lease times are compared only with the database's clock: machines' clocks differ.
 const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
 const isLeased = sql<boolean>`coalesce(lease_until > now(), false)`
 
-/** At which block a network is followed no further, and why: halted for good, or held up by the block behind it. Both null: it is followed. */
+/**
+ * The last followed block, and why it does not continue: halted permanently, or blocked by the next block. Both null:
+ * it continues.
+ */
 export type FollowerStop = { followed: number; halted: string | null; blockedBy: string | null }
 
-/** The cursor as a process sees it that does not hold it: where it is, and whether someone does. */
+/**
+ * Returns the cursor for a process that does not hold its lease: its position, and whether another process holds it.
+ */
 export async function readFollowerCursor(
   db: Db,
   chainId: number,
@@ -69,13 +76,13 @@ export async function readFollowerCursor(
     .executeTakeFirst()
   if (row === undefined) return null
   const { number, hash, parent_hash, mined_at, base_fee } = row
-  // Of a block that is not stored the join gives none of the columns.
+  // If the block is not stored, the join returns null for all its columns.
   const block = number === null ? null : blockOf({ number, hash: hash!, parent_hash: parent_hash!, mined_at: mined_at!, base_fee }) // prettier-ignore
   const { halted, blocked_by: blockedBy, followed } = row
   return { isLeased: row.is_leased, halted, blockedBy, followed, block, indexedTo: row.indexed }
 }
 
-/** A row of `blocks` as the header it was made from. */
+/** Converts a row of `blocks` to the header that it was made from. */
 export function blockOf(row: {
   number: number
   hash: Uint8Array
@@ -92,7 +99,10 @@ export function blockOf(row: {
   }
 }
 
-/** Makes the cursor of a network that was never followed; anyone who comes second changes nothing. @returns whether it was made */
+/**
+ * Creates the cursor of a network that was never followed. A second call changes nothing.
+ * @returns whether it was created
+ */
 export async function openCursor(db: Db, chainId: number, start: { number: number; hash: Hex }): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('cursors')
@@ -111,7 +121,7 @@ export async function openCursor(db: Db, chainId: number, start: { number: numbe
   return numInsertedOrUpdatedRows === 1n
 }
 
-/** Takes a free or expired lease under a new epoch; null while another process holds it. */
+/** Acquires a free or expired lease with a new epoch; returns null while another process holds it. */
 export async function takeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
   const row = await db
     .updateTable('cursors')
@@ -123,7 +133,10 @@ export async function takeLease(db: Db, chainId: number, owner: string): Promise
   return row === undefined ? null : positionOf(row)
 }
 
-/** Keeps a lease, also an expired one that nobody took; null when it is another's, or was never given out. */
+/**
+ * Renews a lease, even an expired one that nobody has acquired; returns null if another process has it, or if it never
+ * existed.
+ */
 export async function renewLease(db: Db, chainId: number, { epoch, owner }: Lease): Promise<Position | null> {
   const row = await db
     .updateTable('cursors')
@@ -137,8 +150,8 @@ export async function renewLease(db: Db, chainId: number, { epoch, owner }: Leas
 }
 
 /**
- * Takes the lease from its holder, and lets a stopped follower continue: for an operator's command, inside the transaction that
- * moves the cursor. Who had it is fenced.
+ * Acquires the lease from its holder and lets a halted follower continue. For an operator's command, inside the
+ * transaction that moves the cursor. The former holder is fenced.
  */
 export async function seizeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
   const row = await db
@@ -156,7 +169,7 @@ export async function seizeLease(db: Db, chainId: number, owner: string): Promis
   return row === undefined ? null : positionOf(row)
 }
 
-/** Gives the lease back, so that another process need not wait for its end. */
+/** Releases the lease, so that another process need not wait for its end. */
 export async function releaseLease(db: Db, chainId: number, { epoch, owner }: Lease): Promise<void> {
   await db
     .updateTable('cursors')
@@ -167,7 +180,7 @@ export async function releaseLease(db: Db, chainId: number, { epoch, owner }: Le
     .execute()
 }
 
-/** Ends whatever lease there is. Only for a database that has one process: then its holder is dead. */
+/** Ends any lease. Only for a database with a single process: the holder is then dead. */
 export async function endLease(db: Db, chainId: number): Promise<void> {
   await db
     .updateTable('cursors')
@@ -176,7 +189,7 @@ export async function endLease(db: Db, chainId: number): Promise<void> {
     .execute()
 }
 
-/** The cursor was moved by another process: this one no longer follows. */
+/** Another process has moved the cursor: this one no longer follows. */
 export class Fenced extends Error {
   constructor() {
     super('another process follows this chain now')
@@ -185,8 +198,8 @@ export class Fenced extends Error {
 }
 
 /**
- * Moves the cursor. First statement of every transaction of the follower: it locks the row, so that a process
- * that takes over waits for our commit or we fail here, and renews the lease.
+ * Moves the cursor and renews the lease. It is the first statement of every transaction of the follower, because it
+ * locks the row: a process that takes over waits for this commit, or this call fails.
  * @throws Fenced
  */
 export async function moveCursor(
@@ -215,11 +228,11 @@ export async function moveCursor(
   if (row === undefined) throw new Fenced()
 }
 
-/** Notes what the results of blocks are read from; nothing where another process follows. */
+/** Stores what the results of blocks are read from. Does nothing if another process follows. */
 export const setReadFrom = (db: Db, chainId: number, lease: Lease, readFrom: ReadFrom): Promise<void> =>
   note(db, chainId, lease, { read_from: readFrom })
 
-/** Notes what holds the follower up, or that nothing does any more (null); nothing where another process follows. */
+/** Stores what blocks the follower; null: nothing does. Does nothing if another process follows. */
 export const setBlockedBy = (db: Db, chainId: number, lease: Lease, blockedBy: string | null): Promise<void> =>
   note(db, chainId, lease, { blocked_by: blockedBy })
 
@@ -239,8 +252,8 @@ async function note(
 }
 
 /**
- * Stops the follower for everyone, or lets it continue (null). The cursor must be at the block that was judged: a database that
- * returned to an older one has other blocks, of which nothing was compared with the node's.
+ * Halts the follower in every process, or lets it continue (null). The cursor must be at the compared block: a restored
+ * database has other blocks, which were not compared with the node's.
  * @throws Fenced
  */
 export async function setHalted(

@@ -13,14 +13,17 @@ import { fetchByLogs } from './logs.ts'
 import { proveAll, proveOwn, proveSome } from './prove.ts'
 import { lacksMethod, MAX_NULLS, mayAskForLogs, readsFrom, type ReceiptSource } from './receipt-source.ts'
 
-/** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | InvalidResponse */
+/**
+ * Fetches the header at a number or tag; null if the node has none there.
+ * @throws RpcError | RpcUnavailable | InvalidResponse
+ */
 export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized'): Promise<Block | null> {
   const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? quantityOf(at) : at, false])
   return answer === null ? null : readHeader(answer)
 }
 
 /**
- * Headers of the node's canonical chain at these numbers, in their order; null where it has none.
+ * Fetches headers of the node's canonical chain by number, in the given order; null where it has none.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block | null)[]> {
@@ -38,11 +41,11 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
 }
 
 /**
- * A whole block by its hash: block and receipts from the same node in one batch, checked against each other.
- * @param source  remembers, for the life of the process, that a node lacks eth_getBlockReceipts
- * @param given   the block as a node has answered it already, with hashes only: then its receipts alone are asked for, and
- *                nothing where it has none
- * @throws RpcError | RpcUnavailable | InvalidResponse  also when the node does not know the block (yet, or any more)
+ * Fetches a whole block by its hash: block and receipts from the same node in one batch, checked against each other.
+ * @param source  remembers, while the process runs, that a node lacks eth_getBlockReceipts
+ * @param given  a block that the node has sent already, with hashes only: then only its receipts are fetched, if it has
+ *     any
+ * @throws RpcError | RpcUnavailable | InvalidResponse  also if the node does not know the block (yet, or no longer)
  */
 export async function fetchBlock(
   rpc: Rpc,
@@ -51,8 +54,8 @@ export async function fetchBlock(
   given: unknown = null,
 ): Promise<FollowedBlock> {
   const { verification } = source
-  // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and matter in the few
-  // blocks that hold some of ours. Logs do not say who sent what, so beside them transactions have to be whole.
+  // Hashes only: whole transactions double the bytes, cost anvil more than all receipts, and matter only in the few
+  // blocks with our transactions. Logs do not include senders, so with logs the transactions have to be whole.
   const isWhole = verification === 'hash' || readsFrom(source) === 'logs'
   const { block, answer, receipts } = await askBlock(rpc, hash, {
     source,
@@ -74,7 +77,7 @@ export async function fetchBlock(
     const how = { ours, verification, provability: source.provability }
     const own = proveOwn(answers, read, how)
     if (own !== null) return own
-    // The receipts are not asked for again: those that are to be stored are those to prove.
+    // The receipts are not fetched again: those that are stored have to be those that are verified.
     const whole = await rpc.call('eth_getBlockByHash', [hash, true])
     checkSame(read, whole)
     return proveSome({ block: whole, receipts: answers.receipts }, read, how)
@@ -82,10 +85,10 @@ export async function fetchBlock(
   return { ...read, prove }
 }
 
-/** Transactions of a block whose receipts cost no more calls than their logs and the block once more, whole. */
+/** Highest number of transactions whose single receipts cost no more calls than their logs and the whole block. */
 const MAX_SINGLY = 2
 
-/** A block as it came, and its receipts; null for them where the node does not give them together. */
+/** Returns a block as it came, and its receipts; null for receipts if the node does not return them together. */
 async function askBlock(
   rpc: Rpc,
   hash: Hex,
@@ -115,7 +118,10 @@ function askBoth(
   return rpc.batch(calls)
 }
 
-/** The receipts of a block that is known, or what the node said instead; [] unasked where the header says that it has none. */
+/**
+ * Returns the receipts of a known block, or the node's error; [] without a request if the header shows that it has
+ * none.
+ */
 async function askReceipts(rpc: Rpc, block: RawBlock, source: ReceiptSource): Promise<unknown> {
   if (isEmpty(block)) return []
   if (!source.hasBlockReceipts) return undefined
@@ -123,9 +129,12 @@ async function askReceipts(rpc: Rpc, block: RawBlock, source: ReceiptSource): Pr
   return answer
 }
 
-/** What the node said of all receipts; null where it has none to say. An empty block has none, so nothing hangs on the answer. */
+/**
+ * Returns the node's response for all receipts; null if it does not return them together. An empty block needs no
+ * response.
+ */
 function receiptsOf(block: RawBlock, { source, said }: { source: ReceiptSource; said: unknown }): unknown {
-  // Of a block that has none nobody learns whether the node gives any.
+  // An empty block does not show whether the node returns receipts together.
   if (isEmpty(block) && Array.isArray(said)) return said
   if (!source.hasBlockReceipts) return null
   source.nulls = said === null || isOfOneBlock(said) ? (source.nulls ?? 0) + 1 : 0
@@ -134,11 +143,14 @@ function receiptsOf(block: RawBlock, { source, said }: { source: ReceiptSource; 
   return said ?? 'none'
 }
 
-/** Nodes fail at the receipts of one block whose single receipts they have. One that is busy, or does not know the block, is asked again. */
+/**
+ * Returns whether the error concerns one block: some nodes fail for all receipts of a block and return the single ones.
+ * A busy node, or one that does not know the block, is asked again.
+ */
 const isOfOneBlock = (said: unknown): boolean =>
   said instanceof RpcError && !isRateLimited(said) && !isUnknownBlock(said)
 
-/** That the list is not merely left out is told by the header, where it says so as Ethereum's do. */
+/** Returns whether the header's root proves that the block has no transactions, as Ethereum's headers do. */
 const isEmpty = ({ transactions, transactionsRoot }: RawBlock): boolean =>
   transactions.length === 0 && transactionsRoot === EMPTY_ROOT
 

@@ -6,14 +6,15 @@ import type { Finality } from './apply.ts'
 import { fetchHeader } from './fetch.ts'
 import { askLatest, type Follower } from './follower.ts'
 
-/** of the way from the final block to the newest, the share by which it may grow before the node is asked again */
+/** share of the distance from the final to the newest block by which it may grow before the node is asked again */
 const ASKED_AGAIN = 1 / 16
-/** blocks after which it is asked in any case: finality that stood still for long may come back at once */
+/** blocks after which the node is always asked again: after a long standstill, finality may advance at once */
 const ASKED_EVERY = 8
 
 /**
- * What the network calls final, asked no more often than it is worth: where it is 64 blocks behind, every fourth block; where
- * it is close behind, every block. In between what it said last holds, as finality only grows.
+ * Returns what the network considers final. The node is asked only as often as it can matter: if finality is 64 blocks
+ * behind, at every fourth block; if it is close, at every block. In between, the last value is used, because finality
+ * only advances.
  * @throws RpcUnavailable | InvalidResponse
  */
 export async function askFinality(follower: Follower, latest: Block): Promise<Finality> {
@@ -27,7 +28,10 @@ export async function askFinality(follower: Follower, latest: Block): Promise<Fi
   return said
 }
 
-/** What the network calls final now. @throws RpcUnavailable | InvalidResponse */
+/**
+ * Asks what the network considers final now.
+ * @throws RpcUnavailable | InvalidResponse
+ */
 export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {
   const { chain, app } = follower
   if (typeof chain.finality === 'number') return { number: latest.number - chain.finality, hash: null }
@@ -47,7 +51,8 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
 }
 
 /**
- * Where finality is instant a final block may be newer than the newest of a moment ago, never than that of now.
+ * Checks a final block against the newest one. With instant finality it may be above the newest block of a moment ago,
+ * but not above that of now.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function believed(follower: Follower, final: Block, latest: Block): Promise<Finality> {

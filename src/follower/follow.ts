@@ -1,9 +1,9 @@
 /**
  * follower: reads the blocks of a network in order, in one process at a time.
- * Owns: the lease and the cursors, of transactions and of the history, the last blocks for reorganisations, what of a block is checked against its hash,
- *   finality.
- * Does not own: what is made of a block. Its listeners do that in the transaction that moves the cursor: `transactions/settle/follow.ts`
- *   that of the blocks, `history/` that of the history, which may be behind.
+ * Owns: the lease, the cursors of transactions and of the history, recent blocks for reorganisations, verification of
+ *   blocks, finality.
+ * Does not own: what is derived from a block. Listeners do that in the transaction that moves their cursor:
+ *   `transactions/settle/follow.ts` at the follower's, `history/` at the history's, which may lag.
  * Start here, then `advance.ts` and `apply.ts`; `trail.ts` for the history.
  * Tables: blocks, cursors, history_cursors.
  */
@@ -39,32 +39,35 @@ import { type Timer } from '../clock.ts'
 
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
-/** of the four seconds of a lease, those for which it is sure to be ours after it was renewed */
+/** milliseconds after its renewal for which a lease of four seconds is certainly ours */
 const ALONE_MS = 3_000
 const MAX_BACKOFF_MS = 2_000
-/** Of the shortest time between two blocks: when the node is looked at in between, and when a next block is waited for. */
+/**
+ * Shares of the shortest time between two blocks: when the node is asked in between, and how long before the next block
+ * polling starts.
+ */
 const HALF_WAY = 0.5
 const SHORTLY_BEFORE = 0.04
-/** times that interval: a network that has had no block for so long is looked at once a second */
+/** multiple of that interval: a network without a block for so long is polled once a second */
 const OVERDUE = 2
 /** the same with an active subscription, which may have lost an announcement */
 const UNANNOUNCED = 1.5
 const MAX_UNANNOUNCED = 2
-/** A node may announce what it likes: it sets no faster pace than this. */
+/** Shortest pause in milliseconds after an announcement, whatever a node announces. */
 const MIN_PAUSE_MS = 20
 
-/** Failures in a row at one block, five seconds, after which it is what holds the follower up. */
+/** Consecutive failures at one block, five seconds, after which it is reported as what blocks the follower. */
 const MIN_FAILURES = 7
 
-/** Looks in a row without an answer, 1.5 s: such a node may have been started again, without the transactions it was given. */
+/** Consecutive requests without a response, 1.5 s: such a node may have restarted, and lost its pool. */
 const MIN_UNANSWERED = 5
 
 /**
- * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
- * in order, and retracted when the chain reorganises; to one that is trailing later, in a transaction of its own. One process follows, the others keep their head in step.
- * Failures of node and database are waited out.
- * @param onNodeBack  called when the node answers again after it was away
- * @returns the way to stop: resolves when what was in flight is finished and the lease is given back
+ * Follows a network until stopped. Listeners get every block of its canonical chain exactly once and in order, and its
+ * retraction if the chain reorganises. A trailing listener gets them later, in a transaction of its own.
+ * One process follows; the others only update their head. Failures of node and database are retried.
+ * @param onNodeBack  called when the node responds again after an outage
+ * @returns a function to stop: it resolves when running work is finished and the lease is released
  */
 export function startFollower(
   app: App,
@@ -147,12 +150,14 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
   })
 }
 
-/** For how long no other process can follow, milliseconds: a database that hangs must not keep us believing that. */
+/** Returns for how many milliseconds no other process can follow: a database that hangs must not extend this. */
 function aloneMs({ app, held, renewedAt }: Follower): number {
   return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - app.clock.ticks()
 }
 
-/** What a node without eth_getBlockReceipts costs a bill may tell too late: the log does, and `/readyz` and `network show`. */
+/**
+ * Reports a node without eth_getBlockReceipts, which costs more calls, in the log, in `/readyz` and in `network show`.
+ */
 async function tellReadFrom(follower: Follower): Promise<void> {
   const { app, chain, receipts, held } = follower
   const readFrom = readsFrom(receipts)
@@ -163,7 +168,7 @@ async function tellReadFrom(follower: Follower): Promise<void> {
   follower.toldReadFrom = readFrom
 }
 
-/** Others have to know why a network is followed no further: who asks why a write waits is answered by any process. */
+/** Stores why a network is not followed further, because any process may be asked why a write waits. */
 async function tellBlockedBy(follower: Follower, blockedBy: string | null): Promise<void> {
   const { app, chain, epoch, owner } = follower
   if (epoch === null || blockedBy === follower.blockedBy) return
@@ -171,14 +176,17 @@ async function tellBlockedBy(follower: Follower, blockedBy: string | null): Prom
   follower.blockedBy = blockedBy
 }
 
-/** In our own words: what a node or a database says may name what nobody else should read. The log has it. */
+/**
+ * Returns the cause in our own words: a message of a node or database may include confidential data. The log has that
+ * message.
+ */
 function causeOf(error: unknown): string {
   if (error instanceof RpcUnavailable) return error.message
   if (error instanceof RpcError) return `the node answers with the error ${error.rpcCode}`
   return 'an internal error, which the log has as `follower_retrying`'
 }
 
-/** After a failure nothing in memory is trusted but the epoch; a silent node leaves the cursor as it was. */
+/** Discards everything in memory except the epoch; after a failure of the node, the cursor remains. */
 function recover(follower: Follower, error: unknown, failures: number): void {
   const { telemetry } = follower.app
   const { chainId } = follower.chain
@@ -191,7 +199,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   }
   const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
   if (!isNodes) follower.held = null
-  // A node that is a moment behind its own head is everyday; one that fails for long is logged once in a while.
+  // A node that is briefly behind its own head is common; one that fails for long is logged occasionally.
   const level = failures === 3 || failures % 60 === 59 ? 'warn' : 'debug'
   telemetry.log[isNodes ? level : failures % 60 === 0 ? 'error' : 'debug'](
     'follower_retrying',
@@ -200,12 +208,15 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   )
 }
 
-/** One look at the chain. @returns true when there is more to do immediately */
+/**
+ * Checks the chain once.
+ * @returns true if there is more to do immediately
+ */
 async function step(follower: Follower): Promise<boolean> {
   const { app, chain } = follower
   follower.isAtBlock = false
   if (!follower.hasStarted) {
-    // The embedded database lets one process in: after a SIGKILL nobody waits for the end of a dead one's lease.
+    // The embedded database has a single process: after a SIGKILL the dead process's lease is ended.
     if (app.config.DATABASE_URL === undefined) await endLease(app.db, chain.chainId)
     follower.hasStarted = true
   }
@@ -222,13 +233,14 @@ async function step(follower: Follower): Promise<boolean> {
       await watch(follower, cursor)
       return false
     }
-    // The node is asked before the lease is taken: a process whose node is away leaves the lease to others.
+    // The node is asked before the lease is acquired: a process whose node is unavailable leaves the lease to others.
     const latest = await askLatest(follower)
     if (cursor === null) await openCursors(app.db, chain.chainId, await findStart(follower, latest))
     await lead(follower)
     return true
   }
-  // In this order: whose node does not answer does not keep the lease. And what is no number is no reason to wait.
+  // Query the node before renewing the lease, so that a process whose node is down loses it. `patience` may be NaN;
+  // then query at once.
   const latest = patience(follower) > 0 ? null : await look(follower)
   if (app.clock.ticks() - follower.renewedAt >= RENEW_EVERY_MS) {
     const from = app.clock.ticks()
@@ -244,7 +256,8 @@ async function step(follower: Follower): Promise<boolean> {
 }
 
 async function look(follower: Follower): Promise<Block> {
-  // Before: what is announced while the answer is in flight may not be in it, and is looked for once more.
+  // Set before the request: a block that is announced during the request may be missing in the response, and is then
+  // queried again.
   follower.lookedAt = follower.app.clock.ticks()
   const { wasHinted } = follower
   follower.wasHinted = false
@@ -268,7 +281,7 @@ async function lead(follower: Follower): Promise<void> {
   })
 }
 
-/** Where a network that was never followed starts: our own chain at its beginning, others at finality. */
+/** Returns where a network that was never followed starts: the embedded chain at its beginning, others at finality. */
 async function findStart(follower: Follower, latest: Block): Promise<{ number: number; hash: Block['hash'] }> {
   if (isEmbedded(follower.chain)) return BEFORE_GENESIS
   const finality = await untilStopped(follower, findFinality(follower, latest))
@@ -277,7 +290,7 @@ async function findStart(follower: Follower, latest: Block): Promise<{ number: n
   return first.number === 0 ? BEFORE_GENESIS : { number: first.number - 1, hash: first.parentHash }
 }
 
-/** Keeps this process's head in step with a follower elsewhere, or with the node when that one is far behind. */
+/** Updates this process's head from the cursor of another follower, or from the node if that follower is far behind. */
 async function watch(
   follower: Follower,
   cursor: FollowerStop & { block: Block | null; indexedTo: number | null },
@@ -285,7 +298,7 @@ async function watch(
   const { app, chain } = follower
   const askedMs = app.clock.ticks() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
-    // The node of the process that follows may be better than ours: its word is enough.
+    // The node of the following process may be better than ours, so its blocks are enough.
     const block = await observeLatest(follower, cursor.block).catch((error: unknown) =>
       follower.stopping.aborted ? Promise.reject(error) : null,
     )
@@ -296,12 +309,12 @@ async function watch(
   if (cursor.block !== null) showLag(follower, { transactions: cursor.block.number })
   if (cursor.indexedTo !== null) showLag(follower, { history: cursor.indexedTo })
   if (observed !== null && isFarAbove(observed, cursor.block)) showHead(follower, observed)
-  // The one who holds the lease renews it only while its node answers; a halted one shows no life.
+  // The lease holder renews it only while its node responds; a halted follower does not update the head.
   else if (cursor.block !== null && cursor.halted === null && !isParent(cursor.block, chain.head.current()))
     showHead(follower, cursor.block)
 }
 
-/** A read of this process may have seen the block above the cursor's already, and heads move forward. */
+/** A read of this process may already have seen the block above the cursor's, and heads move forward. */
 const isParent = (block: Block, ours: Block | null): boolean =>
   ours?.number === block.number + 1 && ours.parentHash === block.hash
 
@@ -313,13 +326,13 @@ async function observeLatest(follower: Follower, ours: Block | null): Promise<Bl
   return latest
 }
 
-/** Milliseconds until the node is looked at next; not above 0 when that is now. */
+/** Returns the milliseconds until the node is queried next; 0 or less: now. */
 function patience(follower: Follower): number {
   const { app, chain, held, lookedAt } = follower
   const every = app.config.FOLLOW_INTERVAL_MS
   const sinceLookMs = app.clock.ticks() - lookedAt
   const newest = chain.head.current()
-  // A read may know of more than what is followed.
+  // A read may have seen a newer block than the followed one.
   const isBehind = held !== null && newest !== null && newest.number > held.number
   if (held === null) return every
   if (lookedAt === Number.NEGATIVE_INFINITY) return 0
@@ -330,10 +343,10 @@ function patience(follower: Follower): number {
 }
 
 /**
- * How long after a look the next one is worth a call, as far as blocks come as they came lately: with an active subscription
- * and announced nothing, when a block is overdue; elsewhere once half-way, and from shortly before the next block on as often
- * as the settings say.
- * @param at  age of the head at that look, milliseconds
+ * Returns the milliseconds after a query when the next one is useful, if blocks keep their recent interval. With an
+ * active subscription, that is when a block is overdue. Otherwise it is once half-way, and then at the configured
+ * interval from shortly before the next block.
+ * @param at  age of the head at that query, milliseconds
  */
 function afterLook({
   chain,
@@ -359,7 +372,7 @@ function afterLook({
   return isSubscribed || at > OVERDUE * intervalMs ? slowly : every
 }
 
-/** Ends early when someone knows of something new, or with the program. */
+/** Waits, but ends early at a hint of a new block, or at shutdown. */
 async function pause(ms: number, follower: Follower): Promise<void> {
   const { stopping } = follower
   const { after } = follower.app.clock
@@ -377,7 +390,10 @@ async function pause(ms: number, follower: Follower): Promise<void> {
   stopping.removeEventListener('abort', wake)
 }
 
-/** Looks immediately when a new block is announced, or seen by a read. @returns the way to hear no more */
+/**
+ * Queries immediately when a new block is announced, or seen by a read.
+ * @returns a function that unsubscribes
+ */
 function listen(follower: Follower): () => void {
   const { chain } = follower
   const wake = () => {

@@ -10,68 +10,74 @@ import type { Position } from './cursor.ts'
 import { fetchHeader } from './fetch.ts'
 import type { ReadFrom, ReceiptSource } from './receipt-source.ts'
 
-/** A process that is further behind than this shows the node's newest block as head instead of its own. */
+/** Blocks by which a process may be behind before its head is the node's newest block instead of its own. */
 export const FAR_BEHIND = 3
 
-/** One process's part in following one network, from start to stop. */
+/** One process's state of following a network. */
 export type Follower = {
   app: App
   chain: Chain
   listeners: BlockListener[]
   stopping: AbortSignal
   owner: string
-  /** the cursor, while this process holds its lease; null when another does or the truth must be read again */
+  /** the cursor while this process holds its lease; null if another does, or if it has to be read again */
   held: Position | null
-  /** the epoch under which this process last held the lease */
+  /** the epoch with which this process last held the lease */
   epoch: number | null
-  /** when the renewal of the lease that succeeded last was begun, by the clock of `performance` */
+  /** start of the last successful renewal of the lease, in ticks of the clock */
   renewedAt: number
   hasStarted: boolean
-  /** the node's newest block, as a process that does not follow last heard of it */
+  /** the node's newest block, as last seen by a process that does not follow */
   observed: { block: Block | null; at: number } | null
-  /** the node's newest block as it answered, so that it need not be asked for again by its hash */
+  /** the node's newest block as received, so that it need not be fetched again by its hash */
   newest: { hash: Hex; answer: unknown } | null
-  /** when the node was last asked for its newest block, by the clock of `performance` */
+  /** when the node was last asked for its newest block, in ticks of the clock */
   lookedAt: number
-  /** ends the pause under way */
+  /** ends the current pause */
   wake: () => void
-  /** the subscription has announced something since that look */
+  /** the subscription has announced something since that query */
   wasHinted: boolean
-  /** blocks in a row that were found and not announced: a subscription that says nothing of several is not relied upon */
+  /** consecutive blocks that were found and not announced: after several, the subscription is not relied on */
   unannounced: number
-  /** what was final when the node last said it, and its newest block then */
+  /** the node's last response about finality, and its newest block then */
   final: { said: Finality; of: number } | null
   receipts: ReceiptSource
-  /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
+  /** the blocks after a block, fetched while that one is stored; used only if they still link to it */
   ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
-  /** the history, behind the cursor; null where nobody listens to it */
+  /** the history's indexer, behind the cursor; null without a listener */
   trail: Trail | null
-  /** how the node is read, as the database was told last */
+  /** how the node is read, as last stored in the database */
   toldReadFrom: ReadFrom | null
-  /** it is at work on the block behind the cursor: what fails holds the network up */
+  /** the step works on the block after the cursor: a failure blocks the network */
   isAtBlock: boolean
-  /** what holds it up, as the database was told last */
+  /** what blocks the network, as last stored in the database */
   blockedBy: string | null
-  /** labels of the metric of a follower that is stopped, while it shows one */
+  /** labels of the metric that shows a stopped follower, while it is shown */
   shownStop: Record<string, string> | null
 }
 
-/** The history's part in following one network: behind the follower, in the process that holds its lease. */
+/** Indexes a network's history behind the follower, in the process that holds its lease. */
 export type Trail = {
-  /** Keeps what was stored just now, and looks. */
+  /** Queues blocks that were just stored, and starts a step. */
   follow(blocks: readonly FollowedBlock[]): void
-  /** Looks at what was reorganised. */
+  /** Starts a step after a reorganisation. */
   wake(): void
-  /** Resolves when the history has room for the next blocks, does not get on, or after a second: blocks need not be read twice. */
+  /**
+   * Resolves when the history has room for the next blocks, fails, or after a second, so that blocks need not be
+   * fetched twice.
+   */
   untilRoom(): Promise<void>
   done: Promise<void>
 }
 
-/** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */
+/** Linked headers, the whole blocks before the first failure, finality, and that failure. */
 export type Window = { headers: Block[]; blocks: FollowedBlock[]; finality: Finality | null; error: unknown }
 
-/** The node's newest block. @throws RpcError | RpcUnavailable | InvalidResponse */
+/**
+ * Fetches the node's newest block.
+ * @throws RpcError | RpcUnavailable | InvalidResponse
+ */
 export async function askLatest(follower: Follower): Promise<Block> {
   const { rpc, head } = follower.chain
   let answer: unknown
@@ -86,8 +92,8 @@ export async function askLatest(follower: Follower): Promise<Block> {
 }
 
 /**
- * A head that is far above ours does not link to it yet, and what is final may be counted from it: the node has to have
- * it by its number, too.
+ * Checks that the node has its newest block by number as well. A head far above ours does not link to our blocks yet,
+ * and finality may be counted from it.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function confirmHead(follower: Follower, latest: Block): Promise<void> {
@@ -95,7 +101,7 @@ export async function confirmHead(follower: Follower, latest: Block): Promise<vo
   if (again?.hash !== latest.hash) throw new InvalidResponse('the node does not have its own newest block')
 }
 
-/** Those who listen to the head are other slices: their errors are not ours. */
+/** Sets this process's head. Errors of listeners, which belong to other modules, are only logged. */
 export function showHead({ app, chain }: Follower, block: Block): void {
   app.telemetry.headBlock.set({ chain_id: String(chain.chainId) }, block.number)
   try {
@@ -106,7 +112,7 @@ export function showHead({ app, chain }: Follower, block: Block): void {
   }
 }
 
-/** A question to the node need not be waited for when the program ends; its answer is then dropped. */
+/** Waits for a node's response, but rejects when the program stops; the response is then ignored. */
 export async function untilStopped<T>({ stopping }: Follower, asked: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const stop = () => reject(new InvalidResponse('stopped'))

@@ -4,7 +4,7 @@ import { fromHex, toHex } from '../hex.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { Fenced, openCursor, takeLease, type Lease, type Position } from './cursor.ts'
 
-/** How far the history is, and by which lease. */
+/** Position of the history's index, and its lease. */
 export type HistoryCursor = Lease & { number: number; hash: Hex }
 
 const COLUMNS = ['block_number', 'block_hash', 'epoch', 'lease_owner'] as const
@@ -18,9 +18,9 @@ const cursorOf = (row: HistoryCursorRow): HistoryCursor => ({
 })
 
 /**
- * How far the history of a network reaches, and through which of its blocks it is final: null before its first block.
- * `followedTo` is the newest block that is stored, which the history may be behind; `halted` a sentence for the operator while
- * the follower has stopped below finality.
+ * Returns how far the history of a network is indexed, and up to which block it is final; null before its first block.
+ * `followedTo` is the newest stored block, which the index may lag behind. `halted` is a message for the operator while
+ * the follower is halted below finality.
  */
 export async function indexedTo(
   db: Db,
@@ -37,7 +37,7 @@ export async function indexedTo(
     .select(['cursor.block_number as followed', 'history.block_number as indexed', 'finalized_number', 'halted'])
     .where('cursor.chain_id', '=', chainId)
     .executeTakeFirst()
-  // A cursor below zero is before the first block.
+  // A negative number is before the first block.
   const known = (number: number) => (number < 0 ? null : number)
   if (row === undefined) return { indexedTo: null, finalizedTo: null, followedTo: null, halted: null }
   return {
@@ -48,7 +48,7 @@ export async function indexedTo(
   }
 }
 
-/** Makes both cursors of a network that was never followed; anyone who comes second changes nothing. */
+/** Creates both cursors of a network that was never followed. A second call changes nothing. */
 export async function openCursors(root: RootDb, chainId: number, start: { number: number; hash: Hex }): Promise<void> {
   await root.transaction().execute(async (db) => {
     if (!(await openCursor(db, chainId, start))) return
@@ -60,7 +60,7 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
   })
 }
 
-/** Takes the follower's lease, and the history's with it. */
+/** Acquires the follower's lease together with the history's. */
 export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: string): Promise<Position | null> {
   return root.transaction().execute(async (db) => {
     const held = await takeLease(db, chainId, owner)
@@ -70,7 +70,10 @@ export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: 
   })
 }
 
-/** Takes the history's lease for the process that holds the follower's, under a new epoch; null when that lease is another's by now. */
+/**
+ * Acquires the history's lease for the process that holds the follower's, with a new epoch; returns null if another
+ * process holds that.
+ */
 export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
   const row = await db
     .updateTable('history_cursors')
@@ -90,7 +93,7 @@ export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lea
   return row === undefined ? null : cursorOf(row)
 }
 
-/** The cursor as it is, while the lease is ours: a reorganisation moves it back without us. Null when the lease is another's. */
+/** Returns the present cursor, which a reorganisation may have moved back; null if another process has the lease. */
 export async function readHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
   const row = await db
     .selectFrom('history_cursors')
@@ -103,8 +106,8 @@ export async function readHistory(db: Db, chainId: number, { epoch, owner }: Lea
 }
 
 /**
- * Moves the cursor. First statement of every transaction that stores transfers: it locks the row, so that a reorganisation waits
- * for our commit or we fail here.
+ * Moves the cursor. It is the first statement of every transaction that stores transfers, because it locks the row: a
+ * reorganisation waits for this commit, or this call fails.
  * @throws Fenced
  */
 export async function moveHistory(
@@ -125,7 +128,10 @@ export async function moveHistory(
   if (row === undefined) throw new Fenced()
 }
 
-/** The history's block, and no transfer is stored until this transaction is over; null before the first. */
+/**
+ * Locks the history's cursor, so that no transfer is stored until this transaction ends. Returns its block; null before
+ * the first one.
+ */
 export async function lockHistory(db: Db, chainId: number): Promise<{ number: number; hash: Hex } | null> {
   const row = await db
     .selectFrom('history_cursors')
@@ -136,7 +142,7 @@ export async function lockHistory(db: Db, chainId: number): Promise<{ number: nu
   return row === undefined ? null : { number: row.block_number, hash: toHex(row.block_hash) }
 }
 
-/** Puts the cursor, which is locked, to a block below the one it is at. */
+/** Moves the cursor, which is locked, back to a lower block. */
 export async function setHistoryBack(db: Db, chainId: number, to: { number: number; hash: Hex }): Promise<void> {
   await db
     .updateTable('history_cursors')

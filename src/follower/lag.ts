@@ -1,7 +1,7 @@
 import type { FollowerStop } from './cursor.ts'
 import type { Follower } from './follower.ts'
 
-/** That a network is followed no further, for the metrics: at which block, and why. One at a time. */
+/** Updates the metric that shows why a network is not followed further, and at which block. */
 export function showStop(follower: Follower, { followed, halted, blockedBy }: FollowerStop): void {
   const { app, chain, shownStop } = follower
   const state = halted !== null ? 'halted' : blockedBy !== null ? 'stuck' : null
@@ -11,7 +11,7 @@ export function showStop(follower: Follower, { followed, halted, blockedBy }: Fo
   follower.shownStop = labels
 }
 
-/** How far the two cursors of a network are, for the metrics: each by its block, and by how many it is behind the node. */
+/** Updates the metrics of a network's two cursors: the block of each, and its lag behind the node. */
 export function showLag(
   { app: { telemetry }, chain }: Pick<Follower, 'app' | 'chain'>,
   at: { transactions?: number; history?: number },

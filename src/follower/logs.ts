@@ -15,12 +15,12 @@ import { lacksMethod, type ReceiptSource } from './receipt-source.ts'
 import { readTransactions } from './strict.ts'
 
 /**
- * A block of a node that gives receipts one by one only: its logs by one call. The receipts of ours are asked for when something is
- * decided upon them: all of the block, so that they can be checked against their root, where the network's blocks are Ethereum's;
- * elsewhere those of ours alone.
- * @param block   the block, and as the node answered it, with whole transactions or with hashes
- * @returns null where the node does not give all logs of the block: then its receipts have to do
- * @throws RpcError | RpcUnavailable | InvalidResponse  to be asked again
+ * Fetches a block with its logs in one call, from a node that returns receipts only one by one. Receipts are fetched
+ * when transactions are verified: all of the block if it has Ethereum's header, to check them against the root;
+ * otherwise only ours.
+ * @param asked  the block, and the node's response, with whole transactions or with hashes
+ * @returns null if the node does not return all logs of the block: then its receipts are needed
+ * @throws RpcError | RpcUnavailable | InvalidResponse  to be tried again
  */
 export async function fetchByLogs(
   rpc: Rpc,
@@ -46,7 +46,10 @@ export async function fetchByLogs(
   return { ...read, prove: (ours) => prove(rpc, { block, whole, read, ours, source }) }
 }
 
-/** No logs are asked for where the filter says that there are none. Null where they are too long to be read. */
+/**
+ * Fetches the whole block and its logs. If the header's filter is empty, no logs are requested. Returns null if the
+ * response is too large.
+ */
 async function askWholeAndLogs(
   rpc: Rpc,
   { block, answer }: { block: RawBlock; answer: unknown },
@@ -67,7 +70,10 @@ async function askWholeAndLogs(
   }
 }
 
-/** Who sent the transactions of a block, in its order. @throws InvalidResponse when it is not the block that was asked for before */
+/**
+ * Returns the senders of a block's transactions, in order.
+ * @throws InvalidResponse  if it is not the block that was read before
+ */
 function sendersOf(block: RawBlock, whole: unknown): Hex[] {
   if (whole instanceof RpcError) throw whole
   if (whole === null) throw new InvalidResponse('the node does not know the block')
@@ -79,8 +85,8 @@ function sendersOf(block: RawBlock, whole: unknown): Hex[] {
 }
 
 /**
- * The logs of a block by their transactions. Null when they are not all that its filter names, one after the other: nodes cut long
- * lists short, and answer an empty one for a block that they are about to read.
+ * Groups a block's logs by transaction. Returns null if they do not match the block's filter or are not consecutive.
+ * Nodes truncate long lists, and return an empty list for a block that they have not read yet.
  */
 function tryGroup(block: RawBlock, said: unknown): Map<Hex, Log[]> | null {
   try {
@@ -91,7 +97,10 @@ function tryGroup(block: RawBlock, said: unknown): Map<Hex, Log[]> | null {
   }
 }
 
-/** Nodes that cut a list short without a word cut it at a round number, and the filter misses no log that repeats another's names. */
+/**
+ * Nodes that silently truncate a list cut it at a round number. The filter cannot show a missing log whose address and
+ * topics occur in another log.
+ */
 const SUSPICIOUS = 500
 
 function group(block: RawBlock, said: unknown): Map<Hex, Log[]> {
@@ -162,7 +171,7 @@ async function prove(
   return { nonces: readNonces({ block: whole }, read, ours), receipts, doubt }
 }
 
-/** @throws InvalidResponse  where a receipt tells another story than the logs and the transaction, which are stored or believed */
+/** @throws InvalidResponse  if a receipt contradicts the logs and the sender that were read */
 function checkLogged({ transactionHash, from, logs }: Logged, receipt: Receipt): void {
   const { transactionHash: hash, from: sender, logs: its, status } = receipt
   if (hash !== transactionHash || sender !== from) throw new InvalidResponse('a receipt is of another transaction')

@@ -9,7 +9,7 @@ import { listRoot } from './trie.ts'
 
 const GWEI = 1_000_000_000n
 
-/** What a block says of native currency; nothing where that cannot be read: nobody's writes wait for it. */
+/** Reads a block's native currency; nothing if it is unreadable, because no write depends on it. */
 export function nativeOf(answer: unknown): { native?: BlockNative } {
   try {
     return { native: readNativeOf(answer) }
@@ -19,7 +19,11 @@ export function nativeOf(answer: unknown): { native?: BlockNative } {
   }
 }
 
-/** @param answer  a block as the node sends it, with whole transactions or with hashes @throws InvalidResponse */
+/**
+ * Reads a block's native currency.
+ * @param answer  a block as the node sends it, with whole transactions or with hashes
+ * @throws InvalidResponse
+ */
 export function readNativeOf(answer: unknown): BlockNative {
   const block = readObject(answer, 'a block')
   const transactions = readTransactions(block)
@@ -45,17 +49,17 @@ function readSentNative(answer: unknown): SentNative {
     from: readAddress(from, 'sender of a transaction'),
     to: isAbsent(to) ? null : readAddress(to, 'recipient'),
     value: readQuantity(value, 'value of a transaction'),
-    // Beside a fee cap it is what the receipt says, and in no hash.
+    // Together with a fee cap it repeats the receipt's price, and is part of no hash.
     gasPrice: isAbsent(gasPrice) || !isAbsent(maxFeePerGas) ? null : readQuantity(gasPrice, 'gas price'),
     minted: isAbsent(mint) ? 0n : readQuantity(mint, 'what a deposit mints'),
   }
 }
 
 /**
- * Checks what a whole block says of values, senders of some and withdrawals against its hash, where header and transactions are
- * Ethereum's; elsewhere it is believed.
+ * Verifies values, withdrawals and some senders of a whole block against its hash, if header and transactions are
+ * Ethereum's. Otherwise they are not verified.
  * @param answer  the block with whole transactions, as the node sends it
- * @throws InvalidResponse  when it says otherwise than its hash
+ * @throws InvalidResponse  if they contradict the hash
  */
 export function checkNative(answer: unknown, hash: Hex, { isOurs }: { isOurs: (address: Hex) => boolean }): void {
   const block = readObject(answer, 'a block')
@@ -80,7 +84,7 @@ function tryCompute(block: Record<string, unknown>) {
   }
 }
 
-/** EIP-4895: the root is of each as rlp([index, validator, address, gwei]). */
+/** EIP-4895: the root is over each withdrawal as rlp([index, validator, address, gwei]). */
 function checkWithdrawals({ withdrawals, withdrawalsRoot }: Record<string, unknown>): void {
   if (!Array.isArray(withdrawals) || withdrawals.length === 0) return
   const encoded = withdrawals.map((one: unknown) => {

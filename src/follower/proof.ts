@@ -6,12 +6,12 @@ import type { Decoded } from '../rlp.ts'
 import { bytes, readRlp } from './fields.ts'
 
 /**
- * How many transactions of an account are mined at a block, proven against the state root of that block: nobody can say
- * another number without a second preimage of Keccak-256.
+ * Returns the number of an account's mined transactions at a block, proven against the block's state root. A false
+ * number would need a second preimage of Keccak-256.
  * @param stateRoot  of a header whose hash was checked
- * @param answer     of `eth_getProof` for the account at that block
- * @returns          0 for an account that the state does not have
- * @throws InvalidResponse when the proof does not lead from the root to the account, or to where it would be
+ * @param answer  response to `eth_getProof` for the account at that block
+ * @returns 0 for an account that is not in the state
+ * @throws InvalidResponse  if the proof does not lead from the root to the account, or to its place
  * Source: EIP-1186; Ethereum yellow paper, appendix D
  */
 export function provenCount(stateRoot: Hex, address: Hex, answer: unknown): bigint {
@@ -27,7 +27,7 @@ export function provenCount(stateRoot: Hex, address: Hex, answer: unknown): bigi
   return nonce.length === 0 ? 0n : BigInt(`0x${nonce.toString('hex')}`)
 }
 
-/** @returns the value under the path, null when the trie has none there */
+/** @returns the value at the path; null if the trie has none */
 function walk(proof: { nodes: Buffer[]; next: number }, reference: Decoded, path: number[]): Buffer | null {
   const node = resolve(proof, reference)
   if (node.length === 17) {
@@ -48,7 +48,7 @@ function walk(proof: { nodes: Buffer[]; next: number }, reference: Decoded, path
   return below
 }
 
-/** A node of less than 32 bytes is in its parent itself, a longer one is the next of the proof, by its hash. */
+/** A node shorter than 32 bytes is embedded in its parent; a longer one is the next of the proof, by its hash. */
 function resolve(proof: { nodes: Buffer[]; next: number }, reference: Decoded): Decoded[] {
   if (Array.isArray(reference)) return reference
   const node = proof.nodes[proof.next++]

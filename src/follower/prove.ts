@@ -17,29 +17,36 @@ import {
 } from './strict.ts'
 import { isEthereums, readRaw, readSent, typeOf, type EncodedTransaction } from './transaction.ts'
 
-/** Block and receipts as the node sent them, the transactions whole. */
+/** Block and receipts as the node sent them, with whole transactions. */
 export type Answers = { block: unknown; receipts: readonly unknown[] }
 
 type BlockWithReceipts = Block & { receipts: Receipt[] }
 
-/** What a process has learned of a network, in a mode that does not insist on proofs; `doubts` are counted in a row. */
+/**
+ * What this process knows of whether a network's blocks can be verified, in a mode that does not require it. `doubts`:
+ * consecutive blocks that could not be verified.
+ */
 export type Provability = { wasProven: boolean; doubts: number }
 
-/** so often, half a minute, a block is asked for again that cannot be checked on a network whose blocks could be */
+/** attempts, for half a minute, for a block that cannot be verified on a network whose blocks could be */
 const PATIENCE = 20
 
-/** Checks all of a block against its hash. @throws InvalidResponse */
+/**
+ * Verifies a whole block against its hash.
+ * @throws InvalidResponse
+ */
 export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts: Receipt[]; proof: BlockProof } {
   const computed = computeBlock(answers.block, answers.receipts)
-  // No network has any: a development node lets someone send in another's name.
+  // No network has unsigned transactions; only development nodes let a caller impersonate an account.
   if (computed.sent.some(({ isSigned }) => !isSigned)) throw new InvalidResponse('nobody has signed a transaction')
   return compare(answers, read, { computed, isSenderChecked: () => true })
 }
 
 /**
- * The same where the network's headers and transactions are Ethereum's, but for the senders of what is not said to be
- * of our accounts. Elsewhere, and in the mode `count`, of our own transactions alone: that hash, sender and nonce are those
- * of their bytes.
+ * Verifies a block as `proveAll`, if the network's headers and transactions are Ethereum's. Senders are verified only
+ * for transactions that are claimed to be ours.
+ * On other networks, and in mode `count`, it verifies only that hash, sender and nonce of our transactions match their
+ * bytes.
  * @throws InvalidResponse
  */
 export function proveSome(
@@ -61,25 +68,24 @@ export function proveSome(
 }
 
 /**
- * That a block cannot be checked. A node that lies may say what makes its blocks impossible to check; a network that changes its
- * rules does so too.
- * @throws InvalidResponse  while it has to be asked for again
+ * Records that a block cannot be verified. A lying node may cause that, and so may a network that changes its rules.
+ * @throws InvalidResponse  while the block is to be fetched again
  */
 export function takeDoubt(provability: Provability, doubt: string): void {
   if (provability.wasProven && provability.doubts++ < PATIENCE) throw new InvalidResponse(doubt)
   Object.assign(provability, { wasProven: false, doubts: 0 })
 }
 
-/** Why a block with whole transactions could not be checked, whatever its receipts are; null where it could. */
+/** Returns why a block with whole transactions cannot be verified, whatever its receipts are; null if it can. */
 export function doubtOf(block: unknown, hash: Hex): string | null {
   return tryCompute({ block, receipts: [] }, hash).doubt
 }
 
 /**
- * The same of a block of which we signed every transaction: they are taken from our own bytes, and the node need not be
- * asked for them, which costs it more than all the rest. What those do not prove, the whole block decides.
+ * Verifies a block in which we signed every transaction. Their bytes are our own, so the node need not send them, which
+ * costs it more than everything else. Whatever this does not prove is left to the whole block.
  * @param block  without its transactions
- * @returns null where others' transactions are in it, where nothing is proven, and where anything differs
+ * @returns null if it includes others' transactions, if nothing is proven, or if anything differs
  */
 export function proveOwn(
   { block, receipts }: Answers,
@@ -138,7 +144,11 @@ function trust(answers: Answers, read: BlockWithReceipts, ours: Ours): Pick<Bloc
 const byHash = (receipts: readonly Receipt[]): Map<Hex, Receipt> =>
   new Map(receipts.map((receipt) => [receipt.transactionHash, receipt]))
 
-/** Of ours alone, as far as that can be: that hash, sender and nonce are those of their bytes. @throws InvalidResponse */
+/**
+ * Returns the nonces of our transactions, after checking, as far as possible, that hash, sender and nonce match their
+ * bytes.
+ * @throws InvalidResponse
+ */
 export function readNonces(
   { block }: Pick<Answers, 'block'>,
   { receipts }: { receipts: readonly Pick<Receipt, 'transactionHash' | 'from'>[] },
@@ -152,7 +162,7 @@ export function readNonces(
     const said = readObject(answer, 'a whole transaction')
     if (readAddress(said.from, 'sender of a transaction') !== from)
       throw new InvalidResponse('a receipt has another from than its transaction')
-    // The signer makes none of another network's types.
+    // The signer signs no transaction types of other networks.
     if (signed.has(transactionHash) && !isEthereums(typeOf(said)))
       throw new InvalidResponse('a transaction that was signed here has another type')
     const sent = tryReadSent(answer)
@@ -162,7 +172,7 @@ export function readNonces(
   return nonces
 }
 
-/** null for a transaction that is not written as Ethereum's are. */
+/** Returns null for a transaction that is not encoded like Ethereum's. */
 function tryReadSent(answer: unknown): EncodedTransaction | null {
   try {
     return readSent(answer)

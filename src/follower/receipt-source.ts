@@ -3,42 +3,50 @@ import { RpcError } from '../chain/rpc/failures.ts'
 import { slot } from '../state.ts'
 import type { Provability } from './prove.ts'
 
-/** How blocks are asked for and how far answers are believed. */
+/** How blocks are fetched, and how far responses are verified. */
 export type ReceiptSource = {
-  /** answers in a row that were null, or an error of the block */ nulls?: number
+  /** consecutive responses that were null or an error of the block */ nulls?: number
   hasBlockReceipts: boolean
-  /** whether the node answers eth_getLogs of one block by its hash; until it says no, yes */ hasBlockLogs?: boolean
+  /** whether the node supports eth_getLogs for one block by its hash; assumed until it refuses */ hasBlockLogs?: boolean
   verification: Verification
   provability?: Provability
 }
 
-/** What the results of a block are read from. `receipts`: one for each transaction, each by a call of its own. */
+/** What the results of a block are read from. `receipts`: one call per transaction. */
 export type ReadFrom = 'block receipts' | 'logs' | 'receipts'
 
 const learned = slot('whether blocks can be proven', (_chain: Chain): Provability => ({ wasProven: false, doubts: 0 }))
 
-/** How to ask the nodes of a network; what is learned of whether its blocks can be proven is learned for the whole process. */
+/**
+ * Returns how to ask the nodes of a network. Whether its blocks can be verified is remembered for the whole process.
+ */
 export function sourceOf(chain: Chain): ReceiptSource {
   return { hasBlockReceipts: true, verification: chain.verification, provability: learned.of(chain) }
 }
 
-/** How a node is read, as far as that is known yet. */
+/** Returns how a node is read, as far as known. */
 export function readsFrom(source: ReceiptSource): ReadFrom {
   if (source.hasBlockReceipts && (source.nulls ?? 0) < MAX_NULLS) return 'block receipts'
   return mayAskForLogs(source) ? 'logs' : 'receipts'
 }
 
 /**
- * Only where a filter in the header shows that a log was left out. `hash` needs every receipt for their root, and in `count` nothing would
- * show it.
+ * Returns whether logs may replace receipts: only if the header's filter shows a missing log. Mode `hash` needs all
+ * receipts for their root, and in mode `count` nothing would show it.
  */
 export const mayAskForLogs = ({ verification, hasBlockLogs = true }: ReceiptSource): boolean =>
   verification === 'bloom' && hasBlockLogs
 
-/** Nulls in a row after which receipts are asked for one by one: a node that is a moment late says null, too. */
+/**
+ * Consecutive nulls after which receipts are fetched one by one: a node that is briefly late responds with null as
+ * well.
+ */
 export const MAX_NULLS = 3
 
-/** Also nodes that know the method by number only: they call a hash a wrong parameter. What a node lacks of one block is said of the block, or of its state. */
+/**
+ * Returns whether a node lacks a method. Some support it only by number, and reject a hash as an invalid parameter. An
+ * error that names a block or its state concerns that block only.
+ */
 export function lacksMethod(answer: unknown): boolean {
   if (!(answer instanceof RpcError)) return false
   const text = answer.message.replace(/(eth|debug|trace)_\w+/g, '')

@@ -11,13 +11,13 @@ import type { BlockListener } from './block.ts'
 import { releaseLease, seizeLease } from './cursor.ts'
 import { fetchHeader, fetchHeaders } from './fetch.ts'
 
-/** blocks with transactions of ours that are compared with the node's below the first block that is stored */
+/** blocks with our transactions, below the first stored block, that are compared with the node's */
 const COMPARED = 50
 
 /**
- * The block a network can be rewound to: the newest that both chains share.
+ * Returns the block that a network can be rewound to: the newest that both chains share.
  * @param toBlock  a lower one that the operator names; null: the newest shared
- * @throws Error  in a sentence: there is nothing to rewind, or it is unknown where the chains diverge
+ * @throws Error  with a message: there is nothing to rewind, or it is unknown where the chains diverge
  * @throws RpcError | RpcUnavailable
  */
 export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock: number | null): Promise<Block> {
@@ -47,7 +47,10 @@ export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock:
   return block
 }
 
-/** Below what is stored of blocks, those with transactions of ours have to be the node's. @throws Error */
+/**
+ * Checks that the node has the blocks with our transactions below the stored blocks.
+ * @throws Error
+ */
 async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Promise<void> {
   const rows = await db
     .selectFrom('transactions')
@@ -70,10 +73,10 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
 }
 
 /**
- * Takes a network back to a block that the node has, no matter who follows it, inside a transaction: what was made of the blocks
- * above is undone as in any reorganisation, final or not, and is made again from the node's blocks by the follower that
- * takes the lease next.
- * @throws Error when the follower is below that block by now, or has followed another of its number
+ * Rewinds a network to a block that the node has, whichever process follows it, inside a transaction. What was derived
+ * from higher blocks is undone as in a reorganisation, even if it is final. The follower that acquires the lease next
+ * derives it again from the node's blocks.
+ * @throws Error  if the follower is below that block now, or has followed another block of its number
  */
 export async function rewindTo(
   db: Db,
@@ -83,7 +86,7 @@ export async function rewindTo(
 ): Promise<void> {
   const held = await seizeLease(db, chain.chainId, `rewind:${randomBytes(4).toString('hex')}`)
   if (held === null || held.number < to.number) throw new Error('The follower has moved on in the meantime: try again.')
-  // A block below those that are kept is known by the one above it.
+  // A block below the stored ones is known from the block above it.
   const kept =
     (await storedBlockHash(db, chain.chainId, to.number)) ?? (await storedParentHash(db, chain.chainId, to.number + 1))
   if (kept !== null && kept !== to.hash)

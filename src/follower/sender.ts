@@ -5,8 +5,8 @@ import { openCurve } from '../secp256k1.ts'
 import { encodeRlp } from '../rlp.ts'
 
 /**
- * The account whose signature a digest carries, by the signer's library: 30 to 60 µs, a tenth of what JavaScript takes.
- * @param r, s  as many bytes as they need
+ * Returns the account that signed a digest. It uses the signer's library: 30 to 60 µs, 10 % of JavaScript's time.
+ * @param r, s  without leading zeros
  * @throws InvalidResponse
  */
 export function recoverSender(digest: Buffer, { r, s, parity }: { r: Buffer; s: Buffer; parity: 0 | 1 }): Hex {
@@ -24,7 +24,10 @@ export function recoverSender(digest: Buffer, { r, s, parity }: { r: Buffer; s: 
   return addressIn(keccak(key.subarray(1)))
 }
 
-/** The address of a contract that a transaction without recipient creates. Source: Ethereum yellow paper, section 7 */
+/**
+ * Returns the address of a contract that a transaction without recipient creates. Source: Ethereum yellow paper,
+ * section 7
+ */
 export const createdBy = (sender: Hex, nonce: number): Hex =>
   addressIn(keccak(encodeRlp([Buffer.from(sender.slice(2), 'hex'), nonce])))
 

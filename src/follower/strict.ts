@@ -12,7 +12,7 @@ import { isEthereums, readSent, typeOf, withType, type EncodedTransaction } from
 import { listRoot } from './trie.ts'
 import { toHex } from '../hex.ts'
 
-/** A block computed from what it holds: if it is the block that was asked for, these are in its header. */
+/** Hash and roots computed from a block's content: if it is the requested block, they are those of its header. */
 export type ComputedBlock = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: EncodedTransaction[] }
 
 /**
@@ -34,9 +34,9 @@ export function computeBlock(block: unknown, receipts: readonly unknown[]): Comp
 }
 
 /**
- * Checks a block against its own hash: transactions and receipts against the roots in the header, the header against
- * the hash. What passes was in the block, whatever node says it: no transaction and nothing of a log can be missing,
- * added, moved or changed.
+ * Verifies a block against its own hash: transactions and receipts against the roots in the header, the header against
+ * the hash. A block that passes is authentic, whichever node sent it: no transaction and no part of a log can be
+ * missing, added, moved or changed.
  * @throws InvalidResponse
  */
 export function checkRoots(block: unknown, computed: ComputedBlock): void {
@@ -49,11 +49,11 @@ export function checkRoots(block: unknown, computed: ComputedBlock): void {
 }
 
 /**
- * The receipts of a block with everything that their root does not hold taken from the transactions, which are matched
- * by their place: a receipt has no hash, sender, recipient, price or gas of its own in it.
+ * Returns a block's receipts with the fields that their root does not cover derived from the transactions at the same
+ * position. A receipt's encoding has no hash, sender, recipient, price and gas of its own.
  * @param answers  the same receipts as the node sent them
- * @param isSenderChecked  whether sender, and the contract created, are to be compared; by the place in the block
- * @throws InvalidResponse  when the node said otherwise
+ * @param isSenderChecked  whether to compare sender and created contract, by position in the block
+ * @throws InvalidResponse  if the node sent other values
  */
 export function checkReceipts(
   sent: EncodedTransaction[],
@@ -71,7 +71,7 @@ export function checkReceipts(
       gasUsed: after - before,
     }
     before = after
-    // Some nodes leave these two out.
+    // Some nodes omit these two.
     if (isAbsent(answer.effectiveGasPrice)) receipt = { ...receipt, effectiveGasPrice: right.effectiveGasPrice }
     if (isAbsent(answer.contractAddress)) receipt = { ...receipt, contractAddress: right.contractAddress }
     for (const name of PROVEN) {
@@ -96,7 +96,10 @@ function derive(
   }
 }
 
-/** What a node says of a transaction beside its bytes: the hash and the sender, which have to be those of the bytes. */
+/**
+ * Checks the hash, and optionally the sender, that a node sent beside a transaction's bytes.
+ * @throws InvalidResponse
+ */
 export function checkTransaction(
   sent: EncodedTransaction,
   answer: unknown,
@@ -110,14 +113,20 @@ export function checkTransaction(
     throw new InvalidResponse('a transaction has another sender')
 }
 
-/** The whole transactions of a block. @throws InvalidResponse */
+/**
+ * Returns the whole transactions of a block.
+ * @throws InvalidResponse
+ */
 export const readTransactions = (block: unknown): readonly unknown[] => list(readObject(block, 'a block').transactions)
 
-/** The root of a block's transactions. */
+/** Returns the root of a block's transactions. */
 export const transactionsRoot = (sent: readonly { encoded: Buffer }[]): Hex =>
   toHex(listRoot(sent.map(({ encoded }) => encoded)))
 
-/** The root of a block's receipts as the node sends them. @throws InvalidResponse */
+/**
+ * Returns the root of a block's receipts as the node sends them.
+ * @throws InvalidResponse
+ */
 export function receiptsRoot(receipts: readonly unknown[]): Hex {
   return toHex(listRoot(receipts.map(encodeReceipt)))
 }
@@ -128,7 +137,7 @@ function encodeReceipt(answer: unknown): Buffer {
   if (!isEthereums(type)) throw new InvalidResponse(`the receipt has the unknown type ${quantityOf(type)}`)
   const logs = logsOf(receipt)
   const body = encodeRlp([
-    // Before Byzantium (EIP-658) a state root stood in the place of the status.
+    // Before Byzantium (EIP-658) a state root was in place of the status.
     typeof receipt.root === 'string' && receipt.status === undefined ? bytes(receipt.root) : quantity(receipt.status),
     quantity(receipt.cumulativeGasUsed),
     bloomOf(logs),
@@ -143,7 +152,7 @@ const logsOf = (answer: unknown): Log[] => {
   return logs.map(readLog)
 }
 
-/** Fields of a header in the order of their encoding; those of later forks end the list where they are absent. */
+/** Fields of a header in the order of their encoding; fields of later forks are optional at the end. */
 const FIELDS: readonly [name: string, read: (value: unknown) => Buffer][] = [
   ['parentHash', bytes],
   ['sha3Uncles', bytes],
@@ -174,12 +183,15 @@ const LATER_FIELDS: typeof FIELDS = [
   ['requestsHash', bytes],
 ]
 
-/** Hash of a header as the node sends it. @throws InvalidResponse */
+/**
+ * Returns the hash of a header as the node sends it.
+ * @throws InvalidResponse
+ */
 export function headerHash(header: Record<string, unknown>): Hex {
   const isThere = ([name]: (typeof FIELDS)[number]) => !isAbsent(header[name])
   const count = LATER_FIELDS.findLastIndex(isThere) + 1
   const later = LATER_FIELDS.slice(0, count)
-  // Each fork added behind what there was. With a gap, a value would be under another's name and hash to the same.
+  // Each fork appended fields. With a gap, a value could be sent under another field's name with the same hash.
   if (!later.every(isThere)) throw new InvalidResponse('the header leaves out a field between others')
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
   return toHex(keccak(encodeRlp(fields)))

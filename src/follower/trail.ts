@@ -13,13 +13,13 @@ import { moveHistory, readHistory, takeHistory, type HistoryCursor } from './his
 import { showLag } from './lag.ts'
 import { WaitingBlocks } from './waiting-blocks.ts'
 
-/** blocks of one look: those that wait in memory, or those that are asked of the node side by side */
+/** blocks per step: those that wait in memory, or those fetched at a time */
 const MAX_LOOK = 32
 const SIDE_BY_SIDE = 8
-/** A process that follows looks by itself, too: what the one before it has left behind is announced by nobody. */
+/** The following process also checks by itself: nobody announces what the process before it has left. */
 const LOOK_EVERY_MS = 1_000
 const MAX_BACKOFF_MS = 2_000
-/** Who catches up waits no longer for room: the lease has to be renewed. */
+/** Longest wait for room while catching up, because the lease has to be renewed. */
 const MAX_WAIT_MS = 1_000
 
 type Run = {
@@ -27,12 +27,12 @@ type Run = {
   listener: Trailing
   waiting: WaitingBlocks
   held: HistoryCursor | null
-  /** failures in a row */
+  /** consecutive failures */
   failures: number
   wake: () => void
-  /** there was something to look at since the last look */
+  /** something has arrived since the last step */
   isAwake: boolean
-  /** who waits for room */
+  /** callers that wait for room */
   queue: (() => void)[]
 }
 
@@ -70,7 +70,7 @@ export function startTrail(follower: Follower, listener: Trailing): Trail {
   }
 }
 
-/** A history that fails is no reason to wait for it. */
+/** Nobody waits for a history that fails. */
 const hasRoom = ({ waiting, failures, held, follower }: Run): boolean =>
   waiting.isHalfEmpty || failures > 0 || held === null || follower.stopping.aborted
 
@@ -104,19 +104,22 @@ function recovered(run: Run): void {
   run.failures = 0
 }
 
-/** Nothing in memory is trusted after a failure of the database; one of the node leaves the cursor as it was. */
+/** Discards everything in memory after a failure of the database; a failure of the node leaves the cursor as it was. */
 function recover(run: Run, error: unknown): void {
   const { app, chain } = run.follower
   const failures = run.failures++
   const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
   if (!isNodes) run.held = null
-  // A reorganisation that came between is everyday.
+  // A reorganisation in between is common.
   const isExpected = isNodes || error instanceof Fenced || error instanceof NotFollowed
   const level = isExpected ? (failures === 3 || failures % 60 === 59 ? 'warn' : 'debug') : failures % 60 === 0 ? 'error' : 'debug' // prettier-ignore
   app.telemetry.log[level]('history_retrying', { chainId: chain.chainId, failures }, error)
 }
 
-/** One look. @returns true when there is more to do immediately */
+/**
+ * Indexes the next blocks.
+ * @returns true if there is more to do immediately
+ */
 async function step(run: Run): Promise<boolean> {
   const { follower, waiting } = run
   const { app, chain } = follower
@@ -125,7 +128,7 @@ async function step(run: Run): Promise<boolean> {
     return false
   }
   const { chainId } = chain
-  // A reorganisation moves it, and whatever else does is not for this process to guess.
+  // Read it again: a reorganisation may have moved it.
   run.held = run.held === null ? null : await readHistory(app.db, chainId, run.held)
   run.held ??= await takeHistory(app.db, chainId, follower.held)
   if (run.held === null) return false
@@ -149,7 +152,7 @@ async function step(run: Run): Promise<boolean> {
   return blocks.length > 0
 }
 
-/** The blocks behind the history's, whole: kept since they were followed, or asked of the node again by their hashes. */
+/** Returns the blocks after the history's cursor, whole: from memory, or fetched again by their hashes. */
 async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   const { follower, waiting } = run
   const { app, chain } = follower
@@ -169,11 +172,14 @@ async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   const kept = stored.map(({ number, hash }) => waiting.get(number, hash))
   const missing = kept.indexOf(null)
   if (missing !== 0) return (missing < 0 ? kept : kept.slice(0, missing)) as KeptBlock[]
-  // Those that are kept behind them are taken as they are.
+  // Blocks in memory behind them are used as they are.
   return fetchAll(run, stored.slice(0, SIDE_BY_SIDE))
 }
 
-/** Whole blocks, side by side: the good start of them. @throws what went wrong with the first */
+/**
+ * Fetches whole blocks at the same time, and returns those before the first failure.
+ * @throws the error of the first block
+ */
 async function fetchAll({ follower, waiting }: Run, wanted: { number: number; hash: Hex }[]): Promise<KeptBlock[]> {
   const { chain, receipts } = follower
   const asked = wanted.map(
@@ -191,7 +197,10 @@ async function fetchAll({ follower, waiting }: Run, wanted: { number: number; ha
   return blocks
 }
 
-/** Final blocks that are not kept any more, by their numbers: each has to be the parent of the next, up to what is kept. */
+/**
+ * Fetches headers of final blocks that are no longer stored, by number. Each has to be the parent of the next, up to
+ * the stored ones.
+ */
 async function pastHeaders(
   { follower }: Run,
   held: HistoryCursor,
@@ -210,8 +219,8 @@ async function pastHeaders(
 }
 
 /**
- * Rows and the cursor they belong to, in one transaction: of all blocks, or of the good start of them.
- * @throws Fenced | NotFollowed | whatever the listener throws
+ * Stores rows and the cursor in one transaction, for all blocks or for those before the first failure.
+ * @throws Fenced | NotFollowed | an error of the listener
  */
 async function store({ follower, listener }: Run, held: HistoryCursor, group: KeptBlock[]): Promise<HistoryCursor> {
   const { app, chain } = follower
@@ -227,7 +236,7 @@ async function store({ follower, listener }: Run, held: HistoryCursor, group: Ke
   return { ...held, number, hash }
 }
 
-/** The block is of another branch by now: what is stored is looked at again. */
+/** The block belongs to another branch now: the stored blocks are read again. */
 class NotFollowed extends Error {
   constructor() {
     super('the block is not followed any more')
@@ -235,12 +244,15 @@ class NotFollowed extends Error {
   }
 }
 
-/** A reorganisation locks the history's row before it drops blocks: what is stored now is retracted by it, if it has to be. */
+/**
+ * Checks that a block is still followed. A reorganisation locks the history's row before it deletes blocks, so it also
+ * retracts what is stored now.
+ */
 async function assertFollowed(db: Db, chainId: number, { number, hash }: { number: number; hash: Hex }): Promise<void> {
   const stored = await storedBlockHash(db, chainId, number)
   if (stored === hash) return
   if (stored !== null) throw new NotFollowed()
-  // Below all that are kept it is final, and linked to what the history had.
+  // Below all stored blocks it is final, and linked to the history's last block.
   const lowest = await db
     .selectFrom('blocks')
     .select(({ fn }) => fn.min('number').as('number'))
@@ -256,7 +268,7 @@ async function pause(ms: number, run: Run): Promise<void> {
   const wake = () => resolve()
   const timer = run.follower.app.clock.after(ms, wake)
   stopping.addEventListener('abort', wake, { once: true })
-  // What fails is not tried at the pace of blocks.
+  // After a failure, the next attempt does not follow the pace of blocks.
   if (run.failures === 0) run.wake = wake
   await promise
   run.wake = () => {}

@@ -7,34 +7,50 @@ import { bytes, list, quantity, readRlp } from './fields.ts'
 import { createdBy, recoverSender } from './sender.ts'
 import { toHex } from '../hex.ts'
 
-/** A transaction as its own bytes say it: nothing here is the node's word. All hex is lower-case. */
+/** A transaction read from its own bytes: nothing here is a node's claim. All hex is lower-case. */
 export type EncodedTransaction = {
-  /** what its block commits to, and what its hash is of */
+  /** bytes that its block commits to and that its hash is computed from */
   encoded: Buffer
   hash: Hex
-  /** false for what a development node let someone send in another's name, which has a hash of its own */
+  /**
+   * false for a transaction that a development node accepted for an impersonated account; its hash is computed
+   * differently
+   */
   isSigned: boolean
-  /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws InvalidResponse */
+  /**
+   * Returns the sender; null if nobody signed. It is recovered at the first call, because that is the most expensive
+   * part.
+   * @throws InvalidResponse
+   */
   from(): Hex | null
   to: Hex | null
   /** wei */
   value(): bigint
   data: Buffer
   nonce: number
-  /** @returns null where it creates none @throws InvalidResponse */
+  /**
+   * Returns the created contract; null if it creates none.
+   * @throws InvalidResponse
+   */
   contractAddress(): Hex | null
-  /** wei per gas that it pays in a block of this base fee */
+  /** Returns the wei per gas that it pays in a block with this base fee. */
   priceAt(baseFee: bigint | null): bigint
 }
 
-/** Types whose encoding is Ethereum's own: legacy, EIP-2930, 1559, 4844, 7702. */
+/** Last type whose encoding is Ethereum's own: legacy, EIP-2930, 1559, 4844, 7702. */
 const LAST_TYPE = 4
 
-/** The type of a transaction or of a receipt as a node writes it; none is the oldest. @throws InvalidResponse */
+/**
+ * Reads the type of a transaction or receipt; without one it is legacy.
+ * @throws InvalidResponse
+ */
 export const typeOf = ({ type }: Record<string, unknown>): number =>
   type === undefined || type === null ? 0 : readNumber(type, 'type of a transaction')
 
-/** False for the types of other networks: OP deposits (0x7e), Arbitrum's (0x64 and up), zkSync's (0x71, 0xff), Celo's. */
+/**
+ * Returns false for types of other networks: OP deposits (0x7e), Arbitrum's (0x64 and up), zkSync's (0x71, 0xff),
+ * Celo's.
+ */
 export const isEthereums = (type: number): boolean => type <= LAST_TYPE
 
 type RlpField = [name: string, read: (value: unknown) => Rlp]
@@ -47,7 +63,7 @@ const CHAIN_ID: RlpField = ['chainId', quantity]
 const ACCESS_LIST: RlpField = ['accessList', (value) => list(value ?? []).map(encodeAccess)]
 const DYNAMIC: RlpField[] = [CHAIN_ID, NONCE, ['maxPriorityFeePerGas', quantity], ['maxFeePerGas', quantity], ...CALL, ACCESS_LIST] // prettier-ignore
 
-/** Fields by type, in the order of their encoding, up to the signature. */
+/** Fields by type, in the order of their encoding, without the signature. */
 const FIELDS: readonly RlpField[][] = [
   [NONCE, GAS_PRICE, ...CALL],
   [CHAIN_ID, NONCE, GAS_PRICE, ...CALL, ACCESS_LIST],
@@ -57,8 +73,8 @@ const FIELDS: readonly RlpField[][] = [
 ]
 
 /**
- * Reads a transaction as a node sends it whole, by encoding it anew.
- * @throws InvalidResponse  also for a type that is not Ethereum's: ask `isEthereums` before
+ * Reads a whole transaction as a node sends it, by encoding it again.
+ * @throws InvalidResponse  also for a type that is not Ethereum's: check `isEthereums` first
  */
 export function readSent(answer: unknown): EncodedTransaction {
   const transaction = readObject(answer, 'a whole transaction')
@@ -80,9 +96,12 @@ export function readSent(answer: unknown): EncodedTransaction {
   })
 }
 
-/** Reads a transaction from the bytes that were sent. @throws InvalidResponse  as `readSent` */
+/**
+ * Reads a transaction from the bytes that were sent.
+ * @throws InvalidResponse as `readSent`
+ */
 export function readRaw(raw: Buffer): EncodedTransaction {
-  // A list begins with 0xc0 or more, and is of the oldest type.
+  // A list begins with 0xc0 or more, and is a legacy transaction.
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   const names = fieldsOf(type).map(([name]) => name)
   const items = readRlp(type === 0 ? raw : raw.subarray(1))
@@ -103,7 +122,11 @@ export function readRaw(raw: Buffer): EncodedTransaction {
   })
 }
 
-/** Who delegates in a transaction, and by which nonce of theirs (EIP-7702); none of another type. @throws InvalidResponse */
+/**
+ * Returns the accounts that delegate in a transaction, and the nonce of each authorization (EIP-7702); [] for other
+ * types.
+ * @throws InvalidResponse
+ */
 export function readAuthorizations(raw: Buffer): { from: Hex; nonce: number }[] {
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   if (type !== 4) return []
@@ -135,9 +158,9 @@ function onlyBytes(item: Decoded): Buffer {
 
 type TransactionParts = {
   type: number
-  /** up to the signature */
+  /** fields before the signature */
   parts: readonly Rlp[]
-  /** parity of the signature, or the oldest type's `v` */
+  /** parity of the signature, or `v` of a legacy transaction */
   last: Buffer
   r: Buffer
   s: Buffer
@@ -182,23 +205,24 @@ function fieldsOf(type: number): readonly RlpField[] {
   return fields
 }
 
-/** EIP-2718: the oldest transactions and receipts come without their type. */
+/** Prefixes the type. EIP-2718: legacy transactions and receipts have none. */
 export const withType = (type: number, body: Buffer): Buffer =>
   type === 0 ? body : Buffer.concat([Buffer.of(type), body])
 
 type SignatureFields = { parity: 0 | 1; signedToo: Rlp[] }
 
-/** EIP-155: since 2016 the network's number is signed as well and is in `v`; before, `v` is 27 or 28. */
+/** EIP-155: `v` includes the chain id, which is signed as well; without EIP-155, `v` is 27 or 28. */
 function legacySignature(v: Buffer): SignatureFields {
   const number = numberIn(v)
   if (number === 27n || number === 28n) return { parity: number === 27n ? 0 : 1, signedToo: [] }
-  // Below comes what nobody signed; recovering a sender from it gives another one than was told, or none.
+  // `v` below 35 is neither form, so nobody signed this (development nodes send such transactions for impersonated
+  // accounts). Recovery then yields a sender other than the one the node reports, or none.
   if (number < 35n) return { parity: 0, signedToo: [] }
   const parity = (number - 35n) % 2n === 0n ? 0 : 1
   return { parity, signedToo: [(number - 35n) / 2n, 0, 0] }
 }
 
-/** Nodes write the parity as `yParity`, as `v`, or as both. */
+/** Nodes send the parity as `yParity`, as `v`, or as both. */
 function typedSignature(parity: Buffer): SignatureFields {
   if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new InvalidResponse('a transaction has an invalid signature')
   return { parity: parity.length === 0 ? 0 : 1, signedToo: [] }
@@ -215,7 +239,7 @@ function encodeAuthorization(answer: unknown): Rlp {
   return [quantity(chainId), bytes(address), quantity(nonce), quantity(yParity ?? v), quantity(r), quantity(s)]
 }
 
-/** EIP-1559: the base fee and what is offered on top, up to what is paid at most. */
+/** EIP-1559: the base fee plus the priority fee, up to the fee cap. */
 function priceOf(amountIn: TransactionParts['amountIn'], type: number, baseFee: bigint | null): bigint {
   if (type < 2) return amountIn('gasPrice')
   const [most, offered] = [amountIn('maxFeePerGas'), amountIn('maxPriorityFeePerGas')]

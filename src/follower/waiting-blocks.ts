@@ -1,19 +1,19 @@
 import type { Hex } from '../ids.ts'
 import type { FollowedBlock, KeptBlock } from './block.ts'
 
-/** Blocks of one network that wait for the history, and the text of their logs: characters, a byte each. */
+/** Limits of a network's blocks that wait for the history: blocks, and characters of their logs, a byte each. */
 const MAX_BLOCKS = 64
 const MAX_SIZE = 32 * 1_048_576
 
 /**
- * Blocks that were followed and are not in the history yet, so that they need not be read again. Never more than a bound:
- * what finds no room is asked of the node once more when its turn comes.
+ * Followed blocks that are not in the history yet, so that they need not be fetched again. The size is limited: a block
+ * without room is fetched once more when its turn comes.
  */
 export class WaitingBlocks {
   readonly #blocks = new Map<number, { block: KeptBlock; size: number }>()
   #size = 0
 
-  /** Keeps a block while there is room; another of the same number makes way for it. */
+  /** Adds a block if there is room. It replaces another block of the same number. */
   add(followed: FollowedBlock): void {
     const { number, hash, parentHash, timestamp, baseFee, receipts, native } = followed
     const block = {
@@ -37,12 +37,12 @@ export class WaitingBlocks {
     return block?.hash === hash ? block : null
   }
 
-  /** Forgets what is in the history. */
+  /** Removes the blocks that the history has. */
   dropThrough(number: number): void {
     for (const known of this.#blocks.keys()) if (known <= number) this.#drop(known)
   }
 
-  /** Whether as many blocks again as are kept would find room. */
+  /** Whether at most half of the room is used. */
   get isHalfEmpty(): boolean {
     return this.#blocks.size <= MAX_BLOCKS / 2 && this.#size <= MAX_SIZE / 2
   }
@@ -53,7 +53,7 @@ export class WaitingBlocks {
   }
 }
 
-/** What a log or a receipt takes beside its data, about. */
+/** Approximate size of a log or receipt without its data, bytes. */
 const FIXED = 500
 
 const sizeOf = ({ receipts }: KeptBlock): number =>

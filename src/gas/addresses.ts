@@ -1,11 +1,11 @@
 import { DELEGATES, type DelegateName } from '../ids.ts'
 
-/** The code that accounts delegate to, and the dispatcher that is made for it. 20 bytes each. */
+/** A delegate, the code that accounts delegate to, and its dispatcher. 20 bytes each. */
 export type GasPair = { dispatcher: Buffer; delegate: Buffer }
 
 /**
- * Where they are on every network. Written down, so that what has keys reads no files of code: they are what `readGasContracts` computes
- * from the code (addresses.test.ts).
+ * Their addresses on every network. They are constants so that the signer, which holds keys, reads no files of code.
+ * `readGasContracts` computes the same from the code (addresses.test.ts).
  */
 export const GAS_PAIRS: Readonly<Record<DelegateName, GasPair>> = {
   chatelaine: {
@@ -18,10 +18,10 @@ export const GAS_PAIRS: Readonly<Record<DelegateName, GasPair>> = {
   },
 }
 
-/** Which one a dispatcher is made for; null where it is none of ours. */
+/** Returns the delegate of a dispatcher; null if the dispatcher is unknown. */
 export const delegateNameOf = (dispatcher: Uint8Array): DelegateName | null =>
   DELEGATES.find((name) => GAS_PAIRS[name].dispatcher.equals(dispatcher)) ?? null
 
-/** Whether an address is code that accounts are let delegate to. */
+/** Tells whether an address is code that accounts may delegate to. */
 export const isDelegate = (address: Uint8Array): boolean =>
   DELEGATES.some((name) => GAS_PAIRS[name].delegate.equals(address))

@@ -3,19 +3,19 @@ import { keccak } from '../keccak.ts'
 import { encodeRlp } from '../rlp.ts'
 import type { AccountSignature } from './operation.ts'
 
-/** That an account takes on the code at an address (EIP-7702), until it signs another. */
+/** An authorization by which an account runs the code at an address (EIP-7702), until it signs another. */
 export type Authorization = {
   /** never 0, which would be every network */
   chainId: number
   /** of the code, 20 bytes */
   address: Buffer
-  /** of the account, when it is included; another is passed over in silence */
+  /** of the account, when it is included; the network silently skips an authorization with another nonce */
   nonce: number
 }
 
 export type SignedAuthorization = Authorization & AccountSignature
 
-/** The 32 bytes that the account signs. Source: EIP-7702, keccak(0x05 ‖ rlp([chain_id, address, nonce])) */
+/** Computes the 32 bytes that the account signs. Source: EIP-7702, keccak(0x05 ‖ rlp([chain_id, address, nonce])) */
 export function authorizationDigest({ chainId, address, nonce }: Authorization): Buffer {
   assert.ok(Number.isSafeInteger(chainId) && chainId > 0, 'an authorization is for one network')
   assert.ok(Number.isSafeInteger(nonce) && nonce >= 0 && address.length === 20)

@@ -11,8 +11,8 @@ import {
 import { padded, paddedRight, word } from './words.ts'
 
 /**
- * What Calibur 1.0.0 takes, and what an account signs for it: a batch that is reverted whole where a call of it is, for the dispatcher as
- * the one executor, by the account's own key. Id and gas limit are in the key of its nonce, as contracts/CaliburDispatcher.sol makes it.
+ * Calldata and digests for Calibur 1.0.0. An account signs a batch by its own key, with the dispatcher as its only executor. If one
+ * call reverts, the whole batch is reverted. The key of its nonce includes id and gas limit, as in contracts/CaliburDispatcher.sol.
  * Source: github.com/Uniswap/calibur, EIP712, SignedBatchedCallLib, NonceManager, CalldataDecoder.
  */
 
@@ -20,7 +20,7 @@ const BATCH = 'BatchedCall(Call[] calls,bool revertOnFailure)'
 const SIGNED =
   'SignedBatchedCall(BatchedCall batchedCall,uint256 nonce,bytes32 keyHash,address executor,uint256 deadline)'
 const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract,bytes32 salt)'
-/** Types that a type refers to follow it in the order of their names (EIP-712). */
+/** EIP-712 appends the types that a type refers to, in order of their names. */
 const [BATCH_TYPE, SIGNED_TYPE, DOMAIN_TYPE] = [
   typeHash(BATCH + CALL),
   typeHash(SIGNED + BATCH + CALL),
@@ -30,13 +30,13 @@ const [NAME, VERSION] = [typeHash('Calibur'), typeHash('1.0.0')]
 const EXECUTE = typeHash('execute((((address,uint256,bytes)[],bool),uint256,bytes32,address,uint256),bytes)').subarray(0, 4) // prettier-ignore
 /** the account's own key */
 const ROOT_KEY = Buffer.alloc(32)
-/** bytes of the count below the key of a nonce */
+/** bytes of the counter below the key of a nonce */
 const COUNT_BYTES = 8
 
-/** The 32 bytes that the account signs. */
+/** Computes the 32 bytes that the account signs. */
 export function caliburDigest(operation: GasOperation, id: Buffer): Buffer {
   const { chainId, account, dispatcher, calls, deadline } = operation
-  // The address of the code that is run is in the domain, below twelve bytes that only the account itself could set.
+  // The salt of the domain is the address of the code, below twelve bytes that only the account itself could set.
   const salt = padded(GAS_PAIRS.calibur.delegate)
   const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account), salt]))
   const batch = keccak(Buffer.concat([BATCH_TYPE, hashCalls(calls), word(1)]))
@@ -44,13 +44,13 @@ export function caliburDigest(operation: GasOperation, id: Buffer): Buffer {
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([SIGNED_TYPE, ...fields]))]))
 }
 
-/** A key of Calibur's nonces that no other operation has, with its first count. */
+/** Returns a nonce of Calibur whose key no other operation has, with counter 0. */
 function caliburNonce({ gasLimit }: Pick<GasOperation, 'gasLimit'>, id: Buffer): Buffer {
   const key = keccak(Buffer.concat([id, word(gasLimit)]))
   return Buffer.concat([key.subarray(0, 32 - COUNT_BYTES), Buffer.alloc(COUNT_BYTES)])
 }
 
-/** What the dispatcher calls the account with, as abi.encode has it. */
+/** Encodes the dispatcher's call of the account, like abi.encode. */
 export function caliburExecuteData(operation: GasOperation, id: Buffer, signature: AccountSignature): Buffer {
   const { dispatcher, calls, deadline } = operation
   const batch = Buffer.concat([word(64), word(1), encodeCalls(calls)])
@@ -59,7 +59,7 @@ export function caliburExecuteData(operation: GasOperation, id: Buffer, signatur
   return Buffer.concat([EXECUTE, word(64), word(64 + signed.length), signed, encodeBytes(wrapped)])
 }
 
-/** `abi.encode(bytes, bytes)` of the 65 bytes, and of nothing for hooks. */
+/** Encodes `abi.encode(bytes, bytes)` of the 65-byte signature and of empty hook data. */
 function wrap({ r, s, recovery }: AccountSignature): Buffer {
   const flat = encodeBytes(Buffer.concat([r, s, Buffer.of(27 + recovery)]))
   return Buffer.concat([word(64), word(64 + flat.length), flat, encodeBytes(Buffer.alloc(0))])

@@ -7,32 +7,32 @@ import { padded } from './words.ts'
 import { fromHex, toHex } from '../hex.ts'
 
 /**
- * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on
- * the code alone, not on who deploys it.
+ * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends only on
+ * the code, not on who deploys it.
  */
 export const DEPLOYER = '0x4e59b44847b379578588920ca78fbf26c0b4956c'
 export const DEPLOYER_CODE =
   '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3'
 const SALT = Buffer.alloc(32)
 
-/** `immutables`: where the values of each are in the code, in the order of their declaration */
+/** `immutables`: the positions of each immutable's values in the code, in the order of declaration */
 type CompiledContract = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
 
-/** A dispatcher and what accounts delegate to for it, on a network (docs/gas-contracts.md): addresses in lower case, and their code. */
+/** A dispatcher and its delegate on a network (docs/gas-contracts.md): addresses in lower case, and their code. */
 export type GasContracts = {
   name: DelegateName
   dispatcher: Hex
   delegate: Hex
   dispatcherCode: Hex
-  /** null: of another, who puts it on networks; we have none of it */
+  /** null: a third party deploys it, and this project does not have its code */
   delegateCode: Hex | null
-  /** what the deployer is sent */
+  /** the calldata for the deployer */
   deployment: Hex
 }
 
 type OwnGasContracts = GasContracts & { delegateCode: Hex }
 
-/** The same on every network: nothing goes into an address but the code. */
+/** Computes the contracts of a delegate. They are the same on every network, because an address depends only on the code. */
 export function readGasContracts(name?: 'chatelaine'): OwnGasContracts
 export function readGasContracts(name: DelegateName): GasContracts
 export function readGasContracts(name: DelegateName = 'chatelaine'): GasContracts {
@@ -42,7 +42,7 @@ export function readGasContracts(name: DelegateName = 'chatelaine'): GasContract
 function readOwn(): OwnGasContracts {
   const [dispatcher, delegate] = [artefact('Dispatcher'), artefact('Delegate')]
   const { at, deployment } = deploymentOf(dispatcher)
-  // The dispatcher makes the delegate while it is made itself, by CREATE, with the first nonce that a contract has.
+  // The dispatcher's constructor creates the delegate by CREATE, with a contract's first nonce.
   const delegateAt = keccak(encodeRlp([at, 1])).subarray(12)
   return {
     name: 'chatelaine',
@@ -74,10 +74,10 @@ function deploymentOf({ bytecode }: CompiledContract): { at: Buffer; deployment:
   return { at, deployment: toHex(Buffer.concat([SALT, initCode])) }
 }
 
-/** The code of an account that delegated to an address. Source: EIP-7702 */
+/** Returns the code of an account that delegated to an address. Source: EIP-7702 */
 const designatorOf = (delegate: Buffer): Buffer => Buffer.concat([Buffer.from('ef0100', 'hex'), delegate])
 
-/** Compiled code has zeros where the values of immutables go. */
+/** Writes the values of immutables into compiled code, which has zeros in their places. */
 function fill({ deployedBytecode, immutables }: CompiledContract, values: Buffer[]): Hex {
   const code = fromHex(deployedBytecode)
   immutables.forEach((places, index) => places.forEach((place) => values[index]!.copy(code, place)))

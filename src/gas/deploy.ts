@@ -1,8 +1,8 @@
 /**
  * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
- * Owns: their addresses and code, whether a network can have them, and putting them there; operations, authorizations and
- *   transactions of type 4 as bytes.
- * Does not own: keys of sponsors, which operations are sent and what became of them (`transactions/`).
+ * Owns: the contracts' addresses and code, their deployment, and whether a network supports them; the encoding of operations,
+ *   authorizations and transactions of type 4.
+ * Does not own: sponsor keys, which operations are sent and their outcome (`transactions/`).
  */
 
 import { randomBytes } from 'node:crypto'
@@ -16,48 +16,48 @@ import { executeData, operationDigest, type GasOperation, type AccountSignature 
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
 import { fromHex, toHex } from '../hex.ts'
 
-/** One question to the nodes of a network. @throws where they refuse, or do not answer */
+/** Sends one request to the nodes of a network. @throws if they refuse or do not answer */
 export type AskChain = <T>(method: string, params: unknown[]) => Promise<T>
 
-/** Why a network cannot have them, or has them not; said to the operator. */
+/** Why a network cannot have the contracts or does not have them; shown to the operator. */
 export class DeployRefusal extends Error {}
 
 export type Deployment = {
   dispatcher: Hex
   delegate: Hex
-  /** transactions that were sent; none where everything was there */
+  /** hashes of the transactions that were sent; none if everything was there */
   sent: Hex[]
 }
 
 type Deploying = {
   chainId: number
-  /** of who pays, and whose address is the space */
+  /** the private key of the account that pays, whose address is the space */
   key: Buffer
-  /** what accounts delegate to; unless given, our own code */
+  /** the delegate; default: this project's own */
   name?: DelegateName
   /** addresses that may send operations of the space */
   sponsors: readonly Hex[]
   ask: AskChain
-  /** between two looks at whether something is mined */
+  /** waits between two checks whether a transaction is mined */
   pause: () => Promise<unknown>
 }
 
 const MAX_LOOKS = 600
-/** PUSH0, MCOPY, TLOAD: the contracts are compiled for Cancun. Deploys nothing, of no bytes. */
+/** Init code with PUSH0, MCOPY and TLOAD, because the contracts are compiled for Cancun. It deploys empty code. */
 const CANCUN_PROBE = '0x5f5f5f5e5f5c5f5ff3'
 /**
- * The transaction that puts the deployer on a network, by which it has the same address everywhere: nobody has the key of
- * its sender. Source: github.com/Arachnid/deterministic-deployment-proxy
+ * The transaction that deploys the deterministic deployer at the same address on every network: nobody has the private key of its
+ * sender. Source: github.com/Arachnid/deterministic-deployment-proxy
  */
 const DEPLOYER_SENDER = '0x3fab184622dc19b6109349b94811493bf2a45362'
 const DEPLOYER_TRANSACTION =
   '0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222'
-/** 100,000 gas at 100 gwei, as that transaction says */
+/** 100,000 gas at 100 gwei, the terms of that transaction */
 const DEPLOYER_COSTS = 10n ** 16n
 
 /**
- * Puts dispatcher and delegate on a network, where they are not there already, and allows sponsors of the space of the key.
- * Looks at all of their code, byte for byte, and has an operation of a random key rehearsed, of which nothing is sent.
+ * Deploys dispatcher and delegate on a network if they are missing, and allows sponsors of the key's space. It compares all of
+ * their code, byte for byte, and simulates an operation of a random key without sending it.
  * @throws DeployRefusal
  */
 export async function deployGas(deploying: Deploying): Promise<Deployment> {
@@ -81,7 +81,7 @@ export async function deployGas(deploying: Deploying): Promise<Deployment> {
   return { dispatcher, delegate, sent: send.sent }
 }
 
-/** The space of a key: ids of its operations begin with it. */
+/** Computes the address of a key, which is its space: the ids of its operations begin with it. */
 export const addressOf = (key: Buffer): Hex => toHex(keccak(openCurve().publicKeyOf(key).subarray(1)).subarray(12))
 
 async function assertFork(ask: AskChain): Promise<void> {
@@ -93,7 +93,7 @@ async function assertFork(ask: AskChain): Promise<void> {
   })
 }
 
-/** A node that passes over what it does not know estimates the same with an authorization as without. */
+/** Checks that the network supports EIP-7702. A node that ignores authorizations estimates the same gas with one as without. */
 async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasContracts): Promise<void> {
   const someone = randomBytes(32)
   const authorization = authorize(someone, { chainId, delegate })
@@ -112,7 +112,7 @@ async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasCo
 }
 
 /**
- * What an earlier run sent and nobody mined yet is waited for: signed again, there would be two transactions of one nonce.
+ * Waits until the transactions of an earlier run are mined. Otherwise a new transaction would reuse a nonce of that run.
  * @throws DeployRefusal
  */
 async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
@@ -127,11 +127,11 @@ async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
   throw new DeployRefusal(`A transaction of ${from} is not mined yet: run this again later.`)
 }
 
-/** @throws DeployRefusal where other code is at one of the addresses */
+/** Tells whether the contracts are on the network. @throws DeployRefusal  if other code is at one of the addresses */
 async function isThere(ask: AskChain, contracts: GasContracts): Promise<boolean> {
   const { dispatcher, delegate, dispatcherCode, delegateCode } = contracts
   const [atDispatcher, atDelegate] = await Promise.all([codeAt(ask, dispatcher), codeAt(ask, delegate)])
-  // Its makers put it there, and nobody else can: it is at its address because it is that code.
+  // Only its makers deploy this delegate, at an address that depends on its code, so its code needs no comparison.
   if (delegateCode === null && atDelegate === '0x')
     throw new DeployRefusal(`Calibur is not on this network, at ${delegate}: its makers put it there, not we.`)
   if (atDispatcher === '0x' && (delegateCode === null || atDelegate === '0x')) return false
@@ -157,8 +157,9 @@ async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<vo
 }
 
 /**
- * One operation of a random key, called as the dispatcher would: signature, network and delegation hold on this network, or the
- * call reverts. It does nothing but a call of the key's own account without data.
+ * Simulates one operation of a random key, called as the dispatcher would. It reverts unless signature, network and delegation work
+ * on this network. The operation only calls the key's own account without data.
+ * @throws DeployRefusal
  */
 export async function rehearseDelegation(
   { ask, chainId }: Pick<Deploying, 'ask' | 'chainId'>,
@@ -184,7 +185,7 @@ export async function rehearseDelegation(
   await ask('eth_call', [call, 'latest']).catch((cause: unknown) => {
     throw new DeployRefusal(`The contracts are there, and an operation is refused: ${textOf(cause)}`, { cause })
   })
-  // Where authorizations of a call are passed over, an account without code succeeds at anything.
+  // If a node ignores the authorizations of a call, the account has no code and every call succeeds.
   const isBelieved = await ask('eth_call', [tampered, 'latest']).then(
     () => true,
     () => false,
@@ -254,7 +255,10 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
   return { transaction, raw, sent }
 }
 
-/** By a key of this run alone: the nonce that an authorization needs, anyone could use up of a key that they know. */
+/**
+ * Signs an authorization by a random key of this run. With a key that others know, anyone could use up the nonce that the
+ * authorization needs.
+ */
 function authorize(key: Buffer, { chainId, delegate }: { chainId: number; delegate: Hex }): SignedAuthorization {
   const authorization = { chainId, address: fromHex(delegate), nonce: 0 }
   return { ...authorization, ...signWith(authorizationDigest(authorization), key) }

@@ -11,12 +11,12 @@ const IS_SPONSOR = selectorOf('isSponsor(address,address)')
 
 /** bytes of an operation before its calls. Source: contracts/Dispatcher.sol, HEADER */
 const HEADER_BYTES = 108
-/** selector, space, where the bytes are, how many */
+/** selector, space, offset of the bytes, their length */
 const DISPATCH_BYTES = 4 + 3 * 32
 
 /**
- * What a sponsor sends to the dispatcher: operations of one space, in this order.
- * @param packed  each as the signer packed it, with its signature
+ * Encodes a sponsor's call of the dispatcher: operations of one space, in this order.
+ * @param packed  each operation as the signer packed it, with its signature
  */
 export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
   assert.equal(space.length, 20)
@@ -24,7 +24,7 @@ export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
   return Buffer.concat([DISPATCH, padded(space), word(64), word(operations.length), paddedRight(operations)])
 }
 
-/** Calls as `packCalls` packed them. */
+/** Decodes calls that `packCalls` encoded. */
 export function readCalls(packed: Uint8Array): OperationCall[] {
   const bytes = Buffer.from(packed)
   let place = 1
@@ -37,8 +37,8 @@ export function readCalls(packed: Uint8Array): OperationCall[] {
 }
 
 /**
- * Which operations calldata of ours carries: the space, and of each whose it is and its number.
- * @returns null where it is something else than `dispatchData` makes
+ * Decodes which operations calldata of `dispatchData` includes: the space, and account and sequence of each.
+ * @returns null for other calldata
  */
 export function readDispatch(
   data: Uint8Array,
@@ -59,12 +59,12 @@ export function readDispatch(
   return { space: bytes.subarray(16, 36), operations }
 }
 
-/** Uses up ids, so that what was signed for them can never be done. */
+/** Encodes a call that uses up ids, so that operations signed for them can never be executed. */
 export function cancelData(space: Buffer, sequences: readonly bigint[]): Buffer {
   return Buffer.concat([CANCEL, padded(space), word(64n), word(BigInt(sequences.length)), ...sequences.map(word)])
 }
 
-/** Which numbers calldata of ours uses up. @returns null where it is something else than `cancelData` makes */
+/** Decodes the sequences that calldata of `cancelData` uses up. @returns null for other calldata */
 export function readCancel(data: Uint8Array): bigint[] | null {
   const bytes = Buffer.from(data)
   if (bytes.length < DISPATCH_BYTES) return null
@@ -73,14 +73,15 @@ export function readCancel(data: Uint8Array): bigint[] | null {
   return bytes.equals(cancelData(bytes.subarray(16, 36), sequences)) ? sequences : null
 }
 
-/** Asks for the 256 ids among which this one is. */
+/** Encodes a query for the word of 256 ids that contains this one. */
 export const usedData = (space: Buffer, sequence: bigint): Buffer =>
   Buffer.concat([USED, word(idOf(space, sequence) >> 8n)])
 
-/** Whether an id is used, by what the dispatcher answered to `usedData`. */
+/** Tells whether an id is used, from the dispatcher's answer to `usedData`. */
 export const isUsed = (answer: Uint8Array, sequence: bigint): boolean =>
   ((numberAt(Buffer.from(answer), 0, 32) >> (sequence & 255n)) & 1n) === 1n
 
+/** Encodes a query whether a space allows a sponsor. */
 export const isSponsorData = (space: Buffer, sponsor: Buffer): Buffer =>
   Buffer.concat([IS_SPONSOR, padded(space), padded(sponsor)])
 

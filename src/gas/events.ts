@@ -1,23 +1,27 @@
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
-/** A log as it is read here: all hex is lower-case. */
+/** A log; all hexadecimal digits are lower-case. */
 type DispatcherLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /**
- * What the dispatcher says of an id: `Done`, all calls were done; `Failed`, none was and none ever will be; `Cancelled`, the same
- * because a sponsor said so; `Skipped`, it was used before. `account` is whose operation that was: ids are anyone's whom a space lets send.
- * Null of a cancel. All in lower case.
+ * The dispatcher's event about an id; all hexadecimal digits are lower-case.
+ * - `Done`: all calls were executed.
+ * - `Failed`: none was executed and none ever will be.
+ * - `Cancelled`: the same, because a sponsor cancelled it.
+ * - `Skipped`: the id was already used.
+ *
+ * `account` is the account of that operation, because every sponsor of a space can choose its ids; null for `Cancelled`.
  */
 export type OperationEvent = { space: Hex; sequence: bigint; account: Hex | null } & (
   | { kind: 'Done' | 'Cancelled' | 'Skipped' }
   | { kind: 'Failed'; reason: Hex }
 )
 
-/** Why an operation failed: an error of the delegate or the dispatcher, or what one of its calls reverted with. */
+/** Why an operation failed: an error of the delegate or the dispatcher, or the revert data of one of its calls. */
 export type FailureReason =
   | { error: 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed' | 'UsedElsewhere' | 'OutOfGas' | 'Unknown' }
-  /** `index`: which call; null: Calibur does not say which of several */
+  /** `index`: the call that failed; null: Calibur does not report which of several */
   | { error: 'CallFailed'; index: number | null; data: Hex }
 
 const topicOf = (signature: string): Hex => `0x${keccak(Buffer.from(signature)).toString('hex')}`
@@ -32,9 +36,9 @@ const KINDS: ReadonlyMap<string, OperationEvent['kind']> = new Map([
 
 const NAMES = ['NotDelegated', 'Expired', 'WrongSignature', 'Malformed', 'UsedElsewhere'] as const
 const REASONS = new Map<Hex, (typeof NAMES)[number]>(NAMES.map((name) => [selectorOf(`${name}()`), name]))
-/** No contract says it: the id was used up for another account. */
+/** No contract reports this error: it means that the id was used up for another account. */
 export const USED_ELSEWHERE = selectorOf('UsedElsewhere()')
-/** Errors of Calibur, as ours that say the same. Source: github.com/Uniswap/calibur, ICalibur */
+/** Errors of Calibur, mapped to this project's errors. Source: github.com/Uniswap/calibur, ICalibur */
 const CALIBUR_REASONS = new Map<Hex, (typeof NAMES)[number]>([
   [selectorOf('SignatureExpired()'), 'Expired'],
   [selectorOf('InvalidSignature()'), 'WrongSignature'],
@@ -42,7 +46,7 @@ const CALIBUR_REASONS = new Map<Hex, (typeof NAMES)[number]>([
 const CALL_FAILED = selectorOf('CallFailed(uint256,bytes)')
 const CALIBUR_CALL_FAILED = selectorOf('CallFailed(bytes)')
 
-/** What logs say of operations, in their order; those of other contracts say nothing. */
+/** Decodes the dispatcher's events from logs, in order; it ignores logs of other contracts. */
 export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): OperationEvent[] {
   return logs.flatMap(({ address, topics, data }) => {
     const kind = address === dispatcher ? KINDS.get(topics[0] ?? '') : undefined
@@ -54,6 +58,7 @@ export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): Ope
   })
 }
 
+/** Decodes the reason of a `Failed` event; an empty one means that the gas ran out. */
 export function readFailure(reason: Hex): FailureReason {
   if (reason === '0x') return { error: 'OutOfGas' }
   const selector = reason.slice(0, 10) as Hex
@@ -65,7 +70,7 @@ export function readFailure(reason: Hex): FailureReason {
   return { error: 'CallFailed', index: Number(numberIn(fields, 0)), data: bytesIn(fields, 1) }
 }
 
-/** The bytes whose place is in a word of ABI-encoded fields; cut off where the data ends. */
+/** Returns the bytes whose offset is in a word of ABI-encoded fields, truncated where the data ends. */
 function bytesIn(data: Hex, head: number): Hex {
   const place = Number(numberIn(data, head))
   const length = Number(numberIn(data, place / 32))

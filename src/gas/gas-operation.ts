@@ -4,33 +4,33 @@ import { padded, word } from './words.ts'
 /** Addresses are 20 bytes; `value` in wei. */
 export type OperationCall = { to: Buffer; value: bigint; data: Buffer }
 
-/** What an account signs, for a sponsor to send: all calls are done, in this order, or none. */
+/** An operation that an account signs and a sponsor sends: all calls are executed in this order, or none. */
 export type GasOperation = {
   /** never 0, which would be every network */
   chainId: number
   account: Buffer
   dispatcher: Buffer
-  /** which sponsors may send it: the address that allows them, the first 20 bytes of the id */
+  /** the address that allows its sponsors; the first 20 bytes of the id */
   space: Buffer
-  /** the other 12 bytes; one that was used in the space never is again */
+  /** the other 12 bytes of the id; a space accepts each sequence once */
   sequence: bigint
   calls: readonly OperationCall[]
-  /** for all that the account's code does, the check of the signature included */
+  /** for everything that the account's code does, including the verification of the signature */
   gasLimit: number
-  /** the last second in which it may be done, since 1970 */
+  /** the last second in which it may be executed, since 1970 */
   deadline: number
 }
 
-/** r and s of 32 bytes; s not above half of the order of the curve */
+/** r and s of 32 bytes; s at most half of the curve's order */
 export type AccountSignature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
 
-/** A type of EIP-712, as it is written, those that it refers to behind it. */
+/** Hashes the encoding of an EIP-712 type, followed by the types that it refers to. */
 export const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
-/** as our own code has it, and Calibur */
+/** in this project's delegate and in Calibur */
 export const CALL = 'Call(address to,uint256 value,bytes data)'
 const CALL_TYPE = typeHash(CALL)
 
-/** Of `Call[]`, as EIP-712 has it. */
+/** Hashes `Call[]` by EIP-712. */
 export const hashCalls = (calls: readonly OperationCall[]): Buffer =>
   keccak(
     Buffer.concat(

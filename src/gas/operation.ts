@@ -17,12 +17,15 @@ export type { AccountSignature, GasOperation, OperationCall } from './gas-operat
 const OPERATION = 'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)'
 const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'
 const [OPERATION_TYPE, DOMAIN_TYPE] = [typeHash(OPERATION + CALL), typeHash(DOMAIN)]
-/** as contracts/Delegate.sol has them */
+/** as in contracts/Delegate.sol */
 const [NAME, VERSION] = [typeHash('Chatelaine'), typeHash('1')]
 const MAX_CALLS = 255
 const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)').subarray(0, 4)
 
-/** The 32 bytes that the account signs, for the code that its dispatcher is made for. Source: EIP-712, and contracts/Delegate.sol. */
+/**
+ * Computes the 32 bytes that the account signs, for the delegate of the operation's dispatcher. Source: EIP-712, and
+ * contracts/Delegate.sol.
+ */
 export function operationDigest(operation: GasOperation): Buffer {
   const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
   if (delegateNameOf(dispatcher) === 'calibur') return caliburDigest(operation, idOf(operation))
@@ -31,11 +34,11 @@ export function operationDigest(operation: GasOperation): Buffer {
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([OPERATION_TYPE, ...message]))]))
 }
 
-/** The 32 bytes of the id: the space, and the number in it. */
+/** Returns the 32 bytes of the id: space and sequence. */
 const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>
   Buffer.concat([space, bytesOf(sequence, 12)])
 
-/** What the dispatcher calls the account with: for simulations, where the dispatcher is the sender. */
+/** Encodes the dispatcher's call of the account, for simulations with the dispatcher as the sender. */
 export function executeData(operation: GasOperation, signature: AccountSignature): Buffer {
   const { dispatcher, gasLimit, deadline, calls } = checked(operation)
   if (delegateNameOf(dispatcher) === 'calibur') return caliburExecuteData(operation, idOf(operation), signature)
@@ -45,7 +48,7 @@ export function executeData(operation: GasOperation, signature: AccountSignature
   return Buffer.concat([EXECUTE, ...heads, paddedRight(packed)])
 }
 
-/** The calls as the contracts take them: how many, and of each its recipient, value and data. */
+/** Encodes calls in the form of the contracts: their number, then recipient, value and data of each. */
 export function packCalls(calls: readonly OperationCall[]): Buffer {
   const parts = calls.flatMap(({ to, value, data }) => {
     const amount = value === 0n ? Buffer.alloc(0) : bytesOf(value, Math.ceil(value.toString(16).length / 2))
@@ -54,7 +57,7 @@ export function packCalls(calls: readonly OperationCall[]): Buffer {
   return Buffer.concat([Buffer.of(calls.length), ...parts])
 }
 
-/** EIP-2098: 64 bytes, the parity in the highest bit of s. */
+/** Compacts a signature to 64 bytes, with the parity in the highest bit of s. Source: EIP-2098 */
 export function compact({ r, s, recovery }: AccountSignature): { r: Buffer; vs: Buffer } {
   assert.ok(r.length === 32 && s.length === 32 && s[0]! < 0x80, 'the signature has a low s')
   const vs = Buffer.from(s)
@@ -62,7 +65,7 @@ export function compact({ r, s, recovery }: AccountSignature): { r: Buffer; vs: 
   return { r: Buffer.from(r), vs }
 }
 
-/** What we sign and send is never anything else: a fault of ours, not of a caller. */
+/** Asserts that an operation is well-formed; a violation is a bug here, not a caller's error. */
 function checked(operation: GasOperation): GasOperation {
   const { chainId, account, dispatcher, space, sequence, calls, gasLimit, deadline } = operation
   assert.ok(Number.isSafeInteger(chainId) && chainId > 0, 'an operation is for one network')

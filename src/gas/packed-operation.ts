@@ -2,11 +2,11 @@ import { compact, packCalls, type AccountSignature, type GasOperation, type Oper
 
 /** Bytes of an operation before its calls: account 20, sequence 12, gas limit 4, deadline 5, r 32, vs 32, length of calls 3. */
 const HEADER = 108
-/** `dispatch(address,bytes)`, as contracts/Dispatcher.sol has it */
+/** `dispatch(address,bytes)`, as in contracts/Dispatcher.sol */
 const DISPATCH = Buffer.from('7fa0e44b', 'hex')
 const WORD = 32
 
-/** An operation as `operations` of the dispatcher have it, one after the other. Source: contracts/Dispatcher.sol */
+/** Encodes an operation in the dispatcher's `operations`, where operations follow each other. Source: contracts/Dispatcher.sol */
 export function packOperation(operation: GasOperation, signature: AccountSignature): Buffer {
   const { account, sequence, gasLimit, deadline, calls } = operation
   const { r, vs } = compact(signature)
@@ -22,10 +22,10 @@ export function packOperation(operation: GasOperation, signature: AccountSignatu
   return Buffer.concat([head, packed])
 }
 
-/** What calldata of the dispatcher says of one operation; `packed` is the part of it that it was read from. */
+/** An operation in the dispatcher's calldata; `packed` is the part of the calldata that it was read from. */
 export type PackedOperation = {
   account: Buffer
-  /** 12 bytes, as the number that they are */
+  /** 12 bytes, as a number */
   sequence: bigint
   gasLimit: number
   deadline: number
@@ -35,9 +35,9 @@ export type PackedOperation = {
 export type Dispatch = { space: Buffer; operations: PackedOperation[] }
 
 /**
- * Reads calldata of `dispatch` as it would be written, byte for byte: another selector, another place of the operations, an address
- * with bits above it, an operation that is cut off, padding that is not zero, anything behind it, and none at all is null.
- * Calls are not read: who has the operation compares all of it.
+ * Decodes calldata of `dispatch`; null unless it is byte for byte as `abi.encode` writes it. It rejects another selector or offset,
+ * an address with more than 160 bits, a truncated operation, nonzero padding, trailing bytes, and no operations. It does not decode
+ * the calls, because the caller compares the whole operation with its own copy.
  */
 export function readDispatch(data: Buffer): Dispatch | null {
   const start = DISPATCH.length
@@ -53,7 +53,7 @@ export function readDispatch(data: Buffer): Dispatch | null {
   return operations === null ? null : { space: space!.subarray(12), operations }
 }
 
-/** null where the last is cut off */
+/** Splits operations; null if the last is truncated. */
 function readPacked(bytes: Buffer): PackedOperation[] | null {
   const found: PackedOperation[] = []
   for (let at = 0; at < bytes.length;) {
@@ -66,7 +66,7 @@ function readPacked(bytes: Buffer): PackedOperation[] | null {
   return found
 }
 
-/** @param packed  one operation, of HEADER bytes at least */
+/** Decodes the header of one operation. @param packed  one operation, at least HEADER bytes */
 export const readOperation = (packed: Buffer): PackedOperation => ({
   account: packed.subarray(0, 20),
   sequence: (packed.readBigUInt64BE(20) << 32n) | BigInt(packed.readUInt32BE(28)),
@@ -75,7 +75,7 @@ export const readOperation = (packed: Buffer): PackedOperation => ({
   packed,
 })
 
-/** The signature of one, and what it does. @param packed  as `packOperation` has it: of this process, or of the ledger */
+/** Decodes the signature and the calls of an operation. @param packed  trusted bytes of `packOperation`, from this process or the ledger */
 export function readSigned({ packed }: PackedOperation): { signature: AccountSignature; calls: OperationCall[] } {
   const [r, s] = [Buffer.from(packed.subarray(41, 73)), Buffer.from(packed.subarray(73, 105))]
   const recovery = s[0]! < 0x80 ? 0 : 1
@@ -93,7 +93,7 @@ function readCalls(bytes: Buffer): OperationCall[] {
   })
 }
 
-/** Of a word; null above 2^48, which no length is. */
+/** Reads a word as a number; null above 2^48, which no length reaches. */
 function numberOf(word: Buffer): number | null {
   return word.subarray(0, 26).some((byte) => byte !== 0) ? null : word.readUIntBE(26, 6)
 }

@@ -1,6 +1,6 @@
 import type { OperationCall } from './operation.ts'
 
-/** What a call that failed put in front of the data that it reverted with: which one it was. */
+/** Bytes before the revert data of a failed call: the index of the call. */
 const INDEX_BYTES = 1
 
 const OP = {
@@ -26,23 +26,23 @@ const OP = {
 } as const
 
 /**
- * Code by which a simulation sees what the delegate would do in an account, before anything is signed: it is put in the account's place
- * by a state override, and a sponsor calls it. It makes the calls, in their order; what the last one returned is returned. When one
- * fails, all is reverted with the index of it, one byte, and what it reverted with. Anyone who calls back in between is answered as the
- * receivers of tokens answer: by the selector that it called with.
+ * Builds code that simulates, before anything is signed, what the delegate would do in an account. A state override puts the code
+ * at the account's address, and a sponsor calls it. It makes the calls in order and returns what the last one returned. If one
+ * fails, everything is reverted with the call's index (one byte) and its revert data. If another address calls it in between, it
+ * returns the selector of that call, as receivers of tokens must.
  */
 export function rehearsalCode(calls: readonly OperationCall[]): Buffer {
-  // Two passes: where the data of calls lies depends on the length of the code, which is always the same.
+  // Two passes: the offset of the calls' data depends on the length of the code, which does not change.
   const codeBytes = assemble(calls, 0).length
   return Buffer.concat([assemble(calls, codeBytes), ...calls.map(({ data }) => data)])
 }
 
-/** @param dataAt where the data of the first call lies */
+/** Assembles the code. @param dataAt  offset of the first call's data */
 function assemble(calls: readonly OperationCall[], dataAt: number): Buffer {
   const parts: Buffer[] = []
   const put = (...bytes: number[]) => void parts.push(Buffer.from(bytes))
   const here = () => parts.reduce((sum, { length }) => sum + length, 0)
-  /** `target` is 4 bytes, wherever it is. */
+  /** Jumps to a target, which always takes 4 bytes. */
   const jumpIf = (target: number) => {
     push(4, BigInt(target))
     put(OP.JUMPI)
@@ -51,7 +51,7 @@ function assemble(calls: readonly OperationCall[], dataAt: number): Buffer {
     put(OP.PUSH0 + length)
     parts.push(Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex'))
   }
-  // Called by the sponsor, who is the origin: do the calls. By anyone else: give back the selector.
+  // If the sponsor, who is the origin, calls: make the calls. If anyone else calls: return the selector.
   put(OP.CALLER, OP.ORIGIN, OP.EQ)
   jumpIf(3 + 6 + RECEIVER.length)
   parts.push(RECEIVER)
@@ -81,13 +81,13 @@ function assemble(calls: readonly OperationCall[], dataAt: number): Buffer {
   return Buffer.concat(parts)
 }
 
-/** mstore(0, calldataload(0)), return(0, 32): a selector is the first four bytes of the word, the rest nobody reads. */
+/** mstore(0, calldataload(0)), return(0, 32): the selector is the first four bytes of the word; the rest is 0. */
 const RECEIVER = Buffer.from([
   ...[OP.PUSH0, OP.CALLDATALOAD, OP.PUSH1 + 3, 0xff, 0xff, 0xff, 0xff, OP.PUSH1, 0xe0, 0x1b, 0x16],
   ...[OP.PUSH0, OP.MSTORE, OP.PUSH1, 0x20, OP.PUSH0, OP.RETURN],
 ])
 
-/** Which call failed, and what it reverted with. @param data what the simulation was reverted with; empty when gas ran out outside of the calls */
+/** Decodes which call failed and its revert data. @param data  the revert data of the simulation; empty if gas ran out outside the calls */
 export function readRehearsal(data: Uint8Array): { index: number; data: Buffer } {
   const bytes = Buffer.from(data)
   return { index: bytes[0] ?? 0, data: bytes.subarray(INDEX_BYTES) }

@@ -4,7 +4,7 @@ import { encodeRlp, type Rlp } from '../rlp.ts'
 import type { SignedAuthorization } from './authorization.ts'
 import type { AccountSignature } from './operation.ts'
 
-/** A transaction that a sponsor or a deployer sends: type 4 where accounts delegate in it, else type 2. wei, gas units. */
+/** A transaction of a sponsor or a deployer: type 4 with authorizations, else type 2. wei, gas units. */
 export type SponsorTransaction = {
   chainId: number
   nonce: number
@@ -17,11 +17,11 @@ export type SponsorTransaction = {
   authorizations: readonly SignedAuthorization[]
 }
 
-/** The 32 bytes that the sponsor signs. Source: EIP-1559, EIP-7702 */
+/** Computes the 32 bytes that the sponsor signs. Source: EIP-1559, EIP-7702 */
 export const transactionDigest = (transaction: SponsorTransaction): Buffer =>
   keccak(typed(transaction, fieldsOf(transaction)))
 
-/** The bytes that a node takes, and their hash. */
+/** Assembles the signed transaction; returns the bytes for a node, and their hash. */
 export function assembleTransaction(
   transaction: SponsorTransaction,
   signature: AccountSignature,
@@ -37,7 +37,7 @@ function fieldsOf(transaction: SponsorTransaction): Rlp[] {
   return authorizations.length === 0 ? fields : [...fields, authorizations.map(encodeAuthorization)]
 }
 
-/** As a transaction of type 4 has it. */
+/** Encodes an authorization as in a transaction of type 4. */
 export const encodeAuthorization = ({ chainId, address, nonce, ...signature }: SignedAuthorization): Rlp => [
   chainId,
   address,
@@ -48,6 +48,6 @@ export const encodeAuthorization = ({ chainId, address, nonce, ...signature }: S
 const typed = ({ authorizations }: SponsorTransaction, fields: Rlp[]): Buffer =>
   Buffer.concat([Buffer.of(authorizations.length === 0 ? 2 : 4), encodeRlp(fields)])
 
-/** r and s are numbers: one in 256 starts with a zero byte, which RLP leaves out. */
+/** r and s are numbers, which RLP encodes without leading zeros. */
 const pointOf = ({ recovery, r, s }: AccountSignature): Rlp[] => [recovery, numberIn(r), numberIn(s)]
 const numberIn = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).toString('hex')}`)

@@ -13,30 +13,30 @@ import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
 import { findTransfers, rowsOf, type FoundTransfer, type TransferRow } from './rows.ts'
 import { type Clock } from '../clock.ts'
 
-/** blocks compared at once */
+/** blocks compared at a time */
 const WINDOW = 16
-/** how often a node may fail in a row */
+/** maximum consecutive failures of a node */
 const PATIENCE = 5
 
-/** What the table says otherwise than the chain: `stored` is null for a missing row, `expected` for an extra one. */
+/** A difference between table and chain. `stored` is null for a missing row, `expected` for a surplus one. */
 export type Difference = { stored: TransferRow | null; expected: TransferRow | null }
 
 type AuditJob = {
-  /** both included */
+  /** both inclusive */
   from: number
   to: number
-  /** the node that is believed; another one than the follower's says more */
+  /** the node that is trusted; one other than the follower's gives a stronger result */
   rpc: Rpc
-  /** true puts the table right */
+  /** true: corrects the table */
   repairs: boolean
   onDifference: (difference: Difference) => void
   onProgress: (progress: { nextBlock: number; transfers: number; differences: number }) => void
 }
 
 /**
- * Reads final blocks again, whole and from another node, and compares what the table should hold of them.
- * @returns how many blocks and transfers were compared, and the differences found
- * @throws Error when the range is not final here; RpcError | RpcUnavailable | InvalidResponse from the node
+ * Reads final blocks again, whole, from a trusted node, and compares them with the table.
+ * @returns how many blocks and transfers were compared, and the number of differences
+ * @throws Error if the range is not final here; RpcError | RpcUnavailable | InvalidResponse from the node
  */
 export async function audit(
   app: Pick<App, 'clock' | 'db'>,
@@ -52,7 +52,7 @@ export async function audit(
     const end = Math.min(to, start + WINDOW - 1)
     const found = await patiently(app.clock, () => fetchFound(rpc, { start, end, source }))
     const work = (db: Db) => compare(db, chain, { found, start, end, repairs })
-    // Without repairs nothing is written, so nothing is held either.
+    // Without repairs nothing is written, so no lock is needed.
     const result = repairs ? await app.db.transaction().execute(work) : await work(app.db)
     transfers += result.rows
     differences += result.differences.length
@@ -122,7 +122,7 @@ async function compare(
 const keyOf = (row: TransferRow): string =>
   `${row.accountId} ${row.blockNumber} ${row.logIndex} ${row.batchIndex} ${row.direction}`
 
-/** Index: transfers (chain_id, block_number). */
+/** Reads the stored rows of blocks. Index: transfers (chain_id, block_number). */
 async function readRows(
   db: Db,
   { chainId }: Chain,
@@ -132,7 +132,7 @@ async function readRows(
     .selectFrom('transfers')
     .selectAll()
     .where('chain_id', '=', chainId)
-    // Native currency is compared by its sums: sums.ts.
+    // Native currency is audited by sums: sums.ts.
     .where('token_type', '<>', NATIVE_TYPE_NUMBER)
     .where('block_number', '>=', start)
     .where('block_number', '<=', end)

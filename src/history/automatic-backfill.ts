@@ -16,15 +16,17 @@ import { advanceWork, blockWork, chooseWork, finishWork, narrowWork, releaseWork
 import { pacedRpc } from './paced-rpc.ts'
 import { every, type Clock } from '../clock.ts'
 
-/** Between two looks for accounts, where nothing waits; a third of a lease, in which it is renewed. */
+/** Interval at which accounts are looked for while none waits; and interval of lease renewals, a third of the lease. */
 const LOOK_MS = 60_000
 const RENEW_MS = 10_000
-/** A look takes no more than this part of the time: it reads every account. */
+/** Maximum share of time spent looking for accounts, because that reads every account. */
 const MAX_LOOKING = 0.01
-/** After a node has refused again and again. */
+/** Maximum pause after repeated failures of a node. */
 const MAX_BACKOFF_MS = 3_600_000
 const BUSY_MS = 1_000
-/** The history is read first: blocks that it may be behind, and milliseconds that requests may wait for the database. */
+/**
+ * The backfill waits while the history is more than so many blocks behind, or requests wait longer for the database.
+ */
 const MAX_BEHIND = 32
 const MAX_POOL_WAIT_MS = 20
 const MAX_TOLD = 200
@@ -34,9 +36,10 @@ type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'poolWaitMs'> & {
 }
 
 /**
- * Gives accounts their past on a network by itself, a group at a time, in one process at a time: those that were there before the network, that
- * were imported or made again. `chatelaine backfill` does the same in the foreground.
- * @returns the way to stop; another process, or the next start, continues where this one was
+ * Indexes past transfers of accounts on a network in the background, a group at a time, in one process at a time. It
+ * covers accounts that existed before the network was followed, were imported, or were created again. `chatelaine
+ * backfill` does the same in the foreground.
+ * @returns  stop; another process, or the next start, continues
  */
 export function startBackfilling(
   app: Backfilling & Pick<App, 'config'>,
@@ -54,7 +57,7 @@ export function startBackfilling(
       failures = 0
       return became === 'filled' ? 0 : Math.max(LOOK_MS, (app.clock.ticks() - since) / MAX_LOOKING)
     } catch (error) {
-      // A database that was away is no reason to leave a node alone.
+      // If only the database was unavailable, do not back off from the node.
       const waitMs =
         error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
       app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
@@ -70,9 +73,10 @@ export function startBackfilling(
 }
 
 /**
- * Fills the past of one group, begun here or elsewhere.
- * @returns `filled`; `nothing` when no account waits; `elsewhere` while another process does it; `stopped` before its end
- * @throws what the node or the database throws, when it fails again and again: told in the row, and nothing of it counts as covered
+ * Indexes the past transfers of one group, which may have been begun elsewhere.
+ * @returns `filled`; `nothing`: no account waits; `elsewhere`: another process does it; `stopped`: before its end
+ * @throws the error of node or database after repeated failures. The row records it, and nothing of the group counts as
+ * covered
  */
 export async function fillNext(
   app: Backfilling,
@@ -100,7 +104,8 @@ export async function fillNext(
     ),
   )
   try {
-    // One that was begun with another first block waits for what an operator may have abandoned, such as blocks that no node has.
+    // Drop a group that was begun with another first block: an operator may have changed it because no node has those
+    // blocks.
     const begun = held.work?.fromBlock === fromBlock ? held.work : null
     const work = begun ?? (await chooseWork(db, chain, held, { fromBlock, atMost: GROUP }))
     await tellCounts(app, chainId)
@@ -117,15 +122,15 @@ export async function fillNext(
 }
 
 /**
- * The first block whose transfers are looked up on a network: its own, or that of the settings. Read for each group, for operators change it
- * beside what runs.
+ * Returns the first block to index on a network: its own setting, or the common one. It is read for each group, because
+ * operators may change it at any time.
  */
 async function readFirstBlock(db: Db, { chainId }: Chain, setting: number): Promise<number> {
   const row = await db.selectFrom('networks').select('backfill_from').where('chain_id', '=', chainId).executeTakeFirst()
   return row?.backfill_from ?? setting
 }
 
-/** Of the network, and the same in every process, from what the one that counted stored. */
+/** Sets the metrics of the network from the stored counts, so that they are equal in every process. */
 async function tellCounts({ db, telemetry }: Backfilling, chainId: number): Promise<void> {
   const row = await db
     .selectFrom('backfill_work')
@@ -161,10 +166,10 @@ async function fill(
     .select(['account_id', 'address'])
     .where('account_id', 'in', work.accountIds)
     .execute()
-  // Who is not there is not looked up and not covered: the next look finds them when they are made again.
+  // An account that no longer exists is skipped and not marked as covered, so it is found again if it is created again.
   const accountIds = rows.map((row) => row.account_id)
   if (accountIds.length < work.accountIds.length) await narrowWork(db, chainId, held, accountIds)
-  // No account of them is there any more: an empty list of addresses asks for everyone's.
+  // None of the accounts exists any longer. An empty list of addresses would request everyone's transfers.
   if (accountIds.length === 0) {
     await finishWork(db, chainId, held, { accountIds, fromBlock })
     return 'filled'
@@ -199,12 +204,12 @@ async function fill(
   await finishWork(db, chainId, held, { accountIds, fromBlock })
   await tellCounts(app, chainId)
   telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
-  // A run of its own: what a new block shows is not kept waiting for the pace.
+  // A separate run, so that token queries for new blocks do not wait for the backfill's pace.
   await refreshTokens(app, { ...paced, state: openState() })
   return 'filled'
 }
 
-/** Blocks a second since the first range of a group began here, with everything that it waited for. */
+/** Measures blocks per second since the first range of a group began here, including all waits. */
 function openPace({ ticks }: Clock) {
   let from: { block: number; at: number } | null = null
   return {
@@ -216,7 +221,7 @@ function openPace({ ticks }: Clock) {
   }
 }
 
-/** Blocks and requests go first: what operators are told that it waits for, or null. */
+/** Returns why the backfill must wait, for operators; null if it need not. Blocks and requests take precedence. */
 async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain): Promise<string | null> {
   if ((poolWaitMs?.() ?? 0) > MAX_POOL_WAIT_MS) return 'it waits: requests wait for the database'
   const newest = head.node.newest()
@@ -225,7 +230,10 @@ async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chai
   return `it waits: the history is more than ${MAX_BEHIND} blocks behind its node`
 }
 
-/** What operators are told: the node's own words without URLs and keys, where it said any, or ours. Messages of databases may hold addresses with secrets. */
+/**
+ * Returns the reason of a failure for operators: the node's own message without URLs and keys, or ours. Messages of
+ * databases are omitted, because they may contain addresses with secrets.
+ */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error
   const isNode = cause instanceof RpcError || cause instanceof RpcUnavailable

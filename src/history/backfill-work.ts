@@ -8,17 +8,20 @@ import type { Database } from '../store/rows.ts'
 import { GROUP } from './backfill.ts'
 import { isUncovered, noteCoverage } from './coverage.ts'
 
-/** Seconds after which another process continues what this one held. */
+/** Seconds after which another process takes over the backfill of a process that no longer renews its lease. */
 const LEASE_SECONDS = 30
 
-/** A group whose past is looked up, from a block on to the one that the history was at when the group was chosen. Below `nextBlock` it is done. */
+/**
+ * A group of accounts whose past transfers are indexed, from `fromBlock` to `target`: the block of the history when the
+ * group was chosen. Blocks below `nextBlock` are done.
+ */
 export type BackfillWork = { accountIds: string[]; fromBlock: number; nextBlock: number; target: number }
 
 const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
 const NOTHING = { account_ids: null, from_block: null, target_block: null, next_block: null, blocked_by: null }
 
 /**
- * Takes the lease on a network's backfill, under a new epoch, with the group that someone has begun.
+ * Acquires the lease on a network's backfill under a new epoch, with the group that was begun.
  * @returns null while another process holds it
  */
 export async function takeWork(
@@ -47,7 +50,10 @@ export async function takeWork(
   return { epoch, owner, work }
 }
 
-/** The row while it is ours. First of what a transaction writes: who was paused writes nothing. */
+/**
+ * Updates the row while the lease is ours. Each transaction calls this first, so a process that was paused writes
+ * nothing.
+ */
 const ours = (db: Db, chainId: number, { epoch, owner }: Lease) =>
   db
     .updateTable('backfill_work')
@@ -56,19 +62,19 @@ const ours = (db: Db, chainId: number, { epoch, owner }: Lease) =>
     .where('lease_owner', '=', owner)
     .returning('epoch')
 
-/** @returns false when it is another's by now */
+/** Renews the lease. @returns false if another process has it */
 export async function renewWork(db: Db, chainId: number, held: Lease): Promise<boolean> {
   return (await ours(db, chainId, held).set({ lease_until: leaseEnd() }).executeTakeFirst()) !== undefined
 }
 
-/** Gives the lease back, so that no process waits for its end. What was begun stays. */
+/** Releases the lease, so that no process waits for its end. The begun group remains. */
 export async function releaseWork(db: Db, chainId: number, held: Lease): Promise<void> {
   await ours(db, chainId, held).set({ lease_until: null }).execute()
 }
 
 /**
- * Accounts of which not everything from a block on is in the history, the oldest first; how many these are, and how many have it or need none,
- * sponsors aside. Reads every account, once for a group of them.
+ * Selects accounts whose history is incomplete from a block on, oldest first. Counts these, and the accounts that are
+ * complete or need nothing; sponsors are not counted. It reads every account, once per group.
  * Indexes: accounts_created, coverage by its primary key.
  */
 export async function selectWaiting(
@@ -94,8 +100,8 @@ export async function selectWaiting(
 }
 
 /**
- * Chooses a group of accounts whose past is not here, and the block that the history is at; notes how many wait.
- * @returns null when there is none, or the network was never followed
+ * Chooses the next group of accounts, with the history's block as the target, and stores the counts.
+ * @returns null if no account waits, or the network was never followed
  * @throws Fenced
  */
 export async function chooseWork(
@@ -105,7 +111,8 @@ export async function chooseWork(
   { fromBlock, atMost }: { fromBlock: number; atMost: number },
 ): Promise<BackfillWork | null> {
   const { chainId } = chain
-  // In this order: of an account that is there by then, the history stores every block above the target.
+  // Select the accounts before reading the target: of accounts that exist by then, the history stores every block above
+  // the target.
   const { accountIds, ...counted } = await selectWaiting(root, { chainId, fromBlock, atMost })
   const counts = { ...counted, counted_at: sql<Date>`now()` }
   return root.transaction().execute(async (db) => {
@@ -129,7 +136,8 @@ export async function chooseWork(
 }
 
 /**
- * Blocks below `nextBlock` are done, at so many a second, null while that is unknown. In the transaction that stores them.
+ * Records that the blocks below `nextBlock` are done, in the transaction that stores them. `blocksPerSecond` is null
+ * while unknown.
  * @throws Fenced
  */
 export const advanceWork = (
@@ -142,7 +150,10 @@ export const advanceWork = (
   return write(db, chainId, held, { next_block: nextBlock, blocked_by: null, ...pace })
 }
 
-/** When the groups behind this one would be through as well, each of as many blocks; null for what is further away than a century. */
+/**
+ * Estimates when the groups after this one would be done, if each has as many blocks; null if that is over a century
+ * away.
+ */
 const doneAt = ({ nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSecond: number }) => sql<Date | null>`(
     select case when seconds < 3e9 then now() + seconds * interval '1 second' end from (
       select (
@@ -152,15 +163,19 @@ const doneAt = ({ nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSe
     ) as left_over
   )`
 
-/** Leaves accounts out of the group that are not there any more: one that is made again lacks what was looked up without it. @throws Fenced */
+/**
+ * Removes accounts from the group that no longer exist. If such an account is created again, it lacks the blocks that
+ * were read without it.
+ * @throws Fenced
+ */
 export const narrowWork = (db: Db, chainId: number, held: Lease, accountIds: readonly string[]): Promise<void> =>
   write(db, chainId, held, { account_ids: sql<string[]>`${`{${accountIds.join()}}`}::uuid[]` })
 
-/** What the group waits for, for operators; null once it waits no more. @throws Fenced */
+/** Records why the group waits, for operators; null: it no longer waits. @throws Fenced */
 export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string | null): Promise<void> =>
   write(db, chainId, held, { blocked_by: blockedBy, ...(blockedBy === null ? {} : { done_at: null }) })
 
-/** These accounts of the group have their past, all of it. @throws Fenced */
+/** Records that the past transfers of these accounts are complete, and ends the group. @throws Fenced */
 export async function finishWork(
   root: RootDb,
   chainId: number,

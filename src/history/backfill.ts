@@ -9,40 +9,40 @@ import { insertTransfers } from './columns.ts'
 import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
 import { rowsOf, type FoundTransfer } from './rows.ts'
 
-/** accounts of one call: nodes cap the values of a topic at 1,000 */
+/** accounts per call: nodes limit the values of a topic to 1,000 */
 export const GROUP = 1_000
-/** blocks of one call: at first, and at most when everything goes well */
+/** blocks per call: at first, and at most */
 const FIRST_RANGE = 1_000
 const MAX_RANGE = 10_000
 
-/** Milliseconds between looks for blocks that become final. */
+/** Milliseconds between two checks for newly final blocks. */
 export const FINAL_EVERY_MS = 10_000
-/** How often a node may fail in a row before it is left alone for long. */
+/** Consecutive failures of a node before a long pause. */
 const PATIENCE = 3
 
 type BackfillContext = Pick<App, 'clock' | 'db' | 'telemetry'>
 
-/** Blocks below `nextBlock` are done. */
+/** Progress: blocks below `nextBlock` are done. */
 export type BackfillProgress = { nextBlock: number; transfers: number }
 
-/** Accounts from a block that is not done on to the one behind which the history has known them all along. */
+/** Accounts to index, from a block to the target, after which the history knows the accounts itself. */
 export type FillOrder = {
   addresses: readonly Hex[]
   from: number
   target: number
   stopping: AbortSignal
   report: (progress: BackfillProgress) => void
-  /** waited for before each range, told where it begins */
+  /** awaited before each range, with its first block */
   ready: (nextBlock: number) => Promise<void>
-  /** in the transaction that stores a range, after the history's cursor is held */
+  /** runs in the transaction that stores a range, after the history's cursor was locked */
   within: (db: Db, nextBlock: number) => Promise<void>
 }
 
 /**
- * Looks up the past of a group, range after range, and stores each with how far it reaches. Only final blocks are read, and rows that are
- * there stay.
+ * Indexes the past transfers of a group in ranges, and stores each with its progress. It reads final blocks only.
+ * Existing rows remain.
  * @returns the first block that is not done
- * @throws what the node or the database throws, when it fails again and again
+ * @throws the error of node or database, after repeated failures
  */
 export async function fillGroup(app: BackfillContext, chain: Chain, order: FillOrder): Promise<number> {
   const { addresses, target, stopping, report } = order
@@ -79,7 +79,7 @@ export async function fillGroup(app: BackfillContext, chain: Chain, order: FillO
   return next
 }
 
-/** By filter; a single block that the node does not give by filter is read whole. */
+/** Fetches a range by filter. A single block that the node does not return by filter is read whole. */
 async function fetchRange(
   { rpc, verification }: Chain,
   range: { from: number; to: number; addresses: readonly Hex[] },
@@ -92,7 +92,7 @@ async function fetchRange(
   }
 }
 
-/** Rows and how far they reach, together. The history's cursor is held meanwhile: what is final stays so. */
+/** Stores rows and progress together. The history's cursor is locked, so that the blocks stay final. */
 async function store(
   app: BackfillContext,
   chain: Chain,
@@ -108,7 +108,7 @@ async function store(
   })
 }
 
-/** The newest final block that the history has; -1 before the first. */
+/** Returns the newest final block that the history has; -1 before the first. */
 export async function readFinalized(db: Db, { chainId }: Chain): Promise<number> {
   const row = await db
     .selectFrom('history_cursors as history')
@@ -119,7 +119,10 @@ export async function readFinalized(db: Db, { chainId }: Chain): Promise<number>
   return row === undefined ? -1 : Math.min(row.finalized_number, row.block_number)
 }
 
-/** The same, and the history waits until this transaction is over, as does a reorganisation; transactions do not. */
+/**
+ * Returns the same block, and makes the history and reorganisations wait until this transaction ends. Transaction
+ * states do not wait.
+ */
 export async function lockFinalized(db: Db, chain: Chain): Promise<number> {
   await lockHistory(db, chain.chainId)
   return readFinalized(db, chain)

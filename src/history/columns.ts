@@ -5,16 +5,16 @@ import { byteaElement } from '../store/bytea-array.ts'
 import type { Db } from '../store/db.ts'
 import type { TransferRow } from './rows.ts'
 
-/** rows of one insert: what one transaction may hold on the engines we want to stay portable to */
+/** rows per insert: a limit for one transaction that other database engines also accept */
 const CHUNK = 2_000
 
 /**
- * Stores rows that are not stored yet. Columns travel as arrays: with a parameter for each value PostgreSQL spent
- * longer on reading the statement than on the rows.
- * @returns how many were new
+ * Stores rows that are not stored yet. Columns are passed as arrays: with one parameter per value, PostgreSQL spent
+ * more time parsing the statement than on the rows.
+ * @returns number of new rows
  */
 export async function insertTransfers(db: Db, chain: Chain, rows: readonly TransferRow[]): Promise<number> {
-  // In the order of the primary key neighbours share a page of the index.
+  // Sorted by primary key, so that neighbours share index pages.
   const sorted = rows.toSorted((a, b) => (a.accountId < b.accountId ? -1 : a.accountId > b.accountId ? 1 : 0))
   let stored = 0
   for (let start = 0; start < sorted.length; start += CHUNK) {

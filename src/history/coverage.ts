@@ -4,23 +4,23 @@ import { SPONSOR_PROVIDER } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
 
-/** Seconds between two marks, and within which the transaction that stores an account has ended for sure. */
+/** Seconds between two marks; and maximum seconds from an account's `created_at` to the commit of its transaction. */
 const MARK_EVERY_SECONDS = 300
 export const STORED_WITHIN_SECONDS = 300
 
-/** when this process noted a mark last, in ticks */
+/** when this process last stored a mark, in ticks */
 const marked = slot('when the history of a network was noted last', (_chain: Chain) => ({
   at: Number.NEGATIVE_INFINITY,
 }))
 
 /**
- * Notes now and then which block comes next, before accounts are looked for in it: an account that is stored by now is known in this block
- * and in all that follow. In the transaction that stores the block's transfers.
+ * Records every few minutes which block comes next, before accounts are looked up in it. An account that is stored by
+ * then is known in this block and in all later ones. It runs in the transaction that stores the block's transfers.
  */
 export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {
   const last = marked.of(chain)
   if (chain.clock.ticks() - last.at < MARK_EVERY_SECONDS * 1_000) return
-  // The transaction's time: accounts are looked for later than that.
+  // `now()` is the start of the transaction, so accounts are looked up later.
   await db
     .insertInto('history_marks')
     .values({ chain_id: chain.chainId, at: sql<Date>`now()`, block_number: nextBlock - 1 })
@@ -29,7 +29,7 @@ export async function markHistory(db: Db, chain: Chain, nextBlock: number): Prom
   last.at = chain.clock.ticks()
 }
 
-/** What is above a block that was reorganised is looked at anew, later than anything that was noted. */
+/** Lowers the marks from a reorganised block on, because those blocks are read again, later than any mark. */
 export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: number): Promise<void> {
   await db
     .updateTable('history_marks')
@@ -39,7 +39,7 @@ export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: numb
     .execute()
 }
 
-/** Notes that everything from a block on is there for accounts. What was noted of more is kept. */
+/** Records that the history of accounts is complete from a block on. A lower recorded block remains. */
 export async function noteCoverage(
   db: Db,
   { chainId }: Pick<Chain, 'chainId'>,
@@ -53,7 +53,11 @@ export async function noteCoverage(
     where coverage.covered_from > excluded.covered_from`.execute(db)
 }
 
-/** Of `accounts as account` with its `coverage` of the network: not everything from a block on is in the history. Nobody reads a sponsor's. */
+/**
+ * Builds the SQL condition that the history of an account is incomplete from a block on. It is for `accounts as
+ * account`, joined with the account's `coverage` of the network. Sponsors never match, because nobody reads their
+ * history.
+ */
 export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`(
     account.user_id not like ${sql.lit(`${SPONSOR_PROVIDER}-%`)} and coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
     and not coalesce(
@@ -64,7 +68,10 @@ export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`
     and not ${isFresh(chainId)}
   )`
 
-/** Of `accounts as account`: it has no transfers on this network from before it was here. */
+/**
+ * Builds the SQL condition that an account has no transfers on this network from before its row existed, for `accounts
+ * as account`.
+ */
 const isFresh = (chainId: number) => sql<boolean>`(
     account.is_key_new and coalesce(
       account.created_at > (select min(at) from history_marks where chain_id = ${chainId}::bigint), false
@@ -72,10 +79,12 @@ const isFresh = (chainId: number) => sql<boolean>`(
   )`
 
 /**
- * The first block from which on every transfer of an account is in the history, up to where that reaches, but those that a backfill cannot ask
- * a node for (`fetchPast`: logs without indexed addresses in blocks that were not followed with it); null while that is unknown:
- * in the first minutes of an account whose key is from before, and of a network. Of a key that was made for its account, on a network that was
- * followed by then, it is the chain's first: no one was told the address before its row was there, and every block since was looked at with it.
+ * Returns the first block from which every transfer of an account is in the history. Exception: transfers that a
+ * backfill cannot request (`fetchPast`: logs without indexed addresses, in blocks that were not followed with the
+ * account).
+ * Returns null while that is unknown: in the first minutes of a network, or of an account with an older key.
+ * Returns 0 for a key that was created for its account on a network that was followed by then. Nobody knew the address
+ * earlier, and every later block was read with it.
  * Indexes: coverage, history_marks by their primary keys.
  */
 export async function coveredFrom(

@@ -11,10 +11,10 @@ import { standardsOf } from './select.ts'
 import { balanceCall, readBalance, readRows, type Sum } from './sums.ts'
 
 /**
- * The first block at which the entries of a holding no longer sum up to its balance: about two calls for every doubling of the number of
- * blocks in between. The state of these blocks is asked for by number, so they should be final.
- * @returns `block` null where the node does not say; `isOfToken`: the chain's own logs of that block move what the entries say, so that it
- *   is the token that holds something else
+ * Finds the first block at which the entries of an asset no longer sum up to its balance. The binary search makes about
+ * two calls per doubling of the range. Blocks are requested by number, so they should be final.
+ * @returns `block`: null if the node does not know. `isOfToken`: the chain's own logs of that block match the entries,
+ * so the token itself deviates
  * @throws RpcUnavailable
  */
 export async function findDifference(
@@ -53,7 +53,10 @@ async function changesOf(db: Db, chainId: number, sum: Sum): Promise<Change[]> {
   return changes
 }
 
-/** What the chain's logs move of a holding in a block; null where the node does not say, or only whole blocks tell (the old form). */
+/**
+ * Returns the change of an asset by the chain's logs of a block; null if the node does not answer. Old-style logs are
+ * not included, because only whole blocks show them.
+ */
 async function loggedAt(
   rpc: Rpc,
   { address, token, tokenId }: Sum & { token: Hex },

@@ -19,51 +19,56 @@ import { fetchInternalFlat } from './native-flat-traces.ts'
 import { fetchInternal, NotTracedYet } from './native-traces.ts'
 import { findAccounts, type TransferRow } from './rows.ts'
 
-/** blocks that are asked about side by side */
+/** blocks that are read at the same time */
 const SIDE_BY_SIDE = 4
-/** How often the traces of a block are asked for before it is stored without: transfers of tokens wait for it. */
+/** Tries for the traces of a block before it is stored without them, because token transfers wait for it. */
 const MAX_TRACE_TRIES = 3
-/** The same of traces that take too long: a node works at each of them, and answers nobody else meanwhile. */
+/** Tries if traces time out: each try occupies the node, which answers nobody else meanwhile. */
 const MAX_SLOW_TRACES = 2
-/** The same where a node does not have the block yet: one of several behind an address is a block late. Five seconds. */
+/**
+ * Tries if a node lacks the block, such as one of several behind an address that lags by a block. They take 5 seconds.
+ */
 const MAX_LATE_TRACES = 8
-/** The same where a node refuses for a while, and of all that a block says of native currency: half a minute. */
+/** Tries if a node rejects for a while; also for all native currency data of a block. They take half a minute. */
 const MAX_TRIES = 20
-/** blocks of which it is remembered how often that failed */
+/** blocks whose failures are remembered */
 const MAX_FAILING = 256
-/** How often what was abandoned for the block before is asked for: a network may have a way of its own with all of its blocks. */
+/** Tries after the previous block was abandoned, because the network may deviate in all of its blocks. */
 const TRIES_AFTER_ABANDONED = 1
-/** Blocks that are looked back at, once in a process, for whether the network logs native currency. */
+/** Earlier blocks that are checked, once per process, for logs of native currency. */
 const MAX_BEFORE = 8
-/** Networks on which withdrawals of the consensus layer are of another coin: Gnosis and its test network pay a token. */
+/** Networks whose consensus-layer withdrawals are in another currency: Gnosis and its test network pay a token. */
 const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 /** gas of a transaction that runs no code */
 const PLAIN_GAS = 21_000
 
 /**
- * Ways to ask for traces, the first that the nodes have: the same to a provider, but anvil, which the embedded chain is, traces a block of n transactions
- * n times for the second.
+ * Methods to fetch traces, in order of preference. They cost the same at providers. But anvil, the embedded chain,
+ * traces a block of n transactions n times for the second one.
  */
 const WAYS = [fetchInternalFlat, fetchInternal]
 
-/** What was learned of the nodes of a network: how they give traces, whether its blocks log native currency, and whose traces failed. */
+/**
+ * What was learned about a network's nodes: how they return traces, whether blocks log native currency, and which
+ * blocks failed.
+ */
 const learned = slot('how native currency is read', (chain: Chain) => ({
   source: sourceOf(chain),
   ways: WAYS,
-  /** null: no block has said it since the start */
+  /** null: no block has shown it since the start */
   hasLogs: null as boolean | null,
   untraced: failing(),
   unread: failing(),
 }))
 
-/** How often something failed for a block, and whether it was abandoned for the last one. */
+/** Failed tries per block, and whether the last block was abandoned. */
 type Failing = { tries: BoundedMap<Hex, number>; wasAbandoned: boolean }
 
 const failing = (): Failing => ({ tries: new BoundedMap(MAX_FAILING), wasAbandoned: false })
 
-/** Counts one more failure. @returns whether the block is stored without */
+/** Counts a failure. @returns whether to store the block without the missing data */
 function isAbandoned(of: Failing, hash: Hex, { most, isHopeless }: { most: number; isHopeless: boolean }): boolean {
-  // That says nothing of the next block.
+  // A hopeless block is no evidence about the next one.
   if (isHopeless) return true
   const tries = (of.tries.get(hash) ?? 0) + 1
   of.tries.set(hash, tries)
@@ -74,7 +79,7 @@ function isAbandoned(of: Failing, hash: Hex, { most, isHopeless }: { most: numbe
 type NativeOfBlock = {
   block: KeptBlock
   native: WholeNative
-  /** the whole block as the node sent it, where it was asked for */
+  /** the whole block as the node sent it; null if it was not requested */
   answer: unknown
   internal: InternalTransfer[][] | null
   hasInternal: boolean
@@ -83,10 +88,10 @@ type NativeOfBlock = {
 type WholeNative = BlockNative & { sent: SentNative[] }
 
 /**
- * Asks a node for what blocks moved of native currency, as far as NATIVE_HISTORY says. A node that fails now and then would hold up
- * many blocks permanently if all of them had to come right at once.
- * @returns what stores it, in the transaction of the blocks' transfers
- * @throws RpcError | RpcUnavailable | InvalidResponse  then the blocks are tried again
+ * Reads the native currency transfers of blocks, as far as NATIVE_HISTORY says. It returns the leading blocks that
+ * succeed. If all had to succeed together, a node with occasional failures could hold up many blocks permanently.
+ * @returns count: leading blocks; store: stores them, in the transaction of the blocks' transfers
+ * @throws RpcError | RpcUnavailable | InvalidResponse  if the first block fails; the blocks are tried again
  */
 export async function gatherNative(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered> {
   if (app.config.NATIVE_HISTORY === 'off') return { count: blocks.length, store: async () => {} }
@@ -94,7 +99,7 @@ export async function gatherNative(app: App, chain: Chain, blocks: readonly Kept
   const accounts = await findAccounts(app.db, read.flatMap(partiesOf))
   const kept = await goodStart(read, async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts)))
   const rows = kept.flatMap((of) => of ?? [])
-  // What is told begins behind the last block of which nothing is known.
+  // The recorded stretch begins after the last block that was abandoned.
   const start = kept.lastIndexOf(null) + 1
   const told = read.slice(start, kept.length) as NativeOfBlock[]
   const stretch = told.length === 0 ? null : stretchOf(app, chain, told)
@@ -107,7 +112,7 @@ export async function gatherNative(app: App, chain: Chain, blocks: readonly Kept
   }
 }
 
-/** What comes right before the first that does not. @throws what went wrong with the first of all */
+/** Returns the results up to the first failure. @throws the error of the first item */
 async function goodStart<T, R>(all: readonly T[], ask: (one: T) => Promise<R>): Promise<R[]> {
   const good: R[] = []
   while (good.length < all.length) {
@@ -130,9 +135,9 @@ function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch
 }
 
 /**
- * Null instead of an answer that does not come right however often it is asked for: transfers of tokens wait for it. A node that is away
- * is waited for.
- * @throws whatever went wrong, until then
+ * Returns null for a block whose data stays unusable after all tries, because token transfers wait for it. An
+ * unavailable node is waited for.
+ * @throws the error, until the tries are used up
  */
 async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise<T>): Promise<T | null> {
   const { unread } = learned.of(chain)
@@ -141,7 +146,7 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
     unread.wasAbandoned = false
     return answer
   } catch (error) {
-    // One that is too long will be too long again.
+    // A response that is too long will be too long again.
     const isTooLong = error instanceof RpcTooLarge
     const isSaid = isTooLong || error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
     if (!isSaid) throw error
@@ -151,7 +156,10 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
   }
 }
 
-/** Also of transactions of which it is not known yet how they ended, and who made the block, whatever its receipts say of tips. */
+/**
+ * Returns all addresses that may take part. This includes senders of transactions whose outcome is unknown yet, and the
+ * block maker, whatever the receipts say about tips.
+ */
 function partiesOf(one: NativeOfBlock | null): { from: Hex; to: Hex }[] {
   if (one === null) return []
   const { miner, sent } = one.native
@@ -173,7 +181,7 @@ async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<Nat
   return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
 }
 
-/** Whether the network logs native currency, by the blocks before one that says nothing of it; false where they do not say it either. */
+/** Returns whether the network logs native currency, judged by earlier blocks; false if they do not show it either. */
 async function loggedBefore(chain: Chain, { parentHash, number }: KeptBlock): Promise<boolean> {
   try {
     for (let hash = parentHash, left = Math.min(number, MAX_BEFORE); left > 0; left--) {
@@ -183,13 +191,16 @@ async function loggedBefore(chain: Chain, { parentHash, number }: KeptBlock): Pr
       hash = block.parentHash
     }
   } catch (error) {
-    // A node may not have them any more; one that is away is waited for.
+    // A node may have dropped the blocks; an unavailable node is waited for.
     if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge || (error instanceof RpcError && !isHurried(error)))) throw error // prettier-ignore
   }
   return false
 }
 
-/** What a block says of native currency; asked for only where it came with the hashes of its transactions. */
+/**
+ * Returns the native currency data of a block. Requests it only if the block came with transaction hashes instead of
+ * transactions.
+ */
 async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ native: WholeNative; answer: unknown }> {
   const known = block.native
   const sent = known === undefined ? null : block.receipts.length === 0 ? [] : known.sent
@@ -200,7 +211,7 @@ async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ native: WholeN
   return { native: PAID_IN_TOKENS.includes(chain.chainId) ? { ...native, withdrawals: [] } : native, answer }
 }
 
-/** Where no transaction ran code, none moved anything inside. */
+/** Returns whether a transaction ran code: without code there are no internal transfers. */
 const runsCode = ({ receipts }: KeptBlock): boolean =>
   receipts.some((receipt) => receipt.status === null || receipt.gasUsed !== PLAIN_GAS)
 
@@ -212,7 +223,7 @@ async function fetchWholeNative(chain: Chain, block: KeptBlock): Promise<{ nativ
   return { native: { ...native, sent: native.sent ?? [] }, answer }
 }
 
-/** @throws InvalidResponse  where it is another block than the one whose receipts are here */
+/** Checks that a block is the one whose receipts were read. @throws InvalidResponse */
 function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNative[] | null): void {
   const isSame =
     String(said).toLowerCase() === hash &&
@@ -225,9 +236,10 @@ function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNativ
 }
 
 /**
- * Internal transfers by traces; null where the nodes have none, or none of this block however often they are asked. Asked when the node has just told of
- * the block: one that is away is not one whose traces fail.
- * @param answer  what the node has just told; null where the block came whole before
+ * Returns the internal transfers by traces. Returns null if the nodes have none, or none of this block after all tries.
+ * Traces are requested right after the block itself, so that an unavailable node is not mistaken for one whose traces
+ * fail.
+ * @param answer  the node's present response; null if the block came whole earlier, so that it must be requested first
  */
 async function tracesOf(
   app: App,
@@ -247,7 +259,7 @@ async function tracesOf(
       if (!(thrown instanceof RpcError || thrown instanceof RpcUnavailable || thrown instanceof InvalidResponse))
         throw thrown
       if (lacksMethod(thrown)) {
-        // Blocks are asked about side by side.
+        // Blocks are read concurrently, so another block may have removed the method already.
         const isLast = memory.ways.length === 1 && memory.ways[0] === way
         memory.ways = memory.ways.filter((one) => one !== way)
         if (isLast) app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: thrown.message }) // prettier-ignore
@@ -255,7 +267,7 @@ async function tracesOf(
       }
       error = thrown
     }
-    // What contradicts the block, or is too long, is asked for in another way, which repeats less.
+    // Try the next method if traces contradict the block or are too long: the other format repeats less.
     if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge)) break
   }
   if (error === null) return null
@@ -264,9 +276,9 @@ async function tracesOf(
   return null
 }
 
-/** How often traces are asked for that fail like this. */
+/** Returns how often to try again after this kind of failure. */
 function patienceWith(error: RpcError | RpcUnavailable | InvalidResponse): { most: number; isHopeless: boolean } {
-  // One that is too long will be too long again.
+  // Traces that are too long will be too long again.
   if (error instanceof RpcTooLarge) return { most: 1, isHopeless: true }
   if (error instanceof RpcUnavailable && error.timedOut) return { most: MAX_SLOW_TRACES, isHopeless: false }
   if (error instanceof RpcError && isHurried(error)) return { most: MAX_TRIES, isHopeless: false }
@@ -274,13 +286,13 @@ function patienceWith(error: RpcError | RpcUnavailable | InvalidResponse): { mos
   return { most: isLate ? MAX_LATE_TRACES : MAX_TRACE_TRIES, isHopeless: false }
 }
 
-/** go-ethereum "block 0x… not found", Nethermind "Cannot find block", Erigon "could not find block" */
+/** Messages: go-ethereum "block 0x… not found", Nethermind "Cannot find block", Erigon "could not find block". */
 const NO_BLOCK = /(header|block)\b.*not found|(cannot|not) find.*(header|block)|unknown block/i
 
 /**
- * The rows of our accounts in a block. Values, senders and withdrawals are checked against its hash, and how transactions of ours ended
- * and what they paid, as far as BLOCK_VERIFICATION checks what is ours; in `hash` all of it was checked when the block was
- * read. Traces are believed.
+ * Returns the rows of our accounts in a block. Values, senders and withdrawals are checked against the block hash.
+ * Outcome and fees of our transactions are checked as BLOCK_VERIFICATION does for our accounts; in mode `hash`
+ * everything was checked when the block was read. Traces are not checked.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function keepOurs(

@@ -7,7 +7,7 @@ import { gatherNative } from './index-native.ts'
 import { lowerNative } from './native-coverage.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
-/** Keeps the `transfers` table equal to what the canonical chain says of our accounts. */
+/** Follower extension that makes the `transfers` table equal to the canonical chain, for our accounts. */
 export const indexTransfers: Trailing = {
   isTrailing: true,
 

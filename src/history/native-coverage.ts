@@ -6,17 +6,17 @@ import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { STORED_WITHIN_SECONDS } from './coverage.ts'
 
-/** Blocks that were looked at for native currency, each the parent of the next. */
+/** Consecutive blocks whose native currency was indexed. */
 export type NativeStretch = {
   first: { number: number; parentHash: Hex }
   last: { number: number; hash: Hex }
-  /** internal transfers are there from this block on, at most one above the last; null where nothing tells of them */
+  /** internal transfers are complete from this block on, at most one after the last; null: nothing reports them */
   internalFrom: number | null
 }
 
 /**
- * Notes how far native currency was looked at, in the transaction that stores it. Where the blocks do not follow those that were
- * looked at last, it is complete from them on only.
+ * Records how far native currency is indexed, in the transaction that stores it. If the blocks do not follow those
+ * recorded before, coverage starts anew with them.
  */
 export async function noteNative(
   db: Db,
@@ -40,7 +40,10 @@ export async function noteNative(
       to_block = excluded.to_block, to_hash = excluded.to_hash, updated_at = now()`.execute(db)
 }
 
-/** What is above a block that was reorganised is looked at anew. Before the blocks are dropped. */
+/**
+ * Ends the coverage before the first reorganised block; the blocks from there on are read again. Call it before the
+ * stored blocks are deleted.
+ */
 export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, fromNumber: number): Promise<void> {
   const hash = await storedBlockHash(db, chainId, fromNumber - 1)
   await sql`
@@ -51,13 +54,13 @@ export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, f
     where chain_id = ${chainId}::bigint and to_block >= ${fromNumber}::bigint`.execute(db)
 }
 
-/** From which block on the transfers of an account are there; null: not known, or not at all. */
+/** First blocks from which an account's transfers are complete; null: unknown, or none are indexed. */
 export type NativeCoverage = { from: number | null; internalFrom: number | null }
 
 /**
- * The first block from which on every value, fee, withdrawal and reward of an account is in the history, and the same of internal transfers.
- * Of a key that was made for its account after the network was looked at, it is the chain's first. Null while the newest blocks of the history
- * were not looked at. Indexes: by primary keys.
+ * Returns the first block from which every value, fee, withdrawal and reward of an account is in the history, and the
+ * same for internal transfers. Both are 0 for a key that was created for its account after the indexing began. Null
+ * while the newest blocks of the history were not indexed. Indexes: primary keys.
  */
 export async function nativeCoverage(
   db: Db,

@@ -8,9 +8,10 @@ import { hasFailed, NotTracedYet } from './native-traces.ts'
 type Trace = { own: Record<string, unknown>; path: readonly number[] }
 
 /**
- * Internal transfers of each transaction of a block, in its order, by `trace_block`: a list of all calls, in the order in which they were made.
- * Asked by number, so that each names its block. Source: OpenEthereum's module trace, which Erigon, Nethermind, Reth and anvil have
- * @throws RpcError | RpcUnavailable | InvalidResponse  also where the traces are not those of the block's transactions
+ * Fetches the internal transfers of each transaction of a block, in order, by `trace_block`: a list of all calls in
+ * execution order. The block is requested by number, and each trace names its block.
+ * Source: OpenEthereum's module trace, implemented by Erigon, Nethermind, Reth and anvil
+ * @throws RpcError | RpcUnavailable | InvalidResponse  also if the traces do not match the block's transactions
  */
 export async function fetchInternalFlat(
   rpc: Rpc,
@@ -22,7 +23,7 @@ export async function fetchInternalFlat(
   const traces = receipts.map((): Trace[] => [])
   for (const one of answer) {
     const own = readObject(one, 'a trace of a transaction')
-    // Of the block itself, where a network pays who makes it.
+    // A block reward, on networks that pay one.
     if (isAbsent(own.transactionHash) && own.type === 'reward') continue
     const { transactionPosition: position } = own
     const of = typeof position === 'number' ? receipts[position] : undefined
@@ -41,13 +42,13 @@ export async function fetchInternalFlat(
   })
 }
 
-/** What a call that failed did, and what was called from it, did not happen. */
+/** Reads the transfers of a transaction. Failed calls and the calls they made are skipped. */
 function readCalls(top: Trace, calls: readonly Trace[]): InternalTransfer[] {
   const moved: InternalTransfer[] = []
   let failed = hasFailed(top.own) ? top.path : null
   let before = top.path
   for (const { own, path } of calls) {
-    // What is called from another call is listed behind it and before the next: else one that failed could be missed.
+    // Calls must be listed depth first, or a failed call could be missed.
     if (!isBehind(path, before)) throw new InvalidResponse('traces are in no order')
     before = path
     if (failed !== null && startsWith(path, failed)) continue
@@ -58,7 +59,7 @@ function readCalls(top: Trace, calls: readonly Trace[]): InternalTransfer[] {
   return moved
 }
 
-/** Where a call stands below its transaction: which call of it, which call of that, and so on. */
+/** Reads the position of a call below its transaction: index of the call, index of its sub-call, and so on. */
 function readPath({ traceAddress }: Record<string, unknown>): readonly number[] {
   const isPath = Array.isArray(traceAddress) && traceAddress.every((step) => Number.isSafeInteger(step) && step >= 0)
   if (!isPath) throw new InvalidResponse('a trace has no place')
@@ -80,7 +81,7 @@ function readTransfer({ type, action, result }: Record<string, unknown>): Intern
     if (amount === 0n) return null
     return { from: readAddress(sender, 'caller'), to: readAddress(recipient, 'called address'), value: amount }
   }
-  // What a delegate call is said to have is its caller's; a CALLCODE pays its own account.
+  // A delegate call shows its caller's value, and a CALLCODE pays its own account.
   if (type === 'call') return callType === 'call' ? moves(from, to, value) : null
   if (type === 'create') return moves(from, readObject(result, 'what was created').address, value)
   if (type === 'suicide' || type === 'selfdestruct') return moves(address, refundAddress, balance)

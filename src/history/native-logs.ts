@@ -2,12 +2,12 @@ import { decodeNativeLog, isNativeLog } from '../abi/native-log.ts'
 import type { KeptBlock, Log, SentNative } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 
-/** One that a contract made, in wei. Those of a transaction are listed in the order in which they were made. */
+/** A transfer that a contract made, in wei. A transaction's transfers are listed in execution order. */
 export type InternalTransfer = { from: Hex; to: Hex; value: bigint }
 
 /**
- * Internal transfers of a transaction as the chain logs them (EIP-7708): all of its logs of native currency but the first, where that is of its own
- * value, which is logged before anything else.
+ * Reads the internal transfers of a transaction from its native currency logs (EIP-7708). The transaction's own value
+ * is logged before anything else, so such a first log is skipped.
  */
 export function readNativeLogs(
   { logs }: { logs: readonly Log[] },
@@ -17,15 +17,15 @@ export function readNativeLogs(
   return isOwn(moved[0], own) ? moved.slice(1) : moved
 }
 
-/** What is sent to oneself is not logged. */
+/** Returns whether the first log is the transaction's own value. A transfer to oneself is not logged. */
 const isOwn = (
   first: InternalTransfer | undefined,
   { from, to, value }: { from: Hex; to: Hex | null; value: bigint },
 ) => first !== undefined && value > 0n && from !== to && first.from === from && first.to === to && first.value === value
 
 /**
- * Whether the network logs transfers of native currency: a block that moves value by a transaction says it either way. Null where the block
- * says nothing of it.
+ * Returns whether the network logs native currency transfers: a block with a transaction that moves value proves it
+ * either way. Null if the block has none.
  */
 export function logsNative({ receipts }: KeptBlock, sent: readonly SentNative[]): boolean | null {
   for (const [index, { status, logs }] of receipts.entries()) {

@@ -15,21 +15,24 @@ import { placeCursor, readParameters, type HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
 import type { Entry } from './wire.ts'
 
-/** An entry of native currency. `cursor` leads to the page behind it; `fee`, in wei, is what the account paid for the transaction. */
+/**
+ * An entry of native currency. `cursor` leads to the page after it. `fee`: what the account paid for the transaction,
+ * in wei.
+ */
 export type NativeEntry = Entry & { fee: bigint | null; cursor: string }
 export type NativePage = { entries: NativeEntry[]; nextCursor: string | null; native: NativeCoverage | null }
 
 type MinedAt = { blockNumber: number; hash: Hex }
 type NativeHolder = { accountId: string; chainId: number }
 
-/** rows of one look, and looks for one page: fees of writes are left out between them */
+/** rows per read, and maximum reads per page, because fees of writes are filtered out between them */
 const LOOK = 200
 const MAX_LOOKS = 5
 
 /**
- * A page of native currency as a person reads it: a fee stands with the payment that it was paid for, and has an entry of its own only
- * where neither that nor a write of this installation has its transaction. Where a thousand rows were looked at it ends, with fewer entries.
- * @throws what `readHistory` throws
+ * Reads a page of native currency for users. A fee is shown with its payment. It has its own entry only if neither a
+ * payment nor a write of this installation shows its transaction. After 1,000 rows, the page ends with fewer entries.
+ * @throws the same errors as `readHistory`
  */
 export async function readNativePage(
   app: App,
@@ -71,7 +74,10 @@ const positionOf = ({ blockNumber, logIndex, id }: Entry) => ({
   batchIndex: Number(id.slice(id.lastIndexOf(':') + 1)),
 })
 
-/** Which of these fees stand with something else that the person sees. Indexes: attempts, transfers by their primary keys. */
+/**
+ * Returns which fees are shown with something else that the user sees. Indexes: attempts, transfers by their primary
+ * keys.
+ */
 async function attachedFees(db: Db, { accountId, chainId }: NativeHolder, fees: readonly Entry[]): Promise<Set<Hex>> {
   if (fees.length === 0) return new Set()
   const { rows } = await sql<{ hash: Uint8Array }>`
@@ -85,7 +91,10 @@ async function attachedFees(db: Db, { accountId, chainId }: NativeHolder, fees: 
   return new Set(rows.map(({ hash }) => toHex(hash)))
 }
 
-/** That the history has what a transaction sent from or to an account. Index: transfers by its primary key. */
+/**
+ * Builds the SQL condition that the history has the value that a transaction sent from or to an account. Index:
+ * transfers by its primary key.
+ */
 export const hasValue = (
   { accountId, chainId }: NativeHolder,
   { hash, blockNumber }: { hash: RawBuilder<unknown>; blockNumber: RawBuilder<unknown> },
@@ -97,8 +106,8 @@ export const hasValue = (
   )`
 
 /**
- * What transactions cost an account in all, in wei, by their hashes; nothing of those whose fee the history does not have, or another paid.
- * Index: transfers by its primary key.
+ * Returns the total fees that an account paid for transactions, in wei, by hash. Transactions are missing whose fee is
+ * not in the history, or was paid by someone else. Index: transfers by its primary key.
  */
 export async function feesOf(
   db: Db,

@@ -5,16 +5,16 @@ import type { FoundNative } from './native.ts'
 import { NOBODY } from './native.ts'
 import { DIRECTION, MAX_ROWS, type TransferRow } from './rows.ts'
 
-/** `token_type` of native currency in the table; it is no type of token. */
+/** `token_type` of native currency in the table; not a token type. */
 export const NATIVE_TYPE_NUMBER = 1
 
-/** digits of 32 bytes */
+/** hexadecimal digits of 32 bytes */
 const WORD_DIGITS = 64
 
 /**
- * Rows of transfers of native currency, one for each of our accounts that takes part.
- * @param accounts  ids by address
- * @throws InvalidResponse  where an amount is more than a balance can hold
+ * Builds the rows for native currency transfers, one per participating account of ours.
+ * @param accounts  account ids by address
+ * @throws InvalidResponse  if an amount is larger than a balance can be
  */
 export function nativeRows(
   block: KeptBlock,
@@ -27,7 +27,7 @@ export function nativeRows(
     const sides = from === to ? ([[from, DIRECTION.SELF]] as const) : ([[from, DIRECTION.OUT], [to, DIRECTION.IN]] as const) // prettier-ignore
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
-      // Also where someone has the address zero: nobody can send from it.
+      // Skip the zero address even if an account claims it: nobody can send from it.
       if (accountId === undefined || address === NOBODY) continue
       rows.push(rowOf(block, one, { accountId, direction }))
     }
@@ -36,8 +36,8 @@ export function nativeRows(
 }
 
 /**
- * At most so many rows of an account, block and direction; the last of them counts the others, and its value is the sum of its own
- * and theirs, so that what is stored still sums up to the balance.
+ * Limits the rows per account, block and direction. The last row counts the omitted ones, and its value includes
+ * theirs, so that the rows still sum up to the balance.
  */
 function bounded(rows: TransferRow[]): TransferRow[] {
   if (rows.length <= MAX_ROWS) return rows
@@ -75,7 +75,10 @@ function rowOf(
   }
 }
 
-/** Fees and traces are a node's word: one that no balance can hold would stop the history at this block. */
+/**
+ * Encodes an amount. Fees and traces come from a node unchecked: an impossible amount would stop the history at this
+ * block.
+ */
 function wordOf(value: bigint): Hex {
   const digits = wordDigits(value)
   if (digits.length > WORD_DIGITS)

@@ -12,13 +12,14 @@ export class NotTracedYet extends InvalidResponse {
   }
 }
 
-/** frames of one transaction that are read; the EVM's own bound is its gas, about a million */
+/** maximum frames of one transaction; the EVM's limit, by gas, is about a million */
 const MAX_FRAMES = 2_000_000
 
 /**
- * Internal transfers of each transaction of a block, in its order, by its traces. What a frame that failed did, and what was called
- * from it, did not happen. Source: go-ethereum, eth/tracers/native/call.go
- * @throws RpcError | RpcUnavailable | InvalidResponse  also where the traces are not those of the block's transactions
+ * Fetches the internal transfers of each transaction of a block, in order, by `debug_traceBlockByHash`. Failed frames
+ * and the calls they made are skipped.
+ * Source: go-ethereum, eth/tracers/native/call.go
+ * @throws RpcError | RpcUnavailable | InvalidResponse  also if the traces do not match the block's transactions
  */
 export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Promise<InternalTransfer[][]> {
   const answer = await rpc.call('debug_traceBlockByHash', [hash, { tracer: 'callTracer' }])
@@ -28,7 +29,7 @@ export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Pr
   return answer.map((one: unknown, index) => {
     const { txHash, result } = readObject(one, 'a trace of a transaction')
     const { transactionHash, status } = receipts[index]!
-    // Older nodes leave the hash out.
+    // Older nodes omit the hash.
     if (!isAbsent(txHash) && readHash(txHash, 'hash of a trace') !== transactionHash)
       throw new InvalidResponse('a trace is of another transaction')
     const top = readObject(result, 'a trace')
@@ -38,9 +39,13 @@ export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Pr
   })
 }
 
+/** Returns whether a frame of a trace failed. */
 export const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
 
-/** Depth first, as they were made. A stack of our own: contracts call each other a thousand deep. */
+/**
+ * Reads frames depth first, in execution order. It uses its own stack, because contracts call each other a thousand
+ * levels deep.
+ */
 function readFrames(top: Record<string, unknown>): InternalTransfer[] {
   const moved: InternalTransfer[] = []
   const waiting = childrenOf(top)
@@ -55,14 +60,14 @@ function readFrames(top: Record<string, unknown>): InternalTransfer[] {
   return moved
 }
 
-/** The last first: the next one is taken from the end. */
+/** Returns the calls in reverse order, because the next one is taken from the end. */
 function childrenOf({ calls }: Record<string, unknown>): Record<string, unknown>[] {
   if (isAbsent(calls)) return []
   if (!Array.isArray(calls)) throw new InvalidResponse('a trace has no list of calls')
   return calls.map((call) => readObject(call, 'a call of a trace')).toReversed()
 }
 
-/** Frames in which currency moves. What a DELEGATECALL is said to have is its caller's; a CALLCODE pays its own account. */
+/** Frames that move currency. A DELEGATECALL shows its caller's value, and a CALLCODE pays its own account. */
 const MOVING = new Set(['CALL', 'CREATE', 'CREATE2', 'SELFDESTRUCT'])
 
 function readFrame({ type, from, to, value }: Record<string, unknown>): InternalTransfer | null {

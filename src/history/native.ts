@@ -9,23 +9,26 @@ import {
 } from '../follower/block.ts'
 import { readNativeLogs, type InternalTransfer } from './native-logs.ts'
 
-/** What moved native currency. `FEE` leaves for nobody: what is burned and what the block's maker gets are one entry. */
+/**
+ * Causes of a native currency transfer. A `FEE` goes to the zero address: the burned part and the block maker's part
+ * are one entry.
+ */
 export type NativeKind = 'FEE' | 'VALUE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
 
-/** A transfer of native currency in the chain, never of nothing. `value` in wei. */
+/** A transfer of native currency on the chain, never of zero. `value` in wei. */
 export type FoundNative = {
   from: Hex
   to: Hex
   value: bigint
-  /** of the transaction; of what no transaction made, that of the block */
+  /** of the transaction, or of the block if no transaction caused it */
   hash: Hex
   logIndex: number
   batchIndex: number
 }
 
 /**
- * The position of entries without a log in the order of a block: behind all of its logs. Those of a transaction at the first plus its place
- * in the block, by what they are and then as they were made; then the withdrawals, then the reward.
+ * `logIndex` of entries without a log, after all logs of the block. For a transaction it is FIRST_NATIVE plus its index
+ * in the block; `batchIndex` then orders its entries. Withdrawals and the reward follow.
  */
 export const FIRST_NATIVE = LOG_PLACES
 export const FIRST_WITHDRAWAL = 2_000_000_000
@@ -35,10 +38,10 @@ export const VALUE_PLACE = 1
 const MINT_PLACE = 2
 const FIRST_INTERNAL = 3
 
-/** The address zero: fees go to it, and what comes from no account comes from it. */
+/** The zero address: receives fees, and sends what comes from no account. */
 export const NOBODY: Hex = `0x${'0'.repeat(40)}`
 
-/** What an entry is, by its place: it needs no column. */
+/** Derives the kind of an entry from its position, so that it needs no column. */
 export function kindOf({ logIndex, batchIndex }: { logIndex: number; batchIndex: number }): NativeKind {
   if (logIndex >= REWARD_PLACE) return 'REWARD'
   if (logIndex >= FIRST_WITHDRAWAL) return 'WITHDRAWAL'
@@ -46,10 +49,10 @@ export function kindOf({ logIndex, batchIndex }: { logIndex: number; batchIndex:
 }
 
 /**
- * The transfers of native currency of a whole block.
- * @param native     with whole transactions
- * @param receipts  by place; a receipt whose outcome is not known says nothing of value and fee, and is not here
- * @param internal  by place, from traces; null: from logs as EIP-7708 has them, where there are any, or not known
+ * Finds the native currency transfers of a block.
+ * @param native    the block's data, with all transactions
+ * @param receipts  by index; a receipt without a known outcome yields no value and no fee
+ * @param internal  internal transfers by index, from traces; null: from logs (EIP-7708), if there are any
  */
 export function findNative(
   block: KeptBlock,
@@ -63,13 +66,13 @@ export function findNative(
     const { hash, from, to, value, minted } = sent
     const receipt = receipts[index]!
     const place = { hash, logIndex: FIRST_NATIVE + index }
-    // Also what a call of it that failed brings.
+    // A deposit is minted even if its call fails.
     add({ ...place, batchIndex: MINT_PLACE, from: NOBODY, to: from, value: minted })
     if (receipt.status === null) continue
     const price = receipt.effectiveGasPrice || (sent.gasPrice ?? 0n)
     const gas = BigInt(receipt.gasUsed)
     const fee = gas * price + (receipt.extraFeeWei ?? 0n)
-    // What failed has paid for it, too.
+    // A failed transaction pays its fee, too.
     add({ ...place, batchIndex: FEE_PLACE, from, to: NOBODY, value: fee })
     const tip = price - (block.baseFee ?? 0n)
     if (tip > 0n) reward += gas * tip

@@ -2,9 +2,9 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
 import { type Clock } from '../clock.ts'
 
 /**
- * The same nodes, for work that can wait: no more than `callsPerSecond`, one request at a time, and a rest as long as the node took to answer,
- * so that a slow one is left to others half of the time.
- * @throws AbortError  once `stopping`
+ * Wraps the nodes of a network for work that can wait: at most `callsPerSecond`, one request at a time. After each
+ * request it pauses for as long as the node took, so that a slow node is free for others half of the time.
+ * @throws AbortError  once `stopping` is aborted
  */
 export function pacedRpc(
   rpc: Rpc,

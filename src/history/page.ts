@@ -9,23 +9,24 @@ import { ENTRY_TYPE_NUMBERS, selectTransfers, selectUnlike, type StoredTransfer 
 import { judgeTransfers, type JudgedFor, type PlacedTransfer } from './spam-facts.ts'
 import type { Spam } from './spam.ts'
 
-/** rows that are looked at for one page at the most, however many of them are spam */
+/** maximum number of rows read for one page, however many of them are spam */
 const MAX_LOOKED_AT = 1_000
 
-/** A row on a page; `spam` is null for what is none. */
+/** A row with its verdict; `spam` is null if it is not spam. */
 export type JudgedRow = { row: StoredTransfer; spam: Spam | null }
 
 type JudgedPage = {
   shown: JudgedRow[]
-  /** behind which place the next page begins; null: there is none */
+  /** position after which the next page begins; null: this is the last page */
   next: HistoryPosition | null
   indexedTo: number
   finalizedTo: number
 }
 
 /**
- * The rows of a page that its filters leave, spam among the filters. Where too much of it was spam, all of the page is taken again
- * with more rows, so that all are of one snapshot; at MAX_LOOKED_AT it ends, with fewer.
+ * Selects the rows of a page that pass its filters, including the spam filter. If too many rows are spam, reads the
+ * whole page again with more rows, so that all come from one snapshot. After MAX_LOOKED_AT rows, the page ends with
+ * fewer entries.
  */
 export async function selectPage(
   app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
@@ -60,7 +61,10 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-/** @returns null for native currency, which only the chain itself tells of */
+/**
+ * Returns a row as a token transfer, to be judged. Returns null for native currency, which only the chain itself
+ * reports.
+ */
 function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfer }) | null {
   const { tokenType, value } = row.moved
   if (tokenType === 'NATIVE') return null
@@ -72,7 +76,7 @@ function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfe
     name: row.name ?? '',
     direction: nameOf(DIRECTION, row.direction),
     value,
-    // Of what the log looks like and is not, the table does not say it.
+    // If the contract's type differs from the log's form, `is_spam` was set by a number that is not the amount.
     isZero: value === 0n && (row.is_spam || isReadApart(row)),
     form: row.token_type,
     hash: toHex(row.hash),
@@ -84,7 +88,7 @@ function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfe
 const isReadApart = ({ token_type, moved }: StoredTransfer): boolean =>
   ENTRY_TYPE_NUMBERS[moved.tokenType] !== token_type && token_type !== FORM_NUMBERS.WRAPPED
 
-/** The name that a table's small number stands for. */
+/** Returns the name of a number that the table stores. @throws Error if it is unknown */
 export function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
   const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
   if (name === undefined) throw new Error(`the table has the unknown value ${number}`)

@@ -10,13 +10,13 @@ import type { ReceiptSource } from '../follower/receipt-source.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { addTransfers, findTransfers, type FoundTransfer } from './rows.ts'
 
-/** calls of one JSON-RPC batch */
+/** calls per batch */
 const BATCH = 50
 
-/** Nodes that cut a list short without a word cut it at a round number. */
+/** Nodes that silently truncate a list do so at a multiple of this. */
 const SUSPICIOUS = 500
 
-/** The node has more than it answers at once: ask for less. */
+/** The node has more than it returns at once: ask for a smaller range. */
 export class TooMuch extends Error {
   constructor(options?: ErrorOptions) {
     super('the node answers only a part of this range', options)
@@ -25,9 +25,10 @@ export class TooMuch extends Error {
 }
 
 /**
- * The transfers from and to some addresses in a range of blocks that are final. The old form without indexed
- * addresses cannot be asked for by address: a filter without one answers every transfer of the chain. Only whole blocks show it, as followed and audited.
- * @param addresses  lower-case, at most 1,000: nodes cap the values of a topic there
+ * Fetches the transfers from and to some addresses in a range of final blocks. Old-style logs without indexed addresses
+ * cannot be requested by address: that filter would return every transfer of the chain. Only whole blocks show them, as
+ * the follower and the audit read them.
+ * @param addresses  lower-case, at most 1,000, the limit of nodes for the values of a topic
  * @throws TooMuch | RpcError | RpcUnavailable | InvalidResponse
  */
 export async function fetchPast(
@@ -46,7 +47,7 @@ export async function fetchPast(
     ...filters.map((topics) => ({ method: 'eth_getLogs', params: [{ ...range, topics }] })),
   ])
   for (const answer of [last, ...lists]) if (answer instanceof RpcError) throw isHurried(answer) ? answer : new TooMuch({ cause: answer }) // prettier-ignore
-  // A node that lags answers an empty list for blocks that it does not have yet.
+  // A node that lags returns an empty list for blocks that it lacks.
   if (last === null || readHeader(last).number !== to) throw new InvalidResponse('the node lacks a block that is final')
   return readLogs(rpc, lists, { from, to })
 }
@@ -65,7 +66,8 @@ async function readLogs(
     for (const answer of list) {
       const log = readPastLog(answer)
       if (log.blockNumber < from || log.blockNumber > to) throw new InvalidResponse('a log lies outside the range')
-      // A transfer between two of the addresses is in two lists; two logs at one place would hide one another.
+      // A transfer between two of the addresses is in two lists. Two different logs at one position would hide each
+      // other.
       const place = `${log.blockNumber} ${log.log.logIndex}`
       const known = logs.get(place)
       if (known !== undefined && !isDeepStrictEqual(known, log))
@@ -96,7 +98,7 @@ function readPastLog(answer: unknown) {
   }
 }
 
-/** The blocks that logs are in, by number. @throws InvalidResponse when a log and the chain name different ones */
+/** Fetches the blocks of logs, by number. @throws InvalidResponse if a log and the chain disagree on a block hash */
 async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, FoundTransfer['block']>> {
   const hashes = new Map(logs.map(({ blockNumber, blockHash }) => [blockNumber, blockHash]))
   const headers = await fetchHeaders(rpc, [...hashes.keys()])
@@ -111,7 +113,10 @@ async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, Found
   return blocks
 }
 
-/** Who sent transactions. Asked only for those that moved nothing: it decides whether they are spam. */
+/**
+ * Fetches the senders of transactions. Needed only for those that moved nothing: the sender decides whether they are
+ * spam.
+ */
 async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
   const senders = new Map<Hex, Hex>()
   for (let start = 0; start < hashes.length; start += BATCH) {
@@ -128,13 +133,13 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
   return senders
 }
 
-/** All transfers of one block, from its receipts: for a block whose logs a node does not give by filter. */
+/** Fetches all transfers of one block from its receipts, for a block whose logs the node does not return by filter. */
 export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<FoundTransfer[]> {
   const [header] = await fetchHeaders(rpc, [number])
   if (header === null || header === undefined) throw new InvalidResponse('the node lacks a block that is final')
   return findTransfers(await fetchBlock(rpc, header.hash, source))
 }
 
-/** True when a smaller range may get through: a limit in whatever words, an answer too long, a query too slow. */
+/** Returns whether a smaller range may succeed: any kind of limit, a response too long, a query too slow. */
 export const isTooMuch = (error: unknown): boolean =>
   error instanceof TooMuch || error instanceof RpcTooLarge || (error instanceof RpcUnavailable && error.timedOut)

@@ -6,7 +6,7 @@ import type { Hex } from '../ids.ts'
 import type { TokenType } from '../tokens/record.ts'
 import { wholeIn } from '../digits.ts'
 
-/** The query parameters as they arrive: text, or a list when one was repeated (which the schema refuses). */
+/** The query parameters, unparsed. The schema rejects repeated ones. */
 export type HistoryParameters = Partial<
   Record<
     | 'limit'
@@ -26,27 +26,27 @@ export type HistoryParameters = Partial<
   >
 >
 
-/** What moved: a token of a type, or native currency, which only those are given who ask for it. */
+/** The type of an entry. Native currency is only listed on request. */
 export type EntryType = TokenType | 'NATIVE'
 
-/** What a page is filtered by. Everything but the page itself: a cursor belongs to one of these. */
+/** The filters of a page. A cursor is valid for one set of filters. */
 export type TransferFilters = {
-  /** null: every type of token */
+  /** null: all token types */
   types: EntryType[] | null
   direction: 'in' | 'out' | 'all'
   token: Hex | null
   counterparty: Hex | null
-  /** both ends included, milliseconds since 1970 */
+  /** both inclusive, milliseconds since 1970 */
   fromTime: number | null
   toTime: number | null
-  /** both ends included */
+  /** both inclusive */
   fromBlock: number | null
   toBlock: number | null
   isFinalOnly: boolean
   includesSpam: boolean
 }
 
-/** A place in the total order of one account's transfers. */
+/** A position in the total order of an account's transfers. */
 export type HistoryPosition = { block: number; logIndex: number; batchIndex: number }
 
 const DEFAULT_LIMIT = 50
@@ -54,8 +54,8 @@ const MAX = 200
 const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155', 'NATIVE'] satisfies EntryType[]
 
 /**
- * Reads the query of a history.
- * @throws invalid_request  naming every parameter that is wrong or contradicts another
+ * Parses the query of a history request.
+ * @throws invalid_request  naming every parameter that is invalid or contradicts another
  */
 export function readParameters(parameters: HistoryParameters): { limit: number; filters: TransferFilters } {
   const errors: FieldError[] = []
@@ -106,7 +106,7 @@ function parseLimit(text: string): number | InvalidParameter {
   return limit >= 1 && limit <= MAX ? limit : new InvalidParameter(`Use a whole number from 1 to ${MAX}.`)
 }
 
-/** Sorted and without repetitions, so that equal filters have equal cursors. */
+/** Parses types into a fixed order without repetitions, so that equal filters have equal cursors. */
 function parseTypes(text: string): EntryType[] | InvalidParameter {
   const names = text.split(',')
   if (!names.every((name) => TYPES.includes(name)))
@@ -114,7 +114,7 @@ function parseTypes(text: string): EntryType[] | InvalidParameter {
   return TYPES.filter((type) => names.includes(type)) as EntryType[]
 }
 
-/** Native currency beside what was asked for; the same in other words has the same cursors. */
+/** Adds native currency to the types. Equivalent queries get the same list, and so the same cursors. */
 function withNative(types: EntryType[] | null, includesNative: boolean): EntryType[] | null {
   if (!includesNative) return types
   return TYPES.filter((type) => types === null || type === 'NATIVE' || types.includes(type as EntryType)) as EntryType[]
@@ -137,7 +137,10 @@ function parseBlock(text: string): number | InvalidParameter {
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
-/** A date alone is its midnight in UTC; a time needs its zone. Date.parse turns 30 February into March, so days are checked. */
+/**
+ * Parses a time. A date means its midnight in UTC; a time needs a zone. Days are checked, because Date.parse turns 30
+ * February into March.
+ */
 function parseTime(text: string): number | InvalidParameter {
   const match = TIME.exec(text)
   const at = match === null ? Number.NaN : Date.parse(text)
@@ -151,13 +154,13 @@ function parseTime(text: string): number | InvalidParameter {
   return at >= FIRST_MS && at <= LAST_MS ? at : new InvalidParameter('Use a time in the years 1 to 9999.')
 }
 
-/** PostgreSQL knows no year 0, and a zone may lead out of four digits. */
+/** PostgreSQL has no year 0, and a time zone may lead to a year beyond 9999. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * The cursor behind a place. It holds only for the same account, network and filters, and stays good forever:
- * it names a place in the order and not a row, so rows may come and go around it.
+ * Encodes the cursor after a position. It is valid only for the same account, network and filters. It never expires,
+ * because it names a position in the order and not a row.
  */
 export function placeCursor(scope: CursorScope, place: HistoryPosition): string {
   return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex])
@@ -167,7 +170,7 @@ export type CursorScope = { accountId: string; chainId: number; filters: Transfe
 
 const MAX_INT = 2_147_483_647
 
-/** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
+/** Decodes a cursor. @throws invalid_cursor  if it is damaged, or belongs to another user, network or filter */
 export function readPlace(scope: CursorScope, cursor: string): HistoryPosition {
   const [digest, block, logIndex, batchIndex] = readPageCursor(cursor, ['string', 'number', 'number', 'number']) as [
     string,

@@ -20,7 +20,8 @@ import type { StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
- * A page, newest first, and from where to where the index behind it reached for this account. `nextCursor` is null on the last page.
+ * A page, newest first, and the range of blocks that was indexed for this account. `nextCursor` is null on the last
+ * page.
  */
 export type HistoryPage = {
   entries: Entry[]
@@ -28,12 +29,12 @@ export type HistoryPage = {
   indexedFrom: number | null
   indexedTo: number | null
   finalizedTo: number | null
-  /** of native currency, where it was asked for */
+  /** coverage of native currency, if it was requested */
   native: NativeCoverage | null
 }
 
 /**
- * A page of the caller's transfers.
+ * Returns a page of the caller's transfers.
  * @throws forbidden_user | invalid_user_id | invalid_request | invalid_cursor | database_unavailable
  */
 export async function readHistory(
@@ -48,12 +49,12 @@ export async function readHistory(
   const scope = { accountId, chainId: chain.chainId, filters }
   const after = parameters.cursor === undefined ? null : readPlace(scope, parameters.cursor)
 
-  // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
-  // whatever was stored or reorganised in between.
+  // The history's cursor is read first, to bound the rows, and again in their snapshot. The page is complete up to the
+  // lower of both, whatever was stored or reorganised in between.
   const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
   const native = filters.types?.includes('NATIVE') === true ? await nativeCoverage(app.db, scope) : null
   if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, native, ...reached }
-  // Before the rows, too: what is covered by now is in them, for coverage only grows.
+  // Read before the rows, too: coverage only grows, so the rows include what is covered now.
   const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
   const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
   const { shown, next, ...now } = await selectPage(app, chain, {
@@ -77,10 +78,13 @@ export async function readHistory(
   return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
 }
 
-/** A cursor below zero is before the first block. */
+/** Converts a block number; a negative one is before the first block and becomes null. */
 const known = (number: number): number | null => (number < 0 ? null : number)
 
-/** Everyone on a page, by address: users of this installation under the name of the identity their account was made for, where the address is theirs. */
+/**
+ * Returns the parties of a page, by address. A user of this installation is named by the identity for which the account
+ * was created, if the address is proven.
+ */
 async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
   const addresses = new Map(
     rows.flatMap(({ sender, recipient }) => [sender, recipient]).map((bytes) => [toHex(bytes), bytes]),
@@ -116,7 +120,7 @@ async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: 
   return (address) => parties.get(toHex(address))!
 }
 
-/** An entry as the API has it: the fields that every client knows, then those that were added. */
+/** Builds an entry of the API: the specified fields, then our additional ones. */
 function entryOf(
   { row, spam }: JudgedRow,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
@@ -124,7 +128,7 @@ function entryOf(
   const { tokenType, tokenId, value } = row.moved
   const hash = toHex(row.hash)
   const isNative = tokenType === 'NATIVE'
-  // What has an id is counted in pieces, whatever its contract says of decimals.
+  // Anything with an id is counted in pieces, whatever decimals its contract reports.
   const decimals = isNative ? chain.decimals : tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
   const kind = isNative ? kindOf({ logIndex: row.log_index, batchIndex: row.batch_index }) : null
   const isOfTransaction = kind !== 'WITHDRAWAL' && kind !== 'REWARD'
@@ -139,7 +143,7 @@ function entryOf(
     amount: {
       valueBn: bigNumber(value),
       value: value.toString(),
-      // The specification wants a JSON number here: made last, from the exact text.
+      // The specification requires a JSON number: converted last, from the exact text.
       formatted: Number(formatUnits(value, decimals)),
       decimals,
       symbol: symbol ?? '',

@@ -15,7 +15,10 @@ import type { HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
 import * as wire from './wire.ts'
 
-/** GET /v1/users/:userId/history: scope `wallet:read`, machines `users:read`. Errors: forbidden_user, invalid_user_id, invalid_request, unknown_parameter, invalid_cursor. */
+/**
+ * Registers GET /v1/users/:userId/history: scope `wallet:read`, machines `users:read`. Errors: forbidden_user,
+ * invalid_user_id, invalid_request, unknown_parameter, invalid_cursor.
+ */
 export function history(server: FastifyInstance, app: App): void {
   server.get<{ Params: { userId: string }; Querystring: HistoryParameters }>(
     '/v1/users/:userId/history',

@@ -8,23 +8,23 @@ import type { Db } from '../store/db.ts'
 import { FORM_NUMBERS } from '../tokens/moved.ts'
 import { NOBODY } from './native.ts'
 
-/** `direction` in the table. */
+/** Numbers of `transfers.direction`. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
 
-/** A transfer in the chain: its position, and who sent its transaction. */
+/** A transfer on the chain: its position, and the sender of its transaction. */
 export type FoundTransfer = DecodedTransfer & {
   token: Hex
   logIndex: number
   hash: Hex
-  /** null where it was not asked for, because the transfer moved something */
+  /** null if it was not requested, because the transfer moved something */
   sentBy: Hex | null
   /** `timestamp` in seconds since 1970 */
   block: { number: number; hash: Hex; timestamp: number }
 }
 
 /**
- * A row of `transfers` on its way into the table or out of it; `tokenType` is the form of its log, `tokenId` and `value` are 32 bytes, `minedAt`
- * seconds. What the contract is may change, and is read with the row.
+ * A row of `transfers`. `tokenType` is the form of its log, `tokenId` and `value` are 32 bytes, `minedAt` is in
+ * seconds. The contract's type is not part of it: that may change, and is read with the row.
  */
 export type TransferRow = {
   accountId: string
@@ -42,20 +42,20 @@ export type TransferRow = {
   blockHash: Hex
   minedAt: number
   isSpam: boolean
-  /** transfers of the same token, block and kind that have no row, after this one */
+  /** transfers of the same token, block and kind after this one that have no row */
   omitted: number
 }
 
 /**
- * Rows of one account, token and block, of one direction, spam or not: more would let a contract fill the table at the
- * price of a log. Nobody else's transfers can hide what an account itself sends: of a direction each has its own.
+ * Maximum rows per account, token, block, direction and spam flag. More would let a contract fill the table at the
+ * price of logs. Incoming transfers cannot displace what the account sends, because each direction has its own limit.
  */
 export const MAX_ROWS = 1_000
 
-/** addresses or hashes of one probe */
+/** maximum addresses or hashes per query */
 const PROBE = 5_000
 
-/** The token transfers of a whole block, in its order. Failed transactions have none. */
+/** Finds the token transfers of a block, in its order. Failed transactions have none. */
 export function findTransfers(block: KeptBlock): FoundTransfer[] {
   const found: FoundTransfer[] = []
   for (const { status, logs, transactionHash, from } of block.receipts) {
@@ -65,7 +65,7 @@ export function findTransfers(block: KeptBlock): FoundTransfer[] {
   return found
 }
 
-/** The transfers that one log announces: none, one, or those of a batch. */
+/** Adds the transfers that one log announces: none, one, or those of a batch. */
 export function addTransfers(
   found: FoundTransfer[],
   log: Log,
@@ -79,8 +79,8 @@ export function addTransfers(
 }
 
 /**
- * What the table has to hold of these transfers: a row for each of our accounts that takes part, and the tokens.
- * The cost depends on the transfers and not on the number of users: one probe finds which addresses are ours.
+ * Returns what the table must contain for these transfers: a row per participating account of ours, and the tokens. The
+ * cost depends on the transfers, not on the number of users: one query finds which addresses are ours.
  */
 export async function rowsOf(
   db: Db,
@@ -99,7 +99,7 @@ export async function rowsOf(
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
       if (accountId === undefined) continue
-      // Anyone who signed the transaction with the account's own key initiated it too, wherever it was sent from.
+      // A user who signed part of the transaction with the account's key initiated it, too, even if a sponsor sent it.
       const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash)?.has(accountId) === true
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
@@ -108,8 +108,8 @@ export async function rowsOf(
 }
 
 /**
- * Without deposits and withdrawals that their transaction logs as transfers too, as some wrappers do. Of the same value, and of some: a
- * transfer of nothing from and to anyone is logged for whom it is asked.
+ * Removes deposits and withdrawals that their transaction also logs as transfers, as some wrappers do. Only logs of an
+ * equal, positive value count: anyone can cause a transfer log of nothing for any address.
  */
 export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   if (!found.some(({ form }) => form === 'WRAPPED')) return found
@@ -118,7 +118,7 @@ export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   return found.filter((one) => one.form !== 'WRAPPED' || !minted.has(keyOf(one)))
 }
 
-/** At most so many rows of a kind; the last of them counts the others. */
+/** Limits the rows of each kind; the last one counts the omitted ones. */
 function bounded(rows: TransferRow[]): TransferRow[] {
   if (rows.length <= MAX_ROWS) return rows
   const kinds = new Map<string, TransferRow[]>()
@@ -132,7 +132,7 @@ function bounded(rows: TransferRow[]): TransferRow[] {
 }
 
 function cut(rows: TransferRow[]): TransferRow[] {
-  // Who asks by a filter is told of logs in another order than the block's.
+  // Logs that were fetched by filter come in another order than those of a block.
   const sorted = rows.toSorted((a, b) => a.logIndex - b.logIndex || a.batchIndex - b.batchIndex)
   const kept = sorted.slice(0, MAX_ROWS)
   const omitted = sorted.slice(MAX_ROWS - 1).reduce((sum, row) => sum + row.omitted, sorted.length - MAX_ROWS)
@@ -165,7 +165,7 @@ function rowOf(
 
 const wordOf = (value: bigint): Hex => `0x${wordDigits(value)}`
 
-/** Accounts by address, of those addresses that are ours. Index: accounts (address). */
+/** Returns the account ids by address, for addresses that are ours. Index: accounts (address). */
 export async function findAccounts(
   db: Db,
   found: readonly Pick<FoundTransfer, 'from' | 'to'>[],
@@ -186,8 +186,8 @@ export async function findAccounts(
 }
 
 /**
- * Which accounts initiated the transactions that moved nothing. Our own record decides, not the sender on chain: where a sponsor
- * sends what people signed that is someone else, and there may be many. The record is committed before a transaction is broadcast.
+ * Returns which accounts initiated the transactions that moved nothing. Our records decide, because the sender on the
+ * chain may be a sponsor, for several users. The record is committed before a transaction is broadcast.
  */
 async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, Set<string>>> {
   const hashes = [...new Set(ours.filter(({ value }) => value === 0n).map(({ hash }) => hash))]

@@ -21,43 +21,47 @@ type SelectedTransfer = TransferColumns &
     | Record<'symbol' | 'name' | 'decimals' | 'is_fungible' | 'is_collection' | 'is_wrapper', null>
   )
 
-/** An entry: a row, or one id of a row that has a range of them, and what moved. `batch_index` counts through the ids of a range. */
+/**
+ * An entry: a row, or one id of a row with a range of ids, and what it moved. `batch_index` counts through the ids of a
+ * range.
+ */
 export type StoredTransfer = SelectedTransfer & { moved: Omit<Moved, 'tokenType'> & { tokenType: EntryType } }
 
 type TransferSelection = {
   accountId: string
   chainId: number
   filters: TransferFilters
-  /** the page begins behind this place; null for the first */
+  /** the page begins after this position; null for the first page */
   after: HistoryPosition | null
-  /** how far the index reached when it was looked at, both included */
+  /** how far the index reached when it was checked, both inclusive */
   bounds: { indexedTo: number; finalizedTo: number }
   limit: number
-  /** the account's tokens that are read apart: `selectUnlike` */
+  /** the account's tokens that need separate reading: `selectUnlike` */
   unlike: readonly UnlikeToken[]
 }
 
-// As in the indexes transfers_kind, transfers_token and transfers_counterparty.
+// Equal to the expressions of the indexes transfers_kind, transfers_token and transfers_counterparty.
 const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
 const COUNTERPARTY = sql`(case when direction = 0 then sender else recipient end)`
 const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
 
-/** entries of one range of ids; the last of them says how many were left out */
+/** maximum entries of one range of ids; the last one counts the omitted ids */
 const MAX_RANGE = 1_000
 
-/** tokens of one account that are read apart; of more the form of the log decides */
+/** maximum number of an account's tokens that are read separately; for further ones the form of the log decides */
 const MAX_UNLIKE = 500
 
 /**
- * A page, newest first. Each kind of transfer that it shows is read backwards in an index, and the newest of all kinds
- * are the page: what is hidden costs nothing, however much there is of it. Only of a token and a counterparty together
- * the token thins out on the way.
+ * Selects a page, newest first. Each kind of transfer (type, direction, spam) is read backwards in an index, and the
+ * newest of all kinds form the page. So hidden transfers cost nothing. Only with a token and a counterparty are rows
+ * filtered by token while reading.
  * Indexes: transfers_counterparty, else transfers_token, else transfers_kind. The kind is in the order and in the
- * ends of the range, because only these indexes have it: statistics over all accounts tell nothing about this one.
- * Where a page begins is a place in the index; where it ends at the latest is looked at afterwards, because an index
- * read backwards does not stop there. Tokens whose logs are not what they look like (`tokens/moved.ts`) are read token by token: of them a kind says
- * nothing.
- * @returns the rows, and how far the index reaches in the snapshot they are of: -1 for nowhere
+ * bounds, because only these indexes contain it: the planner's statistics over all accounts say nothing about this one.
+ * The start of a page is a position in the index. Its end is checked afterwards, because an index read backwards does
+ * not stop there.
+ * Tokens whose logs differ from the contract's type (`tokens/moved.ts`) are read one by one, because the kind of their
+ * rows does not tell their type.
+ * @returns the rows, and how far the index reaches in the same snapshot; -1: nowhere
  */
 export async function selectTransfers(
   db: Db,
@@ -126,7 +130,7 @@ export async function selectTransfers(
   }
 }
 
-/** What each row says, newest first: of a range of ids one entry for each, as far as the page reaches. */
+/** Turns rows into entries, newest first. A range of ids yields one entry per id, up to the page's limit. */
 function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection): StoredTransfer[] {
   const entries: StoredTransfer[] = []
   for (const row of rows) {
@@ -152,7 +156,7 @@ function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection
 
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
-/** What a row says that moved, or what of it a balance counts (`countedOf`); null where it is nothing. */
+/** Returns what a row moved, or, with `countedOf`, how it counts in a balance; null if nothing. */
 export function movedIn(
   row: Pick<SelectedTransfer, 'token_type' | 'token_id' | 'value' | 'is_fungible' | 'is_collection' | 'is_wrapper'>,
   read: typeof movedOf = movedOf,
@@ -172,13 +176,18 @@ export const standardsOf = (
   isWrapper: row.is_wrapper === true,
 })
 
-/** `isUnlike`: not only deposits and withdrawals of it, which no other token has */
+/**
+ * A token to be read separately. `isUnlike`: its logs differ from its type; false: only its deposits and withdrawals do
+ */
 export type UnlikeToken = { token: Hex; standards: TokenStandards; isUnlike: boolean }
 
-// As in the index tokens_unlike_logs.
+// Equal to the condition of the index tokens_unlike_logs.
 const UNLIKE = sql<boolean>`((is_fungible and not is_collection and logs_ids) or (is_collection and not is_fungible and logs_amounts))`
 
-/** The account's tokens of which some logs are not what they look like. Indexes: tokens_unlike_logs, transfers_token. */
+/**
+ * Selects the account's tokens of which some logs differ from the contract's type. Indexes: tokens_unlike_logs,
+ * transfers_token.
+ */
 export async function selectUnlike(
   db: Db,
   { accountId, chainId }: Pick<TransferSelection, 'accountId' | 'chainId'>,
@@ -198,24 +207,24 @@ export async function selectUnlike(
 type ReachedNow = { reached_number: number | null; reached_final: number | null }
 
 /**
- * A condition that the planner cannot judge. The range is cut to the times already; by statistics over all accounts it
- * would take them for rare, and sort a whole account instead of reading the end of an index.
+ * Hides a condition from the planner. The range is already cut to the times. By its statistics over all accounts, the
+ * planner would expect few rows, and sort a whole account instead of reading the end of an index.
  */
 const quietly = (condition: RawBuilder<unknown>) => sql`case when ${condition} then true else false end`
 
-/** `token_type` in the table. */
+/** Numbers of entry types in `transfers.token_type`. */
 export const ENTRY_TYPE_NUMBERS = { ...TOKEN_TYPE_NUMBERS, NATIVE: NATIVE_TYPE_NUMBER } as const satisfies Record<
   EntryType,
   number
 >
 
-/** The kinds that a page shows. */
+/** Returns the kinds that a page shows. */
 const kindsOf = ({ types, direction, includesSpam }: TransferFilters): number[] =>
   (types ?? TOKEN_TYPES).flatMap((type) => kindsOfForm(ENTRY_TYPE_NUMBERS[type], { direction, includesSpam }))
 
 /**
- * The kinds of a token whose logs are not what they look like. Of an id what is stored as spam, because it is the number zero, is judged
- * like any other; of a token that only wraps too, deposits are what the other kinds lack.
+ * Returns the kinds of a token whose logs differ from its type. Rows stored as spam because the id is zero are shown
+ * like others. Of a token that only wraps in addition, the deposits are what the other kinds lack.
  */
 function kindsOfToken(
   { types, direction, includesSpam }: TransferFilters,
@@ -234,7 +243,7 @@ function kindsOfToken(
 
 const TOKEN_TYPES = Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[]
 
-/** What an account sends to itself both leaves and arrives. */
+/** Returns the kinds of one form. A transfer to oneself is both in and out. */
 function kindsOfForm(
   number: number,
   { direction, includesSpam }: Pick<TransferFilters, 'direction' | 'includesSpam'>,
@@ -247,7 +256,7 @@ function kindsOfForm(
 const BEGINNING_MS = 0
 const timeOf = (ms: number) => sql`${new Date(ms)}::timestamptz`
 
-/** The place below which a page begins. */
+/** Returns the position before which a page begins. */
 function upperEnd({ accountId, chainId, filters, after, bounds }: TransferSelection) {
   const { toBlock, toTime, isFinalOnly } = filters
   const highest = Math.min(
@@ -256,16 +265,17 @@ function upperEnd({ accountId, chainId, filters, after, bounds }: TransferSelect
     isFinalOnly ? bounds.finalizedTo : Number.MAX_SAFE_INTEGER,
   )
   if (after !== null && after.block <= highest) return after
-  // A page behind another one begins within its times: only the first one has to find them.
+  // A page with a cursor begins within its times. Only the first page has to search for them.
   const isInTime = toTime === null || after !== null
   const block = isInTime ? highest + 1 : sql`${newestBlockAt({ accountId, chainId, highest, time: toTime })} + 1`
   return { block, logIndex: 0, batchIndex: 0 }
 }
 
 /**
- * The newest block up to `highest` that is not later than a time, as far as this account's transfers tell: -1 or any
- * block below its first one when all are later. Halves the range with one look at the primary key for each step:
- * blocks never go back in time. The look is for whole keys, or the planner might take an index of blocks of everyone.
+ * Returns the newest block up to `highest` that is not later than a time, judged by this account's transfers. If all
+ * are later, returns -1 or any block before the first transfer. It is a binary search with one look-up of the primary
+ * key per step, as block times never decrease. The look-up compares whole keys: otherwise the planner might use an
+ * index over all accounts' blocks.
  */
 function newestBlockAt({
   accountId,

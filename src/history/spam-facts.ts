@@ -7,7 +7,6 @@ import { isCarrying, isOwnPlace, isUsed } from '../tokens/used.ts'
 import type { KnownTokens } from '../tokens/suspicion.ts'
 import { judgeTransfer, mayBeClaim, suspicionOf, type JudgedTransfer, type TransferFacts, type Spam } from './spam.ts'
 
-/** A transfer and its place. */
 export type PlacedTransfer = JudgedTransfer & {
   hash: Hex
   blockNumber: number
@@ -20,16 +19,17 @@ export type JudgedFor = {
   accountId: string
   chainId: number
   known: KnownTokens
-  /** every transfer of the account from the chain's beginning on is here */
+  /** the history has every transfer of the account since the chain began */
   isCovered: boolean
 }
 
 const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
 
 /**
- * Judges the transfers of a page: one statement. Each look goes into an index, for at most so many rows, however many the account has.
+ * Judges the transfers of a page by one statement. Each look-up uses an index and a bounded number of rows, whatever
+ * the size of the account.
  * Indexes: attempts, accounts by their primary keys, transactions_target, transfers_token.
- * @returns in the order of the transfers; null for what is no spam
+ * @returns verdicts in the order of the transfers; null: not spam
  */
 export async function judgeTransfers(
   db: Db,
@@ -50,9 +50,9 @@ type Fact = {
 async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
   const { accountId, chainId, known, isCovered } = of
   const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
-  // Stored as initiated by everyone who signed something in their transaction.
+  // Stored as initiated by every user who signed something in their transaction.
   const zeros = transfers.flatMap((one, index) => (one.value === 0n && !one.isZero ? [{ ...one, index }] : []))
-  // A page has few tokens and many transfers of them.
+  // A page has few tokens and many transfers of each.
   const toldOf = new Map(transfers.map((one) => [one.token, one]))
   const told = new Map([...toldOf].map(([token, one]) => [token, suspicionOf(one, known)]))
   const doubtful = transfers.filter((one) => mayBeClaim(one, known) || told.get(one.token)!.points > 0)

@@ -4,10 +4,10 @@ import { suspectToken, type KnownTokens, type TokenSuspicion } from '../tokens/s
 import type { TokenType } from '../tokens/record.ts'
 import type { SpamReason } from './wire.ts'
 
-/** Why an entry is hidden: `score` from 50 to 100. */
+/** Why an entry is hidden. `score`: 50 to 100. */
 export type Spam = { score: number; reasons: SpamReason[] }
 
-/** A transfer of a token as it is judged: the chain itself says what moved of its own currency, and that is never judged. */
+/** A token transfer to be judged. Native currency is never judged, because the chain itself reports it. */
 export type JudgedTransfer = {
   token: Hex
   tokenType: TokenType
@@ -16,34 +16,33 @@ export type JudgedTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'
   /** smallest unit */
   value: bigint
-  /** that it moved nothing and the person did not initiate it, as the table says */
+  /** stored as: it moved nothing, and the user did not initiate it */
   isZero: boolean
 }
 
-/** What is known around a transfer. */
 export type TransferFacts = {
-  /** its transaction is the person's, or a sponsor's for them, by our own record */
+  /** by our records, the user or a sponsor for the user caused it */
   isOwn: boolean
-  /** its transaction carries operations, and it is in none of the person's: they did not initiate it */
+  /** its transaction includes operations, and none of the user's caused it: the user did not initiate it */
   isBesideOwn: boolean
-  /** what the token's own words say of it: `suspicionOf` */
+  /** suspicion by the token's symbol and name: `suspicionOf` */
   told: TokenSuspicion
-  /** the person has called the token, or moved it by a transaction of their own */
+  /** the user has called the token, or moved it by a transaction of their own */
   isTokenUsed: boolean
-  /** the token came in before */
+  /** the account had received the token before */
   wasHeld: boolean
-  /** nothing that the person did with this key can be unknown: all of the past is here, and the key nowhere else */
+  /** no action of the user with this key can be unknown: the whole past is indexed, and the key was never elsewhere */
   isPastWhole: boolean
 }
 
 const POINTS = {
   zero: MAX_POINTS,
   claimed: 60,
-  /** games burn and move what they gave, without being asked */
+  /** low, because games burn and move tokens that they gave, without being asked */
   claimedAfterItCame: 15,
 } as const
 
-/** What speaks against a transfer; null where that is too little. A pure function of its arguments. */
+/** Judges a transfer. Returns null if the score is below 50. A pure function. */
 export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: KnownTokens): Spam | null {
   if (facts.isOwn) return null
   const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : facts.told
@@ -57,11 +56,11 @@ export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: 
   return { score: Math.min(score, MAX_POINTS), reasons: [...counted.map(([reason]) => reason), ...own.reasons] }
 }
 
-/** What the token's own words say. */
+/** Returns the suspicion by the token's symbol and name. */
 export const suspicionOf = ({ token, ...told }: JudgedTransfer, known: KnownTokens): TokenSuspicion =>
   suspectToken({ address: token, ...told }, known)
 
-/** Whether it may be a claim, if the person never used the token: a known one is believed. */
+/** Returns whether a transfer could be a false claim that the user sent a token. A known token is trusted. */
 export const mayBeClaim = (one: JudgedTransfer, known: KnownTokens): boolean =>
   one.direction === 'OUT' && one.value > 0n && !known.byAddress.has(one.token)
 

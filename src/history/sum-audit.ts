@@ -8,37 +8,40 @@ import type { Db } from '../store/db.ts'
 import { findDifference } from './first-difference.ts'
 import { differenceOf, sumAccount, type Sum, type SummedAccount } from './sums.ts'
 
-/** accounts that are summed side by side, and of one page of them */
+/** accounts that are summed at the same time; and accounts read per page */
 const SIDE_BY_SIDE = 4
 const MAX_PAGE = 1_000
-/** Differences whose first block is looked for, at some fifty calls each; the others are told without. */
+/**
+ * Maximum number of differences whose first block is searched, at about 50 calls each. Further ones are reported
+ * without.
+ */
 const MAX_FOUND = 200
 
-/** An account whose entries are to be summed up to a block. */
+/** An account whose entries are summed up to a block. */
 export type SumTarget = { account: SummedAccount; block: number }
 
-/** `block` and `isOfToken` as `findDifference` has them; null and false where they were not looked for, after so many. */
+/** A difference. `block` and `isOfToken` come from `findDifference`; null and false if they were not searched. */
 export type SumDifference = { sum: Sum; difference: bigint; block: number | null; isOfToken: boolean }
 
 type SumJob = {
   targets: AsyncIterable<SumTarget>
-  /** the node that is asked; one that keeps the states of old blocks can say more */
+  /** the node to ask; one that retains old states can answer more */
   rpc: Rpc
-  /** see `sumAccount` */
+  /** as in `sumAccount` */
   since: number | null
   onDifference: (difference: SumDifference) => void
   onProgress: (progress: SumCounts) => void
 }
 
 /**
- * Balances that were compared; `ofTokens` are differences that are the token's way and no fault of the history; `unknown` are those of which
- * the node, or the history, did not know enough.
+ * Numbers of compared balances. `ofTokens`: differences caused by the token, not by the history. `unknown`: the node or
+ * the history lacks data.
  */
 export type SumCounts = { accounts: number; equal: number; different: number; ofTokens: number; unknown: number }
 
 /**
- * Compares what entries sum up to with the balances that a node tells, for native currency and every token.
- * @throws Error in a sentence; RpcUnavailable | InvalidResponse from the node
+ * Compares the sums of entries with the balances that a node reports, for native currency and every token.
+ * @throws Error with a sentence for the operator; RpcUnavailable | InvalidResponse from the node
  */
 export async function auditSums(
   app: Pick<App, 'db'>,
@@ -76,7 +79,7 @@ export async function auditSums(
   return counts
 }
 
-/** Every account at one block. */
+/** Yields every account, all at one block. */
 export async function* everyAccount(db: Db, block: number): AsyncGenerator<SumTarget> {
   for (let after: string | null = null; ;) {
     const page = await accountsBehind(db, after, MAX_PAGE)
@@ -86,7 +89,7 @@ export async function* everyAccount(db: Db, block: number): AsyncGenerator<SumTa
   }
 }
 
-/** Accounts by their addresses at one block. @throws Error when no account has one of them */
+/** Yields the accounts of these addresses, at one block. @throws Error if an address belongs to no account */
 export async function* theseAccounts(db: Db, addresses: readonly Hex[], block: number): AsyncGenerator<SumTarget> {
   for (const address of addresses) {
     const bytes = Buffer.from(address.slice(2), 'hex')
@@ -97,9 +100,9 @@ export async function* theseAccounts(db: Db, addresses: readonly Hex[], block: n
 }
 
 /**
- * Accounts at random, each at a block at random.
- * @param random  whole numbers from 0 to below, the same for the same seed
- * @param from    both ends included
+ * Yields random accounts, each at a random block.
+ * @param random  returns a whole number from 0 to below its argument, reproducibly for a seed
+ * @param from    first block; `to` is the last
  */
 export async function* sampledAccounts(
   db: Db,
@@ -114,7 +117,7 @@ export async function* sampledAccounts(
   }
 }
 
-/** In the order of their ids. */
+/** Returns accounts in the order of their ids. */
 async function accountsBehind(db: Db, after: string | null, limit: number): Promise<SummedAccount[]> {
   const rows = await db
     .selectFrom('accounts')
@@ -127,8 +130,9 @@ async function accountsBehind(db: Db, after: string | null, limit: number): Prom
 }
 
 /**
- * The blocks at which sums can be made: from where native currency is looked at, else from the chain's first, up to where the history is.
- * @throws Error before the history's first block
+ * Returns the range of blocks at which sums can be made. It starts where native currency is indexed, else at the first
+ * block, and ends with the history.
+ * @throws Error if there is no history yet
  */
 export async function summableBlocks(db: Db, { chainId, name }: Chain): Promise<{ from: number; to: number }> {
   const { indexedTo: to } = await indexedTo(db, chainId)

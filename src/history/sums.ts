@@ -15,16 +15,17 @@ import { movedIn } from './select.ts'
 import type { EntryType } from './query.ts'
 import { quantityIn } from '../digits.ts'
 
-/** rows of one page of an account's history, and calls of one request */
+/** rows per page of an account's history; and calls per batch */
 const MAX_PAGE = 5_000
 const MAX_CALLS = 50
 
-/** What an account holds of: native currency (`token` null), a token, or one id of an ERC-1155. */
+/** An asset that an account can hold: native currency (`token` null), a token, or one id of an ERC-1155. */
 type Holding = { token: Hex | null; type: EntryType; tokenId: bigint | null }
 
 /**
- * What entries of one holding sum up to, and what the node says. `from`: the last block before the entries that count; `opening` what was
- * held there, null where it cannot be known; `net` what they add, and `balance` what is held at the block, in the smallest unit or in pieces.
+ * The sum of the entries of one asset, and the node's balance, in the smallest unit or in pieces. `from`: last block
+ * before the counted entries. `opening`: balance at `from`, null if unknown. `net`: sum of the entries. `balance`:
+ * balance at `block`.
  */
 export type Sum = Holding & {
   accountId: string
@@ -33,23 +34,26 @@ export type Sum = Holding & {
   from: number
   opening: bigint | null
   net: bigint
-  /** transfers that have no entry, of tokens: then they cannot sum up */
+  /** omitted token transfers: with any, the entries cannot sum up */
   omitted: number
   balance: bigint | null
 }
 
-/** Null: one of the numbers is not known, or not all of what they are made of. */
+/** Returns the difference between balance and sum; null if one of the numbers is unknown or incomplete. */
 export const differenceOf = ({ opening, net, omitted, balance }: Sum): bigint | null =>
   opening === null || balance === null || omitted > 0 ? null : balance - (opening + net)
 
 export type SummedAccount = { accountId: string; address: Hex }
 
 /**
- * Sums the entries of an account up to a block, for native currency and every token in them, and asks a node for what the account holds there and
- * held where its entries begin: two requests of at most 50 calls for 50 balances.
- * @param since  counts from behind this block on instead of from where the history of the account begins: for nodes without older states
- * @returns one of each holding, native currency always; without an opening and a balance where its entries are not known up to the block
- * @throws Error in a sentence when the history does not reach the block, or it was reorganised meanwhile; RpcUnavailable | InvalidResponse
+ * Sums the entries of an account up to a block, for native currency and every token in them. Asks a node for the
+ * balances there, and where the entries begin: two batches of at most 50 calls for 50 balances.
+ * @param since  counts only entries after this block, for nodes without older states; null: from the beginning of the
+ * account's history
+ * @returns one sum per asset, native currency always; without opening and balance if its entries are incomplete up to
+ * the block
+ * @throws Error with a sentence, if the history does not reach the block or was reorganised; RpcUnavailable |
+ * InvalidResponse
  */
 export async function sumAccount(
   { db }: { db: Db },
@@ -67,7 +71,7 @@ export async function sumAccount(
     const known = sums.get(key)
     if (known !== undefined) return known
     const begin = token === null ? begins.native : begins.tokens
-    // Before a block that is the chain's first nobody held anything, unless the chain began with it.
+    // Before its first block, nobody holds anything on a chain, except by its genesis.
     const from = begin === null ? block + 1 : Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
     const opening = from < 0 ? 0n : null
     const sum: Sum = {
@@ -94,7 +98,7 @@ export async function sumAccount(
   }
   const stored = await storedBlockHash(db, chainId, block)
   if (stored !== null && stored !== header) throw new Error(`Block ${block} was reorganised meanwhile: try again.`)
-  // Of what is known from a later block on only, nothing can be said.
+  // Nothing can be said about assets whose entries are complete only from a later block on.
   const known = [...sums.values()].filter(({ from }) => from <= block)
   await askBalances(rpc, known, header)
   return [...sums.values()]
@@ -102,7 +106,7 @@ export async function sumAccount(
 
 type Beginning = { from: number; isFresh: boolean }
 
-/** From which block on the entries of an account are complete; null where that is not known. */
+/** Returns from which block on the entries of an account are complete; null if that is unknown. */
 async function beginningsOf(
   db: Db,
   chainId: number,
@@ -119,7 +123,7 @@ async function beginningsOf(
     .executeTakeFirstOrThrow()
   const begin = (from: number | null): Beginning | null =>
     from === null ? null : { from, isFresh: isKeyNew && from === 0 }
-  // Where internal transfers begin later, sums begin there; where nothing tells of them they differ.
+  // If internal transfers begin later, sums begin there. If nothing reports them, the sums differ.
   return {
     native: begin(native.from === null ? null : Math.max(native.from, native.internalFrom ?? 0)),
     tokens: begin(tokens),
@@ -128,7 +132,7 @@ async function beginningsOf(
 
 type SummedRow = Holding & { block: number; direction: number; value: bigint; omitted: number }
 
-/** Entries of an account up to a block, from the first on. Index: the primary key. */
+/** Yields the entries of an account up to a block, oldest first. Index: the primary key. */
 export async function* readRows(
   db: Db,
   { accountId, chainId, to }: { accountId: string; chainId: number; to: number },
@@ -166,7 +170,7 @@ export async function* readRows(
         type,
         token: type === 'NATIVE' ? null : toHex(row.token),
         value,
-        // Pieces of an ERC-721 are counted, those of an ERC-1155 by their id.
+        // ERC-721 pieces are counted together, ERC-1155 ones by id.
         tokenId: type === 'ERC1155' ? tokenId : null,
         block: row.block_number,
         direction: row.direction,
@@ -196,7 +200,7 @@ async function askBalances(rpc: Rpc, sums: Sum[], header: Hex): Promise<void> {
   }
 }
 
-/** What an account holds at a block, by one call. @param at  a block's number, final, or its hash */
+/** Builds the call for an account's balance at a block. @param at  number of a final block, or a hash */
 export function balanceCall(
   { token, type, tokenId }: Holding,
   address: Hex,
@@ -210,12 +214,15 @@ export function balanceCall(
   return { method: 'eth_call', params: [{ to: token, data, gas: GAS }, block] }
 }
 
-/** keccak256 of `balanceOf(address)` and of `balanceOf(address,uint256)`, first four bytes */
+/** first four bytes of keccak256 of `balanceOf(address)` and of `balanceOf(address,uint256)` */
 const BALANCE_OF = '0x70a08231'
 const BALANCE_OF_ID = '0x00fdd58e'
 const GAS = '0x4c4b40'
 
-/** Null for what is no number: a contract that does not answer, a state that the node no longer has. @throws RpcUnavailable */
+/**
+ * Decodes a balance. Returns null if it is not a number: the contract did not answer, or the node dropped the state.
+ * @throws RpcUnavailable
+ */
 export function readBalance(answer: unknown): bigint | null {
   if (answer instanceof RpcUnavailable) throw answer
   return quantityIn(answer)

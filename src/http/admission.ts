@@ -1,38 +1,42 @@
 /**
- * What holds a request up: `write` node, signer and commits, `read` a node, `status` our own database (what became of a write)
- * and, of those who sign in, their provider. `vital` is of `status`: taking access away, operators, whether we live.
+ * Classes of requests, by what they wait for:
+ * - `write`: node, signer and commits
+ * - `read`: a node
+ * - `status`: our database (such as transaction states), and the identity provider at sign-in
+ * - `vital`: shares the limit of `status`; revocations, operators, health checks
  */
 export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 
 /**
- * Whose request it is.
- * `person`: whom the application asks for, or an address where nobody is known
- * `weight`: the application's part against those of the others; 1 unless given
+ * The holder of an admission slot.
+ * `person`: user of the application, or the IP address if the user is unknown
+ * `weight`: share of the application relative to others, default 1
  */
 export type Requester = { application: string; person?: string; weight?: number }
 
-/** Gives back what a request holds. Twice does no harm. */
+/** Releases a slot. A second call has no effect. */
 export type Leave = () => void
 
 export type Admission = {
   /**
-   * Lets a request in at once, or not at all: nobody queues here.
-   * @param count  how many it counts for once it is in; one that is heavy is let in where there is room for one
+   * Admits a request immediately or not at all; there is no queue. Returns null if it is not admitted.
+   * @param count  slots that the request takes; it needs only one free slot to be admitted
    */
   enter(kind: AdmissionClass, whose: Requester, count?: number): Leave | null
-  /** Whether `enter` would let it in now. */
+  /** Returns whether `enter` would admit it now. */
   hasRoom(kind: AdmissionClass, whose: Requester): boolean
-  /** requests in flight */
+  /** admitted requests that hold a slot */
   inFlight(): Record<'status' | 'writes' | 'reads', number>
 }
 
-/** Room above a limit, as a part of it, for applications and persons that hold less than a fair share. */
+/** Slots above a limit, as a share of it, for applications and users that hold less than their fair share. */
 const RESERVE = 0.25
 
 /**
- * Decides who may begin, by what is in flight. Each class has a bounded semaphore of its own, so that what holds up one
- * takes no room from the others, and an application that fills one leaves room to others.
- * @param most  requests in flight at most: half of them reads, a quarter writes, a quarter the rest; the reserves come on top
+ * Opens the admission control, which decides by the number of requests in flight. Each class has its own semaphore, so
+ * that a slow class takes no slots from the others. An application that fills a semaphore leaves its reserve to other
+ * applications.
+ * @param most  maximum requests in flight: half reads, a quarter writes, a quarter the rest; reserves are added
  */
 export function openAdmission(most: number): Admission {
   const status = openSemaphore(most / 4)
@@ -59,7 +63,7 @@ function openSemaphore(limit: number) {
   const holders = new Map<string, { count: number; weight: number; persons: Map<string, number> }>()
   let inFlight = 0
 
-  /** An application's part of the limit, by weight among those that hold something now. */
+  /** Share of an application in the limit, by weight among the applications that hold a slot now. */
   function shareOf({ application, weight = 1 }: Requester): number {
     let others = 0
     for (const [name, holder] of holders) if (name !== application) others += holder.weight
@@ -74,7 +78,8 @@ function openSemaphore(limit: number) {
       const share = shareOf(whose)
       const { count, persons } = holders.get(whose.application) ?? { count: 0, persons: new Map<string, number>() }
       if (count < share) return true
-      // Its own people may have taken its share: a reserve of its own is for those who have less of it than others.
+      // The application's own users may have used up its share. A second reserve is for users who hold less than an
+      // equal part of it.
       const own = persons.get(whose.person ?? '') ?? 0
       return count < share * (1 + RESERVE) && own < share / (persons.size + (own === 0 ? 1 : 0))
     },

@@ -2,16 +2,16 @@ import { html } from 'ghtml'
 import { formatUnits } from '../abi/units.ts'
 import type { Texts } from '../texts/en.ts'
 
-/** Whole units are grouped, and behind the point are at most this many digits that say something. */
+/** Maximum of significant decimal places in the short form. */
 const MAX_DECIMALS = 6
 
-/** An amount of the smallest unit and what it is counted in. */
+/** An amount in the smallest unit, with its decimals and symbol. */
 export type Amount = { value: bigint; decimals: number; symbol: string }
 
 /**
- * An amount as people of a language read it, through no float. What is cut off is never rounded up: nobody is shown more
- * than there is.
- * @returns `short`, and `full` with every digit; the same where nothing was cut off
+ * Formats an amount for readers of a language, without floats. It truncates and never rounds up, so that nobody is
+ * shown more than there is.
+ * @returns `short` (truncated, with `…`) and `full` (every digit); equal if nothing was truncated
  */
 export function amountText(
   { locale }: Texts,
@@ -19,21 +19,21 @@ export function amountText(
 ): { short: string; full: string } {
   const [whole = '0', fraction = ''] = formatUnits(value, decimals).split('.')
   const { mark, grouped } = numbersOf(locale)
-  // Below one, the zeros after the point are not counted: seven millionths are no nothing.
+  // Below 1, leading zeros do not count: 0.0000007 must not be shown as 0.
   const zeros = whole === '0' ? fraction.length - fraction.replace(/^0+/, '').length : 0
   const kept = fraction.slice(0, zeros + MAX_DECIMALS).replace(/0+$/, '')
   const written = (digits: string): string => `${grouped(whole)}${digits === '' ? '' : `${mark}${digits}`}`
   return { short: kept === fraction ? written(fraction) : `${written(kept)}…`, full: written(fraction) }
 }
 
-/** The mark between whole and parts, and whole units in groups, as a language writes them. */
+/** Returns the decimal mark of a language, and a function that groups the digits of a whole number. */
 function numbersOf(locale: string): { mark: string; grouped: (whole: string) => string } {
   const format = new Intl.NumberFormat(locale)
   const mark = format.formatToParts(1.5).find(({ type }) => type === 'decimal')!.value
   return { mark, grouped: (whole) => format.format(BigInt(whole)) }
 }
 
-/** The same as HTML: every digit is there for those who point at it, reach it by key or have it read to them. */
+/** Formats an amount as HTML. All digits are available on hover, on keyboard focus and to screen readers. */
 export function amountHtml(words: Texts, amount: Amount, sign = ''): string {
   const { short, full } = amountText(words, amount)
   const symbol = amount.symbol === '' ? '' : ` ${amount.symbol}`
@@ -43,16 +43,16 @@ export function amountHtml(words: Texts, amount: Amount, sign = ''): string {
   >`
 }
 
-/** From a sign of ASCII to its full-width form. Source: Unicode, Halfwidth and Fullwidth Forms */
+/** Distance from an ASCII character to its full-width form. Source: Unicode, Halfwidth and Fullwidth Forms */
 const WIDER = 0xfee0
 
-/** What someone typed as an amount, as digits with at most one point; null for what could be meant in two ways. */
+/** Parses an amount that a user typed. Returns digits with at most one point, or null if it is invalid or ambiguous. */
 export function readTyped({ locale }: Texts, text: string): string | null {
-  // Who types Japanese may type “１．５”: the same signs, wider. Nothing else that looks like a digit is taken for one.
+  // Japanese input may use full-width characters (“１．５”). No other digits are accepted.
   const typed = text.trim().replaceAll(/[０-９．，]/g, (sign) => String.fromCodePoint(sign.codePointAt(0)! - WIDER))
   const { mark } = numbersOf(locale)
   const plain = mark === ',' ? typed.replace(',', '.') : typed
-  // Where the comma is the mark a point parts thousands: “1.000” is one of two amounts.
+  // If the comma is the decimal mark, a point may group thousands: “1.000” is ambiguous.
   if (mark === ',' && /^[1-9]\d{0,2}\.\d{3}$/.test(typed)) return null
   return /^(\d*\.)?\d+$/.test(plain) && plain.length <= 200 ? plain : null
 }

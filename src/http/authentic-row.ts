@@ -1,13 +1,13 @@
 import type { App } from '../app.ts'
 import { isSealed, type SealedRows, type SealedTable } from '../store/seal.ts'
 
-/** What it takes to believe a row. */
+/** What is needed to verify the seal of a row. */
 export type RowReader = Pick<App, 'sealKeys' | 'telemetry'>
 
 /**
- * Whether the authorization server wrote what a row says. One that someone else changed, moved or inserted counts as absent, with
- * an error in the log.
- * @param about  how the log names it; nothing secret
+ * Returns whether the authorization server wrote this row. If not (the row was changed, moved or inserted by someone
+ * else), logs an error; callers treat the row as absent.
+ * @param about  identifies the row in the log; must not be secret
  */
 export function isAuthentic<T extends SealedTable>(
   { sealKeys, telemetry }: RowReader,

@@ -11,7 +11,7 @@ import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 
-/** Who asks: the user, the application and what it was allowed, read from a verified access token. */
+/** A user at an application, with the granted scopes, read from a verified access token. */
 export type Caller = {
   kind?: 'user'
   userId: string
@@ -25,23 +25,24 @@ export type Caller = {
   tokenId: string
   /** seconds since 1970 */
   expiresAt: number
-  /** the access token itself, passed to the signer, which verifies it again; never logged */
+  /** the access token itself, for the signer, which verifies it again; never logged */
   token: string
-  /** thumbprint of the key that each request has to prove (RFC 9449); none: anyone who holds the token may use it */
+  /** thumbprint of the key that each request must prove (RFC 9449); absent: a bearer token */
   jkt?: string
 }
 
 /**
- * An application that asks for itself, without a user (`client_credentials`). A type of its own, so
- * that nothing made for users takes it by mistake.
+ * An application that acts for itself, without a user (`client_credentials`). It is a separate type, so that code for
+ * users cannot accept it by mistake.
  */
 export type Machine = Omit<Caller, 'kind' | 'userId' | 'accountId' | 'address'> & { kind: 'machine' }
 
-/** Who may read where machines may too. */
+/** The caller of a route that also accepts applications. */
 export type Reader = Caller | Machine
 
 /**
- * Stops a machine where a user is needed. Not invalid_token: the token is good, for other things.
+ * Rejects an application where a user is needed. The code is not invalid_token, because the token is valid for other
+ * routes.
  * @throws insufficient_scope
  */
 export function assertUser(reader: Reader): asserts reader is Caller {
@@ -54,28 +55,28 @@ export function assertUser(reader: Reader): asserts reader is Caller {
 }
 
 const MAX_CACHED = 20_000
-/** A token longer than this is not one of ours; checking it would only cost. */
+/** Our tokens are shorter; verifying a longer one would only cost time. */
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
 type BearerState = {
-  /** by the token itself, which its reader holds anyway */
+  /** by access token, which its holder has anyway */
   cache: BoundedMap<string, Reader>
   revoked: Set<string>
   suspended: Set<string>
-  /** what each application whose tokens were seen may do now, by client id */
+  /** present permissions of each application whose token was seen, by client id */
   applications: Map<string, Allowed>
   frozen: Set<string>
   revokedReadAt: number
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
 }
-/** What an operator lets an application do, and how much of it. */
+/** What the operator allows an application. */
 type Allowed = {
   permissions: ReadonlySet<string>
   quotas: readonly Quota[]
   weight: number
-  /** what sponsors may send people for its writes; null: nothing */
+  /** gas budget for its users' writes; null: none */
   sponsor: SponsorBudget | null
 }
 const NOTHING: Allowed = { permissions: new Set(), quotas: [], weight: 1, sponsor: null }
@@ -92,9 +93,10 @@ const states = slot('access tokens', (app: App): BearerState => ({
 }))
 
 /**
- * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
- * A verified token is remembered, so that the next request costs a look-up; revocations, suspended applications and
- * the permissions of applications are read every 5 s, so what is taken away stops working everywhere within 10 s.
+ * Returns the user or application of an access token, after checking signature, issuer, audience, type, lifetime and
+ * revocation.
+ * Verified tokens are cached. Revocations, suspended applications and their permissions are read every 5 s, so that a
+ * revocation is effective everywhere within 10 s.
  * @throws invalid_token, application_suspended
  * Source: RFC 9068 §4
  */
@@ -110,14 +112,14 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
 }
 
 /**
- * Who is behind the access token of a request: one for anyone who holds it by the scheme Bearer, one that is bound to a key by
- * the scheme DPoP with a proof, and neither by the scheme of the other.
+ * Returns the user or application of a request. An unbound token must use the scheme Bearer; a token that is bound to a
+ * key must use the scheme DPoP, with a proof.
  * @throws invalid_token, invalid_dpop_proof, application_suspended
  * Source: RFC 9449 §7
  */
 export async function readBearer(app: App, request: FastifyRequest): Promise<Reader> {
   const state = states.of(app)
-  // The short way: what is remembered needs no reading again.
+  // Fast path: a cached bearer token needs no parsing.
   const known = knownReader(app, request)
   if (known === undefined || known.jkt !== undefined || isStale(app, state) || isDpop(request))
     return readPresented(app, request)
@@ -151,8 +153,8 @@ const isDpop = ({ headers: { authorization } }: { headers: IncomingHttpHeaders }
   authorization !== undefined && /^DPoP /i.test(authorization)
 
 /**
- * Whose token a request carries, as far as it was verified before; it may have expired or been revoked since, and where it
- * is bound to a key nothing says that the request has that.
+ * Returns the cached reader of a request's token. It verifies nothing: the token may have expired or been revoked
+ * since, and the proof of its key is not checked.
  */
 export function knownReader(
   app: App,
@@ -177,7 +179,7 @@ function assertInForce(state: BearerState, caller: Reader): void {
       'invalid_token',
       'The access token was revoked. Nothing was done. Ask the user to sign in again.',
     )
-  // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
+  // Not invalid_token: clients sign their user out on 401, and a new sign-in would not help.
   if (state.suspended.has(caller.clientId))
     throw new AppError(
       'application_suspended',
@@ -186,21 +188,21 @@ function assertInForce(state: BearerState, caller: Reader): void {
 }
 
 /**
- * Whether a token says a permission and its application still has it; as old as the revocations are.
- * Scopes of OpenID Connect are no permissions and stay as they were given.
+ * Returns whether a token has a scope and its application still has that permission. Permissions are up to 10 s old.
+ * OpenID Connect scopes are not permissions: only the token counts.
  */
 export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 'scopes'>, scope: string): boolean =>
   scopes.has(scope) && (!scope.includes(':') || allowedTo(app, clientId).permissions.has(scope))
 
-/** What an application whose token was seen may do now; as old as the revocations are. */
+/** Returns what the operator allows an application whose token was seen. It is up to 10 s old. */
 export const allowedTo = (app: App, clientId: string): Allowed => states.of(app).applications.get(clientId) ?? NOTHING
 
-/** The scopes of a token that are in force. */
+/** Returns the scopes of a token that are still permitted. */
 export const scopesOf = (app: App, reader: Reader): string[] =>
   [...reader.scopes].filter((scope) => holds(app, reader, scope))
 
 /**
- * Stops a user whose account the operator froze; as old as the revocations are.
+ * Rejects a user whose account the operator froze. The list of frozen accounts is up to 10 s old.
  * @throws account_frozen
  */
 export function assertNotFrozen(app: App, { userId }: Caller): void {
@@ -208,8 +210,8 @@ export function assertNotFrozen(app: App, { userId }: Caller): void {
 }
 
 /**
- * The token of an Authorization header.
- * @throws invalid_token when there is none, or it is not a bearer token
+ * Returns the bearer token of the Authorization header.
+ * @throws invalid_token if there is none
  */
 export function bearerToken({ headers: { authorization } }: FastifyRequest): string {
   if (authorization === undefined)
@@ -226,7 +228,7 @@ export function bearerToken({ headers: { authorization } }: FastifyRequest): str
   return match[1]!
 }
 
-/** The same of one that may be bound to a key. */
+/** Returns the token of the Authorization header, of scheme Bearer or DPoP. */
 function accessToken(request: FastifyRequest): string {
   if (!isDpop(request)) return bearerToken(request)
   const match = /^DPoP +([\w.~+/-]+=*) *$/i.exec(request.headers.authorization!)
@@ -271,7 +273,7 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
     token,
     ...(cnf === undefined ? {} : { jkt: thumbprintOf(cnf) }),
   }
-  // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
+  // The token of an application itself (RFC 9068 §2.2). It has no grant; each such token is revoked separately.
   if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
   if (typeof grantId !== 'string')
     throw new AppError('invalid_token', 'The access token lacks a claim. Nothing was done. Get a new access token.')
@@ -294,7 +296,10 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
   }
 }
 
-/** The key that a token is bound to. One that is bound in another way could not be checked. @throws invalid_token */
+/**
+ * Returns the thumbprint of the key that a token is bound to. Any other kind of binding cannot be checked.
+ * @throws invalid_token
+ */
 function thumbprintOf(confirmation: unknown): string {
   const { jkt, ...others } = (confirmation ?? {}) as { jkt?: unknown }
   if (typeof jkt !== 'string' || Object.keys(others).length > 0)
@@ -305,14 +310,20 @@ function thumbprintOf(confirmation: unknown): string {
   return jkt
 }
 
-/** What stands for a grant in the list of revoked ones. */
+/** Returns the id that stands for an application's own token in the list of revoked grants. */
 export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
-/** Also by a clock that was put back: as long as that is, nothing revoked would be seen. */
+/**
+ * The absolute difference also covers a clock that was set back; otherwise no revocation would be read until it caught
+ * up.
+ */
 const isStale = (app: App, { revokedReadAt }: BearerState): boolean =>
   Math.abs(app.clock.wall() - revokedReadAt) >= REVOCATIONS_EVERY_MS
 
-/** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others continue with what is known unless it is old. */
+/**
+ * Reads revoked grants, suspended applications, permissions of the applications that were seen, and frozen accounts.
+ * Concurrent callers share one read.
+ */
 async function readRevocations(app: App, state: BearerState): Promise<void> {
   state.reading ??= (async () => {
     try {
@@ -343,7 +354,7 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
   await state.reading
 }
 
-/** An application that is not there may do nothing. */
+/** Reads permissions, quotas, weight and gas budget. An unknown application may do nothing. */
 async function readAllowed({ db }: App, { applications }: BearerState, clientIds: string[]): Promise<void> {
   if (clientIds.length === 0) return
   const rows = await db
@@ -365,7 +376,7 @@ async function readAllowed({ db }: App, { applications }: BearerState, clientIds
   for (const clientId of clientIds) applications.set(clientId, known.get(clientId) ?? NOTHING)
 }
 
-/** Tells this process immediately that a grant was revoked; other processes read it from the table. */
+/** Adds a revoked grant to this process's list immediately. Other processes read it from the table. */
 export function addRevokedGrant(app: App, grantId: string): void {
   states.of(app).revoked.add(grantId)
 }

@@ -3,21 +3,20 @@ import { contrast, mix, readColor, writeColor, type Rgb } from '../color.ts'
 import type { Config } from '../config.ts'
 import { asset, type StaticAsset } from './asset.ts'
 
-/** Whose installation this is, as people see it on every page. */
+/** The name, logo, colours and links of an installation, shown on every page. */
 export type Brand = {
   name: string
   logo: StaticAsset | null
-  /** the colour of buttons and links; null: ours */
+  /** colours of buttons and links; null: the default */
   stylesheet: StaticAsset | null
   links: { support: string | null; privacy: string | null; terms: string | null }
 }
 
 type BrandSettings = Pick<Config, 'BRAND_NAME' | 'BRAND_LOGO_FILE' | 'BRAND_COLOR' | 'SUPPORT_URL' | 'PRIVACY_URL' | 'TERMS_URL'> // prettier-ignore
 
-/** A picture of a few letters is smaller. */
 const MAX_LOGO_BYTES = 262_144
 
-/** @throws Error naming the setting, when the logo cannot be used */
+/** Reads the brand settings and the logo. @throws Error naming the setting if the logo cannot be used */
 export function openBrand(settings: BrandSettings): Brand {
   const { BRAND_NAME, BRAND_LOGO_FILE, BRAND_COLOR, SUPPORT_URL, PRIVACY_URL, TERMS_URL } = settings
   return {
@@ -44,7 +43,7 @@ function readLogo(file: string): StaticAsset {
   return asset('/assets/logo', type, content)
 }
 
-/** By the first bytes, not by the name. Source: PNG §5.2, JFIF §B.1.1.3, WebP container */
+/** Detects the type by the first bytes, not by the file name. Source: PNG §5.2, JFIF §B.1.1.3, WebP container */
 function typeOf(content: Buffer): string | null {
   if (content.subarray(0, 8).equals(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))) return 'image/png'
   if (content.subarray(0, 3).equals(Buffer.from([0xff, 0xd8, 0xff]))) return 'image/jpeg'
@@ -54,12 +53,15 @@ function typeOf(content: Buffer): string | null {
 
 const BLACK: Rgb = [0, 0, 0]
 const WHITE: Rgb = [255, 255, 255]
-/** The lightest thing in pages.css that dark text is on without being a card, and the lightest of the dark ones. */
+/** The lightest background in dark mode on which the accent colour is used, in pages.css. */
 const DARK_GROUND: Rgb = [0x26, 0x2a, 0x30]
-/** Above the 4.5 of WCAG, so that what lies a little lighter is still readable. */
+/** Above the 4.5 of WCAG, as a margin for slightly lighter backgrounds. */
 const ENOUGH = 5
 
-/** One colour for light pages, and the same as much lighter as dark pages need it. */
+/**
+ * Writes the stylesheet: the colour for light pages, and a shade for dark pages that is as much lighter as its contrast
+ * needs.
+ */
 function stylesheetOf(text: string): string {
   const light = readColor(text)!
   let dark = light

@@ -12,35 +12,41 @@ import { openQuotas, type QuotaCharge } from './quotas.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** set before the handler of every route that names a scope; on routes that name a machine scope too, for users only */
+    /**
+     * set before the handler of each route with a scope; on routes with a machine scope, only if the caller is a user
+     */
     caller: Caller
-    /** set on the same routes: who reads, a user or an application */
+    /** set on the same routes: the caller, a user or an application */
     reader: Reader
     /**
-     * Counts a request that holds several reads as what it is: `more` on top of the one it was let in for.
+     * Counts a request that contains several reads: `more` in addition to the one that was counted on arrival.
      * @throws rate_limited, quota_exhausted
      */
     chargeReads: (more: number, reply: FastifyReply) => Promise<void>
-    /** what a write was counted for, to be given back when it repeated one that was answered; null when nothing was counted */
+    /** what a write was counted for, to return it if the write repeats an answered one; null: nothing was counted */
     quotaCharge: QuotaCharge | null
   }
   interface FastifyContextConfig {
-    /** permission that the access token must carry; a route without one needs no token */
+    /** permission that the access token must have; a route without one needs no token */
     scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory'
-    /** permission with which an application may ask for itself; a route without one is for users only */
+    /** permission with which an application may call the route for itself; without one the route is for users only */
     machineScope?: 'users:read'
   }
 }
 
-/** Whom a limit counts: however many tokens they have, one person at one application; or an application by itself. */
+/**
+ * Returns the key of a limit: a user at an application, regardless of the number of tokens; or an application by
+ * itself.
+ */
 const personOf = (reader: Reader): string =>
   reader.kind === 'machine' ? reader.clientId : `${reader.clientId} ${reader.accountId}`
 
 /**
- * Authenticates every route that names a scope, before its body is read: token, permission, then limits:
- * reads and writes per person and application, what these let through per application, and what that lets through of its quotas; of a
- * write once its body is there, which says whether it is a dry run.
- * @param isAnswered  whether an idempotency key stands for an answered write, and will for longer than a request takes
+ * Authenticates every route with a scope before the body is read: token, then permission, then limits and quotas.
+ * - limits per user and application, separately for reads and writes
+ * - limit per application, for requests that pass the first
+ * - quotas per application, for requests that pass both; those of writes once the body shows whether it is a dry run
+ * @param isAnswered  returns whether an idempotency key belongs to an answered write, for longer than a request takes
  */
 export function authenticated(
   server: FastifyInstance,
@@ -66,17 +72,17 @@ export function authenticated(
   server.decorateRequest('caller', null as never)
   server.decorateRequest('reader', null as never)
   const quotas = openQuotas({ db: app.db, now: () => app.clock.ticks(), onUsed: reportTo(app.telemetry) })
-  // One that cannot be given back stays used.
+  // If leased requests cannot be returned, they count as used.
   server.addHook('onClose', () => quotas.close().catch(() => {}))
   const isCounted = (counts: Quota['counts'], clientId: string): boolean =>
     allowedTo(app, clientId).quotas.some((quota) => quota.counts === counts)
   const count = async (counts: Quota['counts'], clientId: string, many = 1): Promise<QuotaCharge | null> =>
     isCounted(counts, clientId) ? quotas.take(clientId, allowedTo(app, clientId).quotas, counts, many) : null
-  // What asks after a write and what takes one back are of neither class, and not counted.
+  // Transaction states and cancellations are in neither class and do not count.
   const isOf = (kind: 'read' | 'write', { routeOptions }: FastifyRequest) =>
     routeOptions.config.scope !== undefined && classOf(routeOptions.config) === kind
   server.decorateRequest('chargeReads', async function (this: FastifyRequest, more: number, reply: FastifyReply) {
-    // One is spent already: a full bucket is enough for any batch.
+    // The request itself has spent one. Capping the rest lets any batch through with a full bucket.
     const spent = Math.min(more, config.READS_BURST - 1)
     if (config.RATE_LIMITS === 'on' && spent > 0) spend(reads, personOf(this.reader), reply, spent)
     if (more > 0) await count('reads', this.reader.clientId, more)
@@ -97,7 +103,7 @@ export function authenticated(
         reader.jkt === undefined ? {} : { challenge: 'DPoP' },
       )
     if (config.RATE_LIMITS === 'on') {
-      // The person first: what one of them is refused for costs the others of the application nothing.
+      // Check the user's limit first: requests rejected by it cost the other users of the application nothing.
       const isWrite = scope === 'contracts:write' && reader.kind !== 'machine'
       const [own, person] = [isWrite ? writes : reads, personOf(reader)]
       spend(own, person, reply)
@@ -115,24 +121,24 @@ export function authenticated(
     const { clientId } = request.reader
     if (isDryRun(request)) return void (await count('reads', clientId))
     const scope = keyScopeOf(request)
-    // A repeat takes nothing from what is new, not even until it is answered, and is answered when nothing is left.
+    // A repeat takes no quota, not even until it is answered. So it is also answered when the quota is used up.
     if (scope !== null && isCounted('writes', clientId) && (await isAnswered(scope))) return
     request.quotaCharge = await count('writes', clientId)
   })
 }
 
-/** Before its body is checked. */
+/** Reads the body before it is validated. */
 const isDryRun = ({ body }: FastifyRequest): boolean =>
   (body as { dryRun?: unknown } | null | undefined)?.dryRun === true
 
-/** By the key as it was sent, unchecked. */
+/** Reads the idempotency key before it is validated. */
 function keyScopeOf({ caller, headers, routeOptions }: FastifyRequest): KeyScope | null {
   const key = headers['idempotency-key'] ?? headers['x-idempotency-key']
   if (typeof key !== 'string') return null
   return { accountId: caller.accountId, clientId: caller.clientId, route: routeOptions.url!, key }
 }
 
-/** Series of the metric: of more applications than it has room for the first that come. */
+/** Maximum number of series of the metric; the first applications get them. */
 const MAX_SERIES = 300
 
 function reportTo({ quotaUsed }: Telemetry) {
@@ -145,7 +151,7 @@ function reportTo({ quotaUsed }: Telemetry) {
   }
 }
 
-/** The network that the caller's application is bound to. */
+/** Returns the network of the caller's application. @throws chain_unavailable if this process does not serve it */
 export function chainOf(app: App, caller: Pick<Reader, 'chainId'>): Chain {
   const chain = app.chains.get(caller.chainId)
   if (chain === undefined)

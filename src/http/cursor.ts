@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 
-/** `X-Next-Cursor` and `Link` of a page (RFC 8288), and neither of the last one. @param query  of the page, as it was asked for */
+/** Sets `X-Next-Cursor` and `Link` (RFC 8288), unless this is the last page. @param query  query of the present page */
 export function linkNext(
   reply: FastifyReply,
   { origin }: Pick<App, 'origin'>,
@@ -16,15 +16,18 @@ export function linkNext(
   reply.header('link', `<${origin}${path}?${new URLSearchParams(given).toString()}>; rel="next"`)
 }
 
-/** An opaque cursor: what the page was asked for (so that it cannot be used elsewhere) and where it ended. */
+/**
+ * Encodes an opaque cursor: the query of the page, so that it cannot be used for another, and the position where it
+ * ended.
+ */
 export function writeCursor(parts: (string | number)[]): string {
   return Buffer.from(JSON.stringify(parts)).toString('base64url')
 }
 
 /**
- * A page of rows that were read with one more than it has.
- * @param placeOf  parts of the cursor behind a row
- * @returns nextCursor  null where nothing comes after
+ * Cuts a page from rows that were read with one more than `limit`.
+ * @param placeOf  cursor parts that identify the position after a row
+ * @returns nextCursor  null if this is the last page
  */
 export function cutPage<Row>(
   rows: Row[],
@@ -37,6 +40,7 @@ export function cutPage<Row>(
 }
 
 /**
+ * Decodes a cursor.
  * @param kinds  type of each part, in order
  * @throws invalid_cursor
  */
@@ -54,7 +58,7 @@ export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): 
   }
 }
 
-/** A cursor of ours that was given for something else. */
+/** Returns the error for a valid cursor of another query. */
 export const foreignCursor = (): AppError => invalidCursor('The cursor belongs to another query.')
 
 const invalidCursor = (message: string): AppError =>
@@ -69,8 +73,8 @@ const invalidCursor = (message: string): AppError =>
   })
 
 /**
- * Whether a part of a cursor is a time as ours are, of the years 1000 to 9999 and to the second or finer. Date.parse turns
- * 30 February into March, which PostgreSQL refuses.
+ * Returns whether a part of a cursor is a time in our format: years 1000 to 9999, to the second or finer. The date is
+ * compared again because Date.parse turns 30 February into March, which PostgreSQL rejects.
  */
 export function isMoment(text: string): boolean {
   const at = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(text) ? Date.parse(text) : Number.NaN

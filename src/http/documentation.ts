@@ -8,11 +8,11 @@ import { asset } from './asset.ts'
 import { compressed, sendCompressed, type CompressedAsset } from './compressed-asset.ts'
 import { sendPage } from './page.ts'
 
-/** /docs: the API reference, and a page that explains every error code. */
+/** Registers /docs: the API reference, and a page that explains every error code. */
 export async function documentation(server: FastifyInstance): Promise<void> {
   await server.register(async (docs) => {
     docs.addHook('onSend', async (_request, reply, payload) => {
-      // The reference starts from an inline script; the nonce, another one in each answer, allows that one only.
+      // The reference starts from an inline script. A new nonce per response allows only that script.
       const nonce = randomBytes(16).toString('base64')
       reply.header(
         'content-security-policy',
@@ -30,7 +30,7 @@ export async function documentation(server: FastifyInstance): Promise<void> {
     )
     let opened: Promise<ApiReference> | undefined
     const open = () => (opened ??= openReference())
-    // Both with the slash and without one come here; the page names its script from where it stands.
+    // This route matches with and without the slash. The page's script URL is relative, so it needs the slash.
     docs.get('/docs/', { schema: { hide: true } }, async ({ url }, reply) =>
       url.split('?')[0] === '/docs/'
         ? reply.header('content-type', 'text/html; charset=utf-8').send((await open()).page)
@@ -47,7 +47,7 @@ export async function documentation(server: FastifyInstance): Promise<void> {
 
 type ApiReference = { page: string; script: CompressedAsset }
 
-/** The library's pages. It is 300 modules and four megabytes, so it is loaded when someone reads them, not at each start. */
+/** Loads the library's pages at the first request, not at start: it has 300 modules and 4 MB. */
 async function openReference(): Promise<ApiReference> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
   const server = Fastify()
@@ -69,14 +69,14 @@ async function openReference(): Promise<ApiReference> {
   const [page, { headers, rawPayload }] = await Promise.all([server.inject('/docs/'), server.inject(`/docs/${SCRIPT}`)])
   await server.close()
   const script = await compressed(asset(`/docs/${SCRIPT}`, String(headers['content-type']), rawPayload))
-  // By the hash of its content, so that a browser that has it never asks again.
+  // A URL with the content hash, so that browsers cache it permanently.
   return { page: page.payload.replaceAll(SCRIPT, script.path.slice('/docs/'.length)), script }
 }
 
-/** What the library's page calls its script. */
+/** Name of the script in the library's page. */
 const SCRIPT = 'js/scalar.js'
 
-/** Placeholder in the library’s page, which is made once, for the nonce of the response. */
+/** Placeholder for the nonce in the library’s page, which is built once. */
 const NONCE = 'nonce-of-this-answer'
 
 const NAMES = asset(
@@ -85,18 +85,21 @@ const NAMES = asset(
   readFileSync(new URL('reference.js', import.meta.url), 'utf8'),
 )
 
-/** The library's page says neither its language nor what its buttons do. */
+/** Adds the language and a script that names the buttons, both missing in the library's page. */
 const accessible = (page: string): string =>
   page.replace('<html>', '<html lang="en">').replace('</body>', `<script defer src="${NAMES.path}"></script></body>`)
 
-/** Its colours, as much stronger as the contrast of WCAG 2.2 wants (success criterion 1.4.3); nothing wider than a phone. */
+/**
+ * Increases the contrast of the library's colours to WCAG 2.2 (success criterion 1.4.3), and clips what is wider than a
+ * phone.
+ */
 const READABLE = `
 .scalar-app { overflow-x: clip; }
 .light-mode { --scalar-color-2: #555555; --scalar-color-3: #666666; --scalar-color-blue: #00629e; --scalar-color-green: #04683f; --scalar-color-orange: #8a4b00; --scalar-color-red: #b3261e; --scalar-color-purple: #5b3fb5; --scalar-color-yellow: #7a5b00; }
 .dark-mode { --scalar-color-2: #c0c0c0; --scalar-color-3: #a8a8a8; --scalar-color-blue: #6cc0ff; --scalar-color-green: #4fd39a; --scalar-color-orange: #ffb366; --scalar-color-red: #ff9b93; --scalar-color-purple: #c3b0ff; --scalar-color-yellow: #f0d060; }
 `
 
-/** Text between backticks as code; everything escaped. */
+/** Escapes a text and marks the parts between backticks as code. */
 const withCode = (text: string): string =>
   text
     .split('`')

@@ -7,18 +7,18 @@ import { openLimit, type Limit } from './limits.ts'
 import { openSeenProofs, type SeenProofs } from './seen-proofs.ts'
 import { slot } from '../state.ts'
 
-/** Signatures of proofs, here and at the token endpoint; discovery announces them. */
+/** Signature algorithms of proofs, here and at the token endpoint. Discovery announces them. */
 export const PROOF_ALGORITHMS = ['ES256', 'Ed25519', 'EdDSA'] as const
-/** How old a proof may be, seconds: as at the token endpoint, where the library says so. */
+/** Maximum age of a proof, seconds; the token endpoint's library uses the same. */
 export const PROOF_SECONDS = 300
-/** How far the clock of a client may be ahead, seconds. */
+/** How far a client's clock may be ahead, seconds. */
 const AHEAD_SECONDS = 60
-/** The whole header block may have 8 kB, and the access token is in it too. */
+/** The header block may have 8 kB, and the access token needs part of it. */
 const MAX_PROOF_CHARACTERS = 4_096
 /** Members of a JWK that are private or a shared secret (RFC 7518 §6). */
 const SECRET_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv']
 
-/** A proof whose signature is right: which key made it, under which number, when. */
+/** A proof with a valid signature. */
 export type DpopProof = {
   /** SHA-256 thumbprint of the key (RFC 7638), base64url */
   jkt: string
@@ -29,30 +29,30 @@ export type DpopProof = {
 }
 
 type Expected = {
-  /** the `DPoP` header as it came */
+  /** the `DPoP` header, unparsed */
   proof: string | string[] | undefined
   method: string
-  /** address of the request as clients see it */
+  /** public URL of the request */
   uri: string
-  /** the access token that comes with it; none at the token endpoint */
+  /** the access token of the request; absent at the token endpoint */
   token?: string
-  /** thumbprint and, where it was seen before, the key itself that must have signed */
+  /** thumbprint of the key that must have signed and, if it was seen before, the key itself */
   by?: { jkt: string; key: CryptoKey | undefined }
   /** milliseconds since 1970 */
   now: number
 }
 
-/** A proof that is not one, and why; the end of a sentence that begins with the proof. */
+/** An invalid proof. The message completes a sentence that begins with “The DPoP proof”. */
 export class ProofRefused extends Error {}
 class AnotherKey extends ProofRefused {}
 
 /**
- * Reads a proof of possession and checks all of it but whether it was used before. What costs nothing is looked at first.
+ * Reads a proof of possession and checks everything except whether it was used before. Cheap checks come first.
  * @throws ProofRefused
  * Source: RFC 9449 §4.3
  */
 export async function readProof({ proof, method, uri, token, by, now }: Expected): Promise<DpopProof> {
-  // The parser joins several headers with a comma, which is in no proof.
+  // The parser joins several headers with a comma, which no proof contains.
   if (typeof proof !== 'string' || proof.length > MAX_PROOF_CHARACTERS || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(proof))
     throw new ProofRefused('is not exactly one signed JWT in the header `DPoP`')
   const header = headerOf(proof)
@@ -102,7 +102,8 @@ async function verified(proof: string, by: CryptoKey | typeof EmbeddedJWK, now: 
 }
 
 /**
- * An address without query and fragment, written one way: two that lead to the same place are the same text.
+ * Normalizes a URL without query and fragment, so that equivalent URLs are equal texts. Returns null if it is not a
+ * URL.
  * Source: RFC 9449 §4.3, RFC 3986 §6.2.2 and §6.2.3
  */
 function placeOf(uri: string): string | null {
@@ -116,12 +117,12 @@ function placeOf(uri: string): string | null {
   })
 }
 
-/** What is remembered of an access token that is bound to a key, a user's or an application's own. */
+/** A cached access token that is bound to a key, of a user or an application. */
 type BoundToken = { token: string; jkt?: string; clientId: string; accountId?: string }
 
 type Proofs = {
   seen: SeenProofs
-  /** read from the first proof of each; they go when the token that is remembered goes */
+  /** key of each token, from its first proof; garbage-collected with the cached token */
   keys: WeakMap<BoundToken, CryptoKey>
   limit: Limit
 }
@@ -133,18 +134,18 @@ function openProofs(app: App, bound: { most?: number }): Proofs {
   return { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
 }
 
-/** Begins anew to remember the used proofs of this process. @param most  how many at once */
+/** Replaces this process's memory of used proofs. @param most  maximum number of proofs */
 export function rememberProofs(app: App, { most }: { most: number }): void {
   Object.assign(memories.of(app), openProofs(app, { most }))
 }
 
 /**
- * Checks that a request was made by the key that its access token is bound to, and for the first time. Used proofs are
- * remembered by this process: another replica, or the next start, would take one once more until it is too old.
- * @throws invalid_token       for another key than the token's
- * @throws invalid_dpop_proof  for everything else that is wrong with the proof
- * @throws rate_limited        for more of one person than an application may ask in all: the memory is everyone's
- * @throws overloaded          when more proofs of one minute came than are remembered
+ * Checks that the key of the access token signed this request, and that the proof is new. Used proofs are remembered in
+ * this process only: another replica, or this one after a restart, accepts a proof once more until it expires.
+ * @throws invalid_token       if another key signed
+ * @throws invalid_dpop_proof  for any other fault of the proof
+ * @throws rate_limited        if a user sends more proofs than an application may send requests: the memory is shared
+ * @throws overloaded          if more proofs of one minute arrive than fit the memory
  * Source: RFC 9449 §7
  */
 export async function assertProven(app: App, request: FastifyRequest, bound: BoundToken): Promise<void> {
@@ -162,7 +163,7 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
     throw error instanceof ProofRefused ? refusal(error.message) : error
   })
   state.keys.set(bound, proof.key)
-  // Behind the signature: who has the token alone takes nothing from its owner.
+  // After the signature check: someone with a stolen token but without its key cannot use up the owner's limit.
   if (app.config.RATE_LIMITS === 'on') {
     const taken = state.limit.take(bound.accountId ?? bound.clientId)
     if (!taken.allowed)
@@ -188,5 +189,8 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
 const refusal = (what: string, code: 'invalid_token' | 'invalid_dpop_proof' = 'invalid_dpop_proof'): AppError =>
   new AppError(code, `The DPoP proof ${what}. Nothing was done. Retry with a new proof.`, { challenge: 'DPoP' })
 
-/** What a 401 of this scheme says it wants. @param error  `invalid_token` and the like; none where no token was sent */
+/**
+ * Returns the `WWW-Authenticate` value of a 401 for the DPoP scheme.
+ * @param error  OAuth error code, such as `invalid_token`
+ */
 export const challengeOf = (error: string): string => `DPoP error="${error}", algs="${PROOF_ALGORITHMS.join(' ')}"`

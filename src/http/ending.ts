@@ -2,21 +2,21 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
 
-/** milliseconds in which a request that arrives while the server closes must be whole */
+/** milliseconds after closing begins in which a started request must be complete */
 const ARRIVAL_MS = 5_000
 
 export type Ending = {
-  /** Notes a response that is to be written, before anything of it is. */
+  /** Registers a response, before anything of it is written. */
   follow(response: ServerResponse): void
   /** Returns the response to the newest request of a connection. */
   responseOn(socket: Socket): ServerResponse | undefined
-  /** Lets each connection end with its last response; to be called when the server closes. */
+  /** Ends each connection after its last response. Call it when the server closes. */
   begin(): void
 }
 
 /**
- * Ends the connections of a server that closes. Node ends only those that are idle at that moment: it would wait for the
- * keep-alive time of a client that is answered later, and for a connection on which nothing was ever sent.
+ * Ends the connections of a closing server. Node ends only those that are idle at that moment. It would wait for the
+ * keep-alive time of clients that are answered later, and for connections on which nothing was ever sent.
  */
 export function openEnding(server: Server, clock: Clock): Ending {
   const open = new Set<Socket>()
@@ -33,7 +33,8 @@ export function openEnding(server: Server, clock: Clock): Ending {
 
   function endWith(response: ServerResponse): void {
     const { socket } = response.req
-    // RFC 9112 §9.6: nothing is answered behind it. A response whose head has left is the last one without a word.
+    // RFC 9112 §9.6: no request is answered after `Connection: close`. If the headers were sent already, just end after
+    // this one.
     if (!response.headersSent) response.setHeader('connection', 'close')
     response.once('finish', () => {
       if (newest.get(socket) === response) socket.destroySoon()
@@ -53,7 +54,7 @@ export function openEnding(server: Server, clock: Clock): Ending {
         if (isAwaited(response)) endWith(response)
         else if (socket.bytesRead === 0) socket.destroy()
       }
-      // A server that closes looks for late requests no more.
+      // A closing server no longer checks the request time-outs.
       const arrival = clock.after(ARRIVAL_MS, () => {
         for (const socket of open) {
           const response = newest.get(socket)

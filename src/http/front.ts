@@ -7,7 +7,7 @@ import type { Texts } from '../texts/en.ts'
 import { networkTitle } from '../texts/network-names.ts'
 import { sendPage, textsOf } from './page.ts'
 
-/** GET /: what this is, for people first, and where everything is. */
+/** Registers GET /: a page for users that describes the installation, with links for developers. */
 export function front(server: FastifyInstance, app: App): void {
   const isDevelopment = app.config.NODE_ENV !== 'production'
   server.get('/', { schema: { hide: true } }, (request, reply) => {

@@ -14,42 +14,45 @@ import type { Texts } from '../texts/en.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** default: by the scope of the route; one without a scope counts as `status` */
+    /** default: by the route's scope; a route without a scope counts as `status` */
     admission?: AdmissionClass
   }
   interface FastifyRequest {
-    /** what it holds of the process; null before the gate, and for what it refused */
+    /** admission slots that the request holds; null before admission, and if it was rejected */
     held: Leave[] | null
     isAside: boolean
     /**
-     * Gives its place to others, once: from here on it only waits for a block. How many may do so is bounded apart.
-     * @returns false when too many do already: it is to be answered as if it had waited in vain
+     * Releases the slot once, because the request only waits for a block from here on. The number of waiting requests
+     * has its own limit.
+     * @returns false if that limit is reached: respond as if the wait had timed out
      */
     standAside(): boolean
     /**
-     * Counts for more than one request, once its body says so.
-     * @param count  requests that it stands for; each beyond the first counts half, as it is read and answered with the others
-     * @throws overloaded  when there is no room for them
+     * Takes more slots, once the body shows that the request contains several.
+     * @param count  contained requests; each after the first takes half a slot, because they share parsing and the
+     * response
+     * @throws overloaded  if no slot is free
      */
     weigh(count: number): void
     /**
-     * Answers past the framework, which sees nothing of that: the place is given back when the work is over, also of a
-     * client that has left.
+     * Responds without the framework, whose hooks then do not run. Releases the slots when the work ends, even if the
+     * client has disconnected.
      */
     answerPast(reply: FastifyReply, work: () => Promise<void>): Promise<void>
   }
 }
 
-/** requests of a process that wait for a block: each looks into the database once a block */
+/** maximum of requests per process that wait for a block: each queries the database once per block */
 const MAX_ASIDE = 1_000
 const REFUSED = 'The service has too many requests. This request had no effect. Retry.'
-/** milliseconds between two lines that say we refuse */
+/** minimum milliseconds between two log lines about rejections */
 const TELL_MS = 10_000
 
 /**
- * The gate before all work: anyone who cannot be served soon gets an immediate 503 `overloaded`, instead of everyone
- * waiting ever longer. To be registered before every hook that works.
- * @returns  to be called behind CORS: pages of other origins see no refusal without its headers
+ * Installs the admission control: a request that cannot be served soon gets an immediate 503 `overloaded`, instead of
+ * all requests waiting longer. Register it before every hook that does work.
+ * @returns  refuseBehindCors: call it after CORS is registered, because pages of other origins need its headers to read
+ * a rejection
  */
 export function openGate(server: FastifyInstance, app: App): { refuseBehindCors: () => void } {
   const admission = openAdmission(app.config.MAX_IN_FLIGHT)
@@ -110,7 +113,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     request.held = leave === null ? null : [leave]
     done()
   })
-  // While a body is on its way its request holds nothing, however slowly it comes: once it is there, it asks again.
+  // While its body arrives, a request holds no slot, however slow it is. It is admitted again afterwards.
   server.addHook('preParsing', (request, _reply, _payload, done) => {
     letGo(request)
     done()
@@ -121,7 +124,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     request.held?.push(leave)
     done()
   })
-  // Also of a request whose client has left: what it began continues, and keeps its place until then.
+  // This hook also runs if the client has disconnected: the work continues and holds its slot until then.
   server.addHook('onSend', (request, _reply, _payload, done) => {
     letGo(request)
     done()
@@ -137,9 +140,9 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
 }
 
 /**
- * Answers one request of a connection at a time, and says no before the framework has looked at a request, which takes it
- * longer than the answer: to what is asked with a token that was seen before, where the address names the route. That is
- * where thousands a second come from; all others are refused by the hooks.
+ * Handles the requests of a connection one at a time. Under overload, rejects a request before the framework parses it,
+ * which would take longer than the rejection. That applies to requests whose token was seen before and whose URL is
+ * exactly a route, which can arrive by the thousands per second. The hooks reject all others.
  */
 function refuseEarly(
   server: FastifyInstance,
@@ -155,7 +158,8 @@ function refuseEarly(
   const isRefused = (request: IncomingMessage): boolean => {
     const kind = kinds.get(`${request.method} ${request.url}`)
     const reader = knownReader(app, request)
-    // Of what comes while we close the listener says so; pages of other origins see no answer without the headers of CORS.
+    // While the server closes, the listener's hook responds. Pages of other origins need CORS headers, so the hooks
+    // respond there.
     if (kind === undefined || reader === undefined || !http.listening || request.headers.origin !== undefined)
       return false
     return !admission.hasRoom(kind, toRequester(app, reader))
@@ -175,7 +179,7 @@ function refuseEarly(
   )
 }
 
-/** By the class of its route. */
+/** Returns the admission class of a route. */
 export function classOf(config: FastifyContextConfig): AdmissionClass {
   if (config.admission !== undefined) return config.admission
   if (config.scope === undefined) return 'status'
@@ -183,9 +187,9 @@ export function classOf(config: FastifyContextConfig): AdmissionClass {
 }
 
 /**
- * Before the token is verified: one that was seen before says whose it is, of all others the address does. These are one
- * application together, or each of a thousand addresses would have a fair part of its own; what is vital is another, so that
- * those who sign in leave it room.
+ * Identifies the holder of a slot before the token is verified: by a cached token, else by IP address. All addresses
+ * together count as one application; otherwise a thousand addresses would get a fair share each. Vital requests count
+ * as another, so that sign-ins cannot use up their share.
  */
 function whoseOf(app: App, request: FastifyRequest, kind: AdmissionClass): Requester {
   const reader = knownReader(app, request)
@@ -201,9 +205,7 @@ const toRequester = (app: App, reader: Reader): Requester => ({
 
 type RefusalText = { headers: Record<string, string>; body: string }
 
-/**
- * Refusals that cost little: one text for each language with a gap for the id, and a line in the log now and then for all of them.
- */
+/** Prepares rejections that cost little: one text per language with a gap for the request id, and one log line for many. */
 function openRefusals(app: App): (requestId: string, words: Texts) => RefusalText {
   const gap = '\u0000'
   const refused = new AppError('overloaded', REFUSED)
@@ -231,7 +233,7 @@ function openRefusals(app: App): (requestId: string, words: Texts) => RefusalTex
       'content-type': 'application/problem+json; charset=utf-8',
       'content-length': String(Buffer.byteLength(body)),
       'cache-control': 'no-store',
-      // Those who are refused together are not all to come back together.
+      // Spread the retries of clients that are rejected together.
       'retry-after': String(1 + (count++ % 3)),
       'x-request-id': requestId,
     }

@@ -7,19 +7,22 @@ import type { PolicyHealth } from '../signer-wire/wire.ts'
 import { boundConnections, listenAt } from './listener.ts'
 import { type Clock } from '../clock.ts'
 
-/** Milliseconds without news of a network after which it does not count as healthy. */
+/** Milliseconds without a stored or confirmed block after which a network is unhealthy. */
 const HEAD_STALE_MS = 15_000
-/** Milliseconds without an answer of a node that was asked: one that is late by less is nothing to tell. */
+/** Milliseconds without a response after which a node is reported as silent. */
 const NODE_SILENT_MS = 3_000
-/** Connections of the operators' listener: a few that look now and then. */
+/** Connections of the operators' listener, which few clients use. */
 const MAX_CONNECTIONS = 64
-/** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
+/** Milliseconds for which a result is reused, so that anonymous requests cannot load database, signer and nodes. */
 const LOOK_MS = 1_000
 
 /**
- * `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the
- * node does not give receipts together; `historyBehind`: how many blocks that are followed have transfers that are not stored
- * yet, where there are any; `internalTransfers`: neither the network’s logs nor its nodes tell of them; `policy`: which one the signer decides by, and why not by that of its file, or null: its built-in rules alone.
+ * A health check.
+ * `detail`: the fault, or, if `ok`, a warning
+ * `readFrom`: source of transaction results, if the node does not return the receipts of a block together
+ * `historyBehind`: followed blocks whose transfers are not stored yet, if any
+ * `internalTransfers`: present if neither the network’s logs nor its nodes report them
+ * `policy`: the signer's policy in force, and why it differs from its file; null: only the built-in rules
  */
 type Check = { name: string; ok: boolean } & More
 type More = {
@@ -30,17 +33,20 @@ type More = {
   policy?: PolicyShown | null
 }
 type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string }
-/** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
+/**
+ * `own`: if one of these fails, this process is not ready. `others`: each may fail while there is something to serve
+ * without it.
+ */
 type Health = { own: Check[]; others: Check[] }
 type Questions = {
   isDraining: () => boolean
-  /** what is wrong with sponsors of a network; none where nobody looks */
+  /** faults of the sponsors of a network; absent: nobody watches them */
   sponsorFaults?: (chainId: number) => readonly string[]
 }
 
 /**
- * GET /healthz, /readyz: for balancers, without a token and without telling strangers what is behind. In development,
- * which has one user, with all that operators see on their own listener.
+ * Registers GET /healthz and /readyz for load balancers, without a token and without details. Development mode adds the
+ * details and /metrics.
  */
 export function health(server: FastifyInstance, app: App, questions: Questions): void {
   const isDevelopment = app.config.NODE_ENV !== 'production'
@@ -48,7 +54,10 @@ export function health(server: FastifyInstance, app: App, questions: Questions):
   if (isDevelopment) metrics(server, app)
 }
 
-/** The listener of OPS_LISTEN: the same for operators, with every check and /metrics. It answers anyone who reaches it. */
+/**
+ * Opens the listener of OPS_LISTEN with every check and /metrics. It has no authentication: anyone who reaches it may
+ * read it.
+ */
 export async function openOperatorsListener(app: App, { host, port }: Listen, questions: Questions) {
   const server = Fastify({ logger: false, bodyLimit: 1_024, forceCloseConnections: true })
   boundConnections(server, app, MAX_CONNECTIONS)
@@ -71,7 +80,7 @@ function routes(
   server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
     const { own, others } = await look()
     const drain = isDraining() ? [{ name: 'server', ok: false, detail: 'shutting down' }] : []
-    // A network whose node is away must not take sign-in and the other networks out of service, on every replica at once.
+    // An unavailable node must not take sign-in and the other networks out of service, on every replica at once.
     const isReady = [...own, ...drain].every((check) => check.ok)
     return reply
       .code(isReady ? 200 : 503)
@@ -86,7 +95,7 @@ function metrics(server: FastifyInstance, { telemetry: { registry } }: App): voi
   )
 }
 
-/** Looks at most once a second, however many ask. */
+/** Returns a function that runs the checks at most once a second and shares the result. */
 function looker(app: App, sponsorFaults: SponsorFaults): () => Promise<Health> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<Health>
@@ -103,7 +112,7 @@ function looker(app: App, sponsorFaults: SponsorFaults): () => Promise<Health> {
 type SponsorFaults = NonNullable<Questions['sponsorFaults']>
 
 async function lookAt(app: App, stalls: Stalls, sponsorFaults: SponsorFaults): Promise<Health> {
-  // Asked once for all checks; each says by itself what it makes of a signer that is away.
+  // Asked once for all checks; each check decides itself what an unavailable signer means for it.
   const signer = app.signer.health()
   signer.catch(() => {})
   const [own, others] = await Promise.all([
@@ -126,7 +135,7 @@ async function checkDatabase({ clock, db, writesRefused }: App): Promise<Check> 
   })
 }
 
-/** The program that signs people in, where that is another one: tokens that are out are good without it. */
+/** Checks a separate authorization server. Issued tokens remain valid while it is unavailable. */
 const checkAuth = (clock: Clock, auth: NonNullable<App['auth']>): Promise<Check> =>
   settle(clock, 'authorization server', async () => {
     if (!(await auth.isThere())) throw new NotReady('no answer at AUTH_SOCKET')
@@ -149,15 +158,18 @@ async function checkSigner({ clock, tokenKeys, config, telemetry }: App, signer:
         'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS',
         shown,
       )
-    // It answers, and refuses every token.
+    // The signer responds but rejects every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens', shown)
-    // It signs: the keys that are open stay open. It would not start again.
+    // The signer still signs with its open keys, but would not start again.
     const { fault } = masterKey
     return fault === null ? shown : { ...shown, detail: `the master key (KEK) cannot be used: ${fault}` }
   })
 }
 
-/** For operators, and as a metric: a policy that is not the one of the file is in force all the same, and no reason to send people elsewhere. */
+/**
+ * Returns the policy for operators and sets its metric. A policy that differs from its file is still in force, and no
+ * reason to send users to another replica.
+ */
 function showPolicy(policy: PolicyHealth, { signerPolicy }: App['telemetry']): PolicyShown | null {
   signerPolicy.reset()
   if (policy === null) return null
@@ -166,12 +178,12 @@ function showPolicy(policy: PolicyHealth, { signerPolicy }: App['telemetry']): P
   return { version, hash, state, ...more, since: new Date(since).toISOString() }
 }
 
-/** since when a cursor of a network is at a block while there is more to read, by the chain id and which cursor it is */
+/** per network and cursor: its block, and since when it has not moved although there is more to read */
 type Stalls = Map<string, { at: number; since: number }>
 
 /**
- * The node answers, a head was stored or confirmed lately, and follower and history move while there is something to read. All of it by
- * what this process has heard anyway: a question of how we are asks no node.
+ * Checks a network: its node responds, a head was stored or confirmed recently, and follower and history advance while
+ * there are blocks to read. A health request calls no node; it uses what this process already knows.
  */
 async function checkChain(
   { chains, clock, db }: App,
@@ -189,7 +201,7 @@ async function checkChain(
       .where('cursors.chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
-    // A signer that is away has a check of its own.
+    // An unavailable signer has its own check.
     const signs = await signer.catch(() => null)
     if (signs?.chains?.includes(chainId) === false)
       throw new NotReady('the signer signs nothing for it: its SIGNER_CHAINS does not list the chain id')
@@ -203,7 +215,7 @@ async function checkChain(
       throw new NotReady(`the node has given no usable answer for ${seconds(head.node.silentMs())}`)
     const newest = head.node.newest()
     if (head.current() === null || newest === null) throw new NotReady('no block followed yet')
-    // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
+    // A confirmed head proves nothing about the follower: any read confirms it.
     const { block_number: followed, read_from: readFrom } = cursor
     const isStuck = isStalled(clock, stalls, `${chainId} transactions`, { at: followed, newest })
     if (isStuck || (cursor.blocked_by !== null && newest > followed))
@@ -213,14 +225,14 @@ async function checkChain(
     const { indexed } = cursor
     if (isStalled(clock, stalls, `${chainId} history`, { at: indexed, newest: followed }))
       throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
-    // A node that announces its blocks is not asked again until one is overdue.
+    // A node that announces its blocks is not polled until a block is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
       throw new NotReady(`the follower has not looked at the node for ${seconds(head.ageMs())}`)
     return {
-      // It works, and it is what the node bills for.
+      // It works, but the operator should know: nodes bill by calls.
       ...(readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }),
       ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
-      // Told to who asks for native currency, too, by a header that is absent.
+      // Clients that ask for native currency see this as an absent header.
       ...(cursor.native_to !== null && cursor.internal_from === null ? { internalTransfers: 'unknown' as const } : {}),
       ...(sponsors.length === 0 ? {} : { detail: sponsors.join('; ') }),
     }
@@ -230,7 +242,7 @@ async function checkChain(
 const causeOf = (blockedBy: string | null): string =>
   blockedBy === null ? '' : `, and cannot take the next one: ${blockedBy}`
 
-/** Whether a cursor has not moved for long, though there was something to read all the time. */
+/** Returns whether a cursor has not moved for HEAD_STALE_MS although there was something to read all the time. */
 function isStalled(
   { ticks }: Clock,
   stalls: Stalls,
@@ -246,7 +258,7 @@ function isStalled(
 
 const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 
-/** What is not as it should be, in our own words, and what is known all the same. */
+/** A failed check with a message of our own, and what is known in spite of it. */
 class NotReady extends Error {
   readonly more: More
   constructor(message: string, more: More = {}) {
@@ -255,7 +267,10 @@ class NotReady extends Error {
   }
 }
 
-/** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
+/**
+ * Runs a check for at most 3 s. Only our own messages are shown: those of databases and nodes may contain addresses
+ * with secrets.
+ */
 async function settle({ after }: Clock, name: string, check: () => Promise<void | More>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = after(3_000, () => reject(new Error('late')))

@@ -4,16 +4,16 @@ import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 
 /**
- * Token bucket per key, in memory of this process: with N replicas behind a balancer the installation allows up to
- * N times the limit. That is accepted: limits here protect the process; the signer's policy protects the money.
+ * A token bucket per key, in the memory of this process. With N replicas, an installation allows up to N times the
+ * limit. That is accepted: these limits protect the process; the signer's policy protects the money.
  */
 export type Limit = {
   /**
-   * Takes some from the bucket of `key`, all or none; more than it ever holds counts as all of it. Nothing is taken for who is refused.
-   * @returns how many are left and, when refused, seconds until there are enough
+   * Takes `count` from the bucket of `key`, all or nothing. A count above the bucket size counts as a full bucket.
+   * @returns remaining: what is left; retryAfter: seconds until there is enough, if it is rejected
    */
   take(key: string, count?: number): { allowed: boolean; remaining: number; retryAfter: number }
-  /** Puts back what was taken for a request that another limit refused. */
+  /** Returns what was taken for a request that another limit rejected. */
   giveBack(key: string, count?: number): void
   name: string
   burst: number
@@ -23,6 +23,7 @@ export type Limit = {
 const MAX_KEYS = 100_000
 
 /**
+ * Opens a limit.
  * @param perSecond  refill rate, requests per second
  * @param burst      bucket size, requests
  * @param now        clock, milliseconds
@@ -38,7 +39,7 @@ export function openLimit({
   burst: number
   now: () => number
 }): Limit {
-  // A bucket is one number: the time at which it will be full again (GCRA).
+  // A bucket is stored as one number: the time at which it will be full again (GCRA).
   const fullAt = new BoundedMap<string, number>(MAX_KEYS)
   const costMs = 1_000 / perSecond
   const clock = neverBack(now)
@@ -62,7 +63,9 @@ export function openLimit({
   }
 }
 
-/** The clock of a machine may be put back by an hour: it continues from there, and nobody waits for that hour to pass again. */
+/**
+ * Wraps a clock that may be set back: time then continues from the last value, so that nobody waits for the difference.
+ */
 function neverBack(now: () => number): () => number {
   let last = Number.NEGATIVE_INFINITY
   let behind = 0
@@ -75,8 +78,8 @@ function neverBack(now: () => number): () => number {
 }
 
 /**
- * Whom an IP address stands for: one in IPv4, everyone in the same /64 in IPv6, which is what one customer is given
- * (RFC 6177).
+ * Returns the key of an IP address for limits: the address for IPv4, its /64 for IPv6, which one customer gets (RFC
+ * 6177).
  */
 export function addressOf(ip: string): string {
   if (!isIPv6(ip) || ip.includes('.')) return ip
@@ -92,7 +95,7 @@ export function addressOf(ip: string): string {
 }
 
 /**
- * Takes some, or none, and says so in `RateLimit-Policy` and `RateLimit` (IETF httpapi draft, structured fields).
+ * Takes from a limit and sets `RateLimit-Policy` and `RateLimit` (IETF httpapi draft, structured fields).
  * @throws rate_limited
  */
 export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1): void {
@@ -102,8 +105,8 @@ export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1)
 }
 
 /**
- * The same for a limit that is behind another: the headers continue telling of that one, unless this one refuses.
- * @param refused  called then: what the other one took
+ * Takes from a second limit. The headers still describe the first one, unless the second one rejects.
+ * @param refused  called before a rejection, to return what the first limit took
  * @throws rate_limited
  */
 export function spendBehind(limit: Limit, key: string, reply: FastifyReply, refused: () => void = () => {}): void {

@@ -1,9 +1,9 @@
 /**
  * http: everything that holds for all routes, and the pages' shell.
- * Owns: the gate before all work, access tokens and DPoP proofs to a caller, limits, quotas, problem documents,
- *   cursors, OpenAPI, health, assets.
+ * Owns: admission control, callers (access tokens and DPoP proofs), limits, quotas, problem documents, cursors,
+ *   OpenAPI, health, assets.
  * Does not own: routes of the API (each slice), issuing tokens (`oauth/`), texts (`texts/`).
- * Way of a request: `gate.ts`, `caller.ts`, the route, `problems.ts`.
+ * Path of a request: `gate.ts`, `caller.ts`, the route, `problems.ts`.
  * Tables: application_usage.
  */
 
@@ -24,54 +24,55 @@ import { en } from '../texts/en.ts'
 
 const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
-/** milliseconds in which nothing is read or taken, longer than any answer takes: who does not read one keeps no connection */
+/** milliseconds without traffic after which a connection is closed; longer than any response takes */
 const SILENT_MS = 120_000
-/** milliseconds for a client to end its side after what never became a request was answered */
+/** milliseconds for a client to close its side after an error response to bytes that were not a request */
 const LINGER_MS = 1_000
 
 /**
- * The HTTP server with everything that holds for every route: limits of size and time, strict
- * JSON, request ids, headers, problem documents also for what the HTTP parser refuses.
+ * Opens the HTTP server with everything that holds for every route: size and time limits, strict JSON, request ids,
+ * headers. Errors of the HTTP parser become problem documents, too.
  */
 export function openListener(app: App): FastifyInstance {
   const server = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
-    // Node looks for late requests only every 30 s by default, which would make the 5 s and 10 s below meaningless.
+    // By default, Node checks for late requests every 30 s, which is too coarse for the 5 s and 15 s below.
     http: {
       maxHeaderSize: HEADER_BYTES,
       connectionsCheckingInterval: 1_000,
       headersTimeout: 5_000,
     },
-    // These beside `http`, not in it: the framework sets its own over those, and its own for a request is none.
+    // Not in `http`: the framework overrides these there, and its default request time-out is none.
     requestTimeout: 15_000,
     keepAliveTimeout: 72_000,
     connectionTimeout: SILENT_MS,
     routerOptions: { maxParamLength: 4_096, ignoreTrailingSlash: true },
     trustProxy: trusted(app.config.TRUST_PROXY),
     forceCloseConnections: 'idle',
-    // Left to itself the framework answers without a code and without Retry-After: refuseWhileClosing does.
+    // The framework's own 503 has no code and no Retry-After; refuseWhileClosing responds instead.
     return503OnClosing: false,
     genReqId: requestIdOf,
-    // Fastify's defaults turn [1e21, true, null] into strings and drop unknown fields silently.
+    // Fastify's defaults turn [1e21, true, null] into strings and silently drop unknown fields.
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, keywords: ['x-shown-as'] },
     },
-    // Most answers of most routes are the same problem document.
+    // Most responses of most routes share the schema of the problem document.
     schemaController: { compilersFactory: { buildSerializer: sharedSerializers } },
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
     frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),
     clientErrorHandler: (error, socket) => {
       const answer = ending.responseOn(socket as Socket)
-      // In place of an answer to a whole request it would say that nothing was done.
+      // If a complete request still awaits its response, an error response could be taken for it and claim that nothing
+      // was done.
       if (answer?.req.complete === true && !answer.writableFinished) socket.destroy()
       else refuseRaw(app, error, socket as Socket)
     },
   }) as unknown as FastifyInstance
   const ending = openEnding(server.server, app.clock)
 
-  // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
+  // Node would answer an unknown `Expect` with a 417 without a body. Ignoring the header is allowed: RFC 9110 §10.1.1.
   server.server.on('checkExpectation', (request, response) => void server.server.emit('request', request, response))
   boundConnections(server, app, app.config.MAX_CONNECTIONS)
   rememberRoutes(server)
@@ -79,7 +80,7 @@ export function openListener(app: App): FastifyInstance {
   strictJson(server)
   if (app.config.NODE_ENV !== 'production' && app.config.DEVELOPMENT_OPEN_TO === 'this-machine') refuseNames(server)
   const isHttps = app.origin.startsWith('https:')
-  // Hooks with a callback: as promises these two would cost more than what they do.
+  // Hooks with callbacks: as promises, these two would cost more than their work.
   server.addHook('onRequest', (request, reply, done) => {
     ending.follow(reply.raw)
     reply
@@ -103,18 +104,17 @@ export function openListener(app: App): FastifyInstance {
 }
 
 /**
- * Listens at one address. Of the name `localhost` Fastify would listen at each of its addresses, with a server of its own
- * that no bound holds for.
+ * Listens at one address. For `localhost`, Fastify would open a second server per address, without the limits set here.
  */
 export async function listenAt(server: FastifyInstance, { host, port }: { host: string; port: number }): Promise<void> {
   const { address } = await lookup(host)
   await server.listen({ host: address, port })
 }
 
-/** milliseconds between two lines that say so */
+/** minimum milliseconds between two log lines about closed connections */
 const TELL_MS = 10_000
 
-/** Closes what connects beyond a number: each connection costs memory before it has asked anything. */
+/** Limits the connections of a server, because each costs memory before it sends anything. Further ones are closed. */
 export function boundConnections({ server }: FastifyInstance, { clock, telemetry }: App, most: number): void {
   server.maxConnections = most
   let [closed, toldAt] = [0, Number.NEGATIVE_INFINITY]
@@ -127,12 +127,14 @@ export function boundConnections({ server }: FastifyInstance, { clock, telemetry
   })
 }
 
-/** Whether an address is one of our proxies; `hop` counts from the one that is connected to us. */
+/**
+ * Returns whether an address is a trusted proxy. `hop` counts proxies, starting at 0 with the peer of the connection.
+ */
 type Trusts = (address: string, hop: number) => boolean
 
 /**
- * Addresses name the proxies; a number counts them. Counting cannot tell a proxy from a client that came past it, so
- * the one that is connected to us must be near: on this machine or in a private network.
+ * Returns the proxies that may set X-Forwarded-For: by address or by number. A number cannot distinguish a proxy from a
+ * client that bypasses it, so the peer must then be on this machine or in a private network.
  */
 function trusted(proxies: Config['TRUST_PROXY']): false | string[] | Trusts {
   if (proxies === undefined || proxies === 0) return false
@@ -143,13 +145,16 @@ function trusted(proxies: Config['TRUST_PROXY']): false | string[] | Trusts {
   return (address, hop) => hop < proxies && (hop > 0 || near.check(address, isIPv6(address) ? 'ipv6' : 'ipv4'))
 }
 
-/** RFC 1122 §3.2.1.3, RFC 1918, RFC 3927, RFC 6598; RFC 4291, RFC 4193. An IPv4 address in IPv6 counts as itself. */
+/**
+ * Loopback, private and link-local networks: RFC 1122 §3.2.1.3, RFC 1918, RFC 3927, RFC 6598; RFC 4291, RFC 4193.
+ * IPv4-mapped IPv6 addresses count as IPv4.
+ */
 const NEAR_4 = [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16], ['100.64.0.0', 10]] as const // prettier-ignore
 const NEAR_6 = [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const // prettier-ignore
 
 /**
- * A page that a browser opened elsewhere may give its own name this machine's address (DNS rebinding) and would then
- * be of one origin with a service where anyone signs in as anyone. It cannot change the name that the browser sends.
+ * Rejects foreign host names in development mode. A web page can resolve its own name to this machine (DNS rebinding).
+ * It would then share an origin with a service where anyone signs in as anyone. It cannot change the Host header.
  */
 function refuseNames(server: FastifyInstance): void {
   server.addHook('onRequest', (request, _reply, done) => {
@@ -166,7 +171,9 @@ function refuseNames(server: FastifyInstance): void {
   })
 }
 
-/** What arrives on open connections while the program ends: another replica, or the next start, will answer it. */
+/**
+ * Rejects requests on open connections while the program ends. Another replica, or the next start, will answer them.
+ */
 function refuseWhileClosing(server: FastifyInstance, ending: Ending): void {
   let isClosing = false
   server.addHook('preClose', (done) => {
@@ -187,12 +194,15 @@ function refuseWhileClosing(server: FastifyInstance, ending: Ending): void {
   })
 }
 
-/** A turn that reads from thousands of connections is long: so many answers wait for its end at most. */
+/**
+ * Maximum number of responses that wait for the end of a turn, because a turn that reads thousands of connections is
+ * long.
+ */
 const MAX_TOGETHER = 64
 
 /**
- * The answers to what was read in one turn of the event loop leave together at its end. Each written at once would
- * wake a client that sleeps since the one before, and waking a process on a sleeping core costs more than the answer.
+ * Sends the responses of one turn of the event loop together at its end. Sent one by one, each would wake a sleeping
+ * client, and waking a process on a sleeping core costs more than the response.
  */
 function answerTogether(server: FastifyInstance): void {
   let ready: { reply: FastifyReply; send: (error?: Error) => void }[] = []
@@ -203,7 +213,7 @@ function answerTogether(server: FastifyInstance): void {
       try {
         send()
       } catch (error) {
-        // One that cannot be written is answered as any other mistake of ours, and the others continue.
+        // A response that cannot be written becomes an internal error, and the others are still sent.
         for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
         send(error as Error)
       }
@@ -216,7 +226,7 @@ function answerTogether(server: FastifyInstance): void {
   })
 }
 
-/** JSON in UTF-8 only; keys that poison prototypes are refused, and so is anything nested deeper than 16. */
+/** Accepts only JSON in UTF-8, at most 16 levels deep, without keys that poison prototypes. */
 function strictJson(server: FastifyInstance): void {
   const parse = server.getDefaultJsonParser('error', 'error')
   const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -261,19 +271,19 @@ function strictJson(server: FastifyInstance): void {
 
 const MAX_DEPTH = 16
 
-/** Whether JSON is nested deeper than allowed. Few texts hold so many brackets at all, and counting those is quick. */
+/** Returns whether JSON is nested too deeply. Counting brackets first is quick and clears nearly all texts. */
 function isDeep(text: string): boolean {
   return countOf(text, '[', MAX_DEPTH) + countOf(text, '{', MAX_DEPTH) > MAX_DEPTH && depthOf(text) > MAX_DEPTH
 }
 
-/** How often a character is there, counted up to one more than `most`. */
+/** Counts a character, up to one more than `most`. */
 function countOf(text: string, character: string, most: number): number {
   let count = 0
   for (let at = text.indexOf(character); at !== -1 && count <= most; at = text.indexOf(character, at + 1)) count++
   return count
 }
 
-/** Deepest nesting of brackets outside strings; an upper bound that is exact for JSON. */
+/** Returns the deepest nesting of brackets outside strings. Exact for valid JSON, otherwise an upper bound. */
 function depthOf(text: string): number {
   let depth = 0
   let deepest = 0
@@ -295,7 +305,7 @@ const RAW_CODES: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** What never became a request: bytes that are not HTTP, headers too large or too slow. */
+/** Responds to bytes that never became a request: not HTTP, headers too large or too slow. */
 function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -305,12 +315,12 @@ function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknow
   const refusal = new AppError(code, describeError(code).help)
   const { status } = describeError(code)
   app.telemetry.refusals.inc({ code })
-  // RFC 9110 §9.3.2: no body answers a HEAD. The bytes are all that is known of what never became a request.
+  // RFC 9110 §9.3.2: a response to HEAD has no body. The raw bytes are the only sign of the method.
   const isHead = Buffer.isBuffer(error.rawPacket) && error.rawPacket.toString('latin1', 0, 5) === 'HEAD '
   const body = JSON.stringify(
     problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId(), words: en }),
   )
-  // Our side alone does not end it: one that never ends its own would stay.
+  // `end` closes only our side; a client that never closes its own would hold the connection.
   app.clock.after(LINGER_MS, () => socket.destroy()).unref()
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Language: ${en.language}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,

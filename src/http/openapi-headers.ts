@@ -6,7 +6,7 @@ const text = (description: string, example: string): Header => ({
 })
 const count = (description: string): Header => ({ description, schema: { type: 'integer', minimum: 0 } })
 
-/** Headers of answers, as the OpenAPI document tells of them. */
+/** Response headers, as described in the OpenAPI document. */
 export const HEADERS = {
   'X-Request-Id': text('Id of this request in the log of the service', 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e'),
   'RateLimit-Policy': text('The limit that applied (IETF httpapi draft); absent where none did', '"reads";q=60;w=3'), // prettier-ignore
@@ -40,17 +40,17 @@ export const HEADERS = {
 
 export type HeaderName = keyof typeof HEADERS
 
-/** Headers of successful answers of an operation, beside those that every one has; part of its schema. */
+/** Names the headers of an operation's successful responses, besides the common ones; part of its schema. */
 export const sends = (...names: HeaderName[]): { 'x-sends': HeaderName[] } => ({ 'x-sends': names })
 
-/** What every page of a list sends but the last one. */
+/** Headers of every page of a list except the last. */
 export const PAGED = ['X-Next-Cursor', 'Link'] as const
-/** What every write sends. */
+/** Headers of every write. */
 export const WRITTEN = ['Location', 'Idempotent-Replayed', 'Preference-Applied'] as const
 
 const ALWAYS = ['X-Request-Id'] as const
 const LIMITED = ['RateLimit-Policy', 'RateLimit'] as const
-/** Of what was refused after its token was found good. */
+/** Headers of error responses to requests whose token was valid. */
 const BEHIND_THE_DOOR = [...LIMITED, 'Preference-Applied'] as const
 const OF_REFUSALS: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
@@ -64,7 +64,7 @@ const OF_REFUSALS: Record<number, readonly HeaderName[]> = {
 
 type Reference = { $ref: string }
 
-/** Headers of a success. `Location` is there where something is to be looked for: 201 and 202. */
+/** Returns the headers of a successful response. `Location` is only sent with 201 and 202. */
 export function headersOfSuccess(
   status: number,
   { sent, isLimited }: { sent: readonly HeaderName[]; isLimited: boolean },

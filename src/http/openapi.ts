@@ -28,7 +28,7 @@ const TAGS = {
   Operator: 'Applications, networks and accounts of this installation, for its operators',
 }
 
-/** What an access token may carry, in words. */
+/** The scopes of access tokens, with descriptions. */
 const SCOPES = {
   'wallet:read': 'Balances, transfers and transactions of the user',
   'contracts:read': 'Reads of contracts with the user as the sender',
@@ -37,7 +37,7 @@ const SCOPES = {
   'users:read': 'An application by itself: the people who allowed it',
 }
 
-/** The OpenAPI 3.1 document, written from the schemas that validate. Register before the routes. */
+/** Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes. */
 export async function openapi(server: FastifyInstance, app: App): Promise<void> {
   const { 'users:read': ofMachines, ...ofUsers } = SCOPES
   const issuer = issuerOf(app)
@@ -74,7 +74,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
       },
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
-    // Only what carries a tag belongs to the API; pages and probes do not.
+    // Only routes with a tag belong to the API; pages and probes do not.
     transform: ({ schema, url, route }) => ({
       schema: schema?.tags === undefined ? { ...schema, hide: true } : { ...securityOf(route.config ?? {}), ...schema },
       url,
@@ -89,7 +89,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
   )
 }
 
-/** The scopes that open a route are what its door asks for: the document cannot say another. */
+/** Derives the documented scopes of a route from its configuration, which also enforces them. */
 function securityOf({ scope, machineScope }: FastifyContextConfig): { security?: Record<string, string[]>[] } {
   if (scope === undefined) return {}
   const ways = [scope === 'any' ? [] : [scope], ...(machineScope === undefined ? [] : [[machineScope]])]
@@ -111,9 +111,13 @@ type Document = {
 }
 
 /**
- * The document as generators of clients want it: a schema with a title is a component of that name and referred to,
- * `x-shown-as` takes the place of what is text on the wire only, a choice of words is an enumeration, every body has an
- * example, a refusal is written once for each status, and every answer names its headers.
+ * Refines the document for client generators:
+ * - a schema with a title becomes a component that others refer to
+ * - `x-shown-as` replaces a schema that is text only on the wire
+ * - a union of constants becomes an enumeration
+ * - every body has an example
+ * - an error response is defined once per status
+ * - every response names its headers
  */
 function refine(document: Document, origin: string): Document {
   const schemas: Record<string, Schema> = {}
@@ -144,7 +148,7 @@ function refine(document: Document, origin: string): Document {
               { description, headers, content: mapValues(content, (media) => withExample(media, schemas)) },
             ]
           }
-          // A refusal looks the same wherever it comes from.
+          // Error responses of one status are the same for all routes.
           const name = description.replaceAll(/\W/g, '')
           const example = refusalOf(Number(status), origin)
           refusals[name] ??= {
@@ -162,10 +166,13 @@ function refine(document: Document, origin: string): Document {
   return { ...document, paths, components } as Document
 }
 
-/** Keywords whose values are no schemas. */
+/** Keywords whose values are not schemas. */
 const VALUES = new Set(['example', 'examples', 'default', 'const', 'enum', 'required'])
 
-/** A schema with everything named in it moved to `schemas`. */
+/**
+ * Moves every titled part of a schema to `schemas` and refers to it.
+ * @throws Error if two different schemas share a title
+ */
 function named(schema: Schema, schemas: Record<string, Schema>): Schema {
   const inner = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(inner)
@@ -188,7 +195,7 @@ function named(schema: Schema, schemas: Record<string, Schema>): Schema {
   const known = schemas[title]
   if (known !== undefined && JSON.stringify(shapeOf(known)) !== JSON.stringify(shape))
     throw new Error(`two schemas are called ${title}`)
-  // As the schema of a parameter or a body it came without its words.
+  // The schema of a parameter or body comes without description and examples; take those that are known.
   const words = { description: description ?? known?.description, examples: examples ?? known?.examples }
   schemas[title] = { ...shape, ...Object.fromEntries(Object.entries(words).filter(([, one]) => one !== undefined)) }
   return { $ref: `#/components/schemas/${title}` }
@@ -197,7 +204,7 @@ function named(schema: Schema, schemas: Record<string, Schema>): Schema {
 const shapeOf = (schema: Schema): Schema =>
   Object.fromEntries(Object.entries(schema).filter(([key]) => key !== 'description' && key !== 'examples'))
 
-/** A choice of words, which the wire schemas write as a union of constants. */
+/** Turns a union of string constants into an enumeration. */
 function asEnumeration(schema: Schema): Schema {
   const { anyOf, ...rest } = schema
   if (!Array.isArray(anyOf) || !anyOf.every((one: Schema) => typeof one.const === 'string')) return schema
@@ -211,7 +218,7 @@ function withExample({ schema, ...media }: Media, schemas: Record<string, Schema
   return { ...media, schema: own, ...(example === undefined ? {} : { example }) }
 }
 
-/** Put together from the examples of what a schema holds. @returns undefined where one is missing */
+/** Builds an example from the examples of a schema's parts. @returns undefined if one is missing */
 function exampleOf(schema: Schema, schemas: Record<string, Schema>): unknown {
   const { $ref, examples, type, items, properties, required = [], minimum = 0, anyOf } = schema
   if (typeof $ref === 'string') return exampleOf(schemas[$ref.slice($ref.lastIndexOf('/') + 1)]!, schemas)
@@ -232,7 +239,7 @@ function exampleOf(schema: Schema, schemas: Record<string, Schema>): unknown {
   return parts.some(([, part]) => part === undefined) ? undefined : Object.fromEntries(parts)
 }
 
-/** The first refusal of a status, as it would look. */
+/** Builds an example of the first error of a status. */
 function refusalOf(status: number, origin: string): object {
   const code = errorCodes.find((one) => describeError(one).status === status)!
   return problemOf(new AppError(code, describeError(code).help), {

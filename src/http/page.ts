@@ -10,30 +10,30 @@ import type { Brand } from './brand.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** whose installation this is; set by `pageAssets` */
+    /** brand of the installation; set by `pageAssets` */
     brand: Brand
   }
 }
 
-/** What a page says, in the language that its reader’s browser asks for. */
+/** Returns the texts in the language that the browser asks for. */
 export const textsOf = ({ headers }: FastifyRequest): Texts => textsFor({ accept: headers['accept-language'] })
 
-/** A moment in UTC; the script of the page writes it in the zone of its reader. */
+/** Formats a time in UTC. The page's script converts it to the reader's time zone. */
 export const timeHtml = (words: Texts, time: Date): string =>
   html`<time datetime="${time.toISOString()}">${timeText(words, time)}</time>`
 
-/** A sentence with its emphasised parts, escaped. */
+/** Escapes a sentence and emphasizes its marked parts. */
 export const rich = (parts: Rich): string =>
   parts.map((part) => (typeof part === 'string' ? html`${part}` : html`<b>${part.strong}</b>`)).join('')
 
 /**
- * A whole HTML document around `body`: the shell of every page this service renders.
- * @param brand   whose installation this is
- * @param words   the language of the page
+ * Renders a whole HTML document around `body`. Every page of this service uses it.
+ * @param brand   brand of the installation
+ * @param words   texts in the page's language
  * @param title   plain text, escaped here
- * @param body    HTML that is already escaped
- * @param layout  `narrow` for one card in the middle (sign-in, consent, errors), `wide` for tables
- * @param notice  plain text of the strip above the page, for example that this is a development installation
+ * @param body    HTML, already escaped
+ * @param layout  `narrow` for one card (sign-in, consent, errors), `wide` for tables
+ * @param notice  plain text of the strip above the page, such as the notice of development mode
  */
 export function page(
   brand: Brand,
@@ -84,24 +84,28 @@ export type PageParts = {
   body: string
   layout?: 'narrow' | 'wide'
   notice?: string
-  /** our origin, on a page with times or something to copy: the one script that a page may have, and works without */
+  /**
+   * our origin, on a page with times or copy buttons: allows the one common script, without which the page still works
+   */
   hasScript?: string
-  /** one more script, beside `hasScript`, and the one path that it may ask */
+  /** a second script in addition to `hasScript`, and the only path that it may request */
   script?: { path: string; route: string; connectsTo: string }
 }
 
 /**
- * Content-Security-Policy of the pages. There is no `form-action`: a sign-in form posts here and the
- * redirects that answer it end at the application, on another origin, where browsers apply it too.
+ * Content-Security-Policy of the pages. There is no `form-action`: a sign-in form posts here, and the response
+ * redirects to the application on another origin, to which browsers apply it too.
  */
 export const PAGE_CSP =
   "default-src 'none'; style-src 'self'; img-src 'self' data: https:; base-uri 'none'; frame-ancestors 'none'"
 
-/** The same, and that one file as a script; with a second one, what that asks too. */
+/**
+ * The policy of a page with the common script and, if there is one, the second script with the path that it requests.
+ */
 const scriptedCsp = (origin: string, script: PageParts['script']): string =>
   `${PAGE_CSP}; script-src ${origin}${COPY.route}${script === undefined ? '' : ` ${origin}${script.route}; connect-src ${origin}${script.connectsTo}`}`
 
-/** Sends a page with the headers that belong to it; pages show someone's data, so nothing may store them. */
+/** Sends a page with its headers. Pages show personal data, so nothing may cache them. */
 export function sendPage(reply: FastifyReply, status: number, parts: PageParts): FastifyReply {
   return reply
     .code(status)
@@ -117,8 +121,8 @@ export function sendPage(reply: FastifyReply, status: number, parts: PageParts):
 }
 
 /**
- * GET /assets/…: stylesheet, mark, script and what belongs to the brand. The pages ask by content hash, so a copy is good
- * forever.
+ * Registers GET /assets/…: stylesheet, mark, script and brand files. URLs contain the content hash, so copies never
+ * expire.
  */
 export function pageAssets(server: FastifyInstance, brand: Brand): void {
   server.decorate('brand', brand)

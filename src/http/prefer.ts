@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /**
- * How long a client says that it waits, milliseconds: `Prefer: wait=5`. A preference that cannot be read is none.
- * @returns Infinity when it does not say
+ * Returns how long a client is willing to wait, milliseconds: `Prefer: wait=5`. An unreadable preference is ignored.
+ * @returns Infinity if it states none
  * Source: RFC 7240 §4.3
  */
 export function readPrefer({ prefer }: FastifyRequest['headers'], reply: FastifyReply): number {

@@ -10,10 +10,13 @@ import { type PageParts, sendPage, textsOf } from './page.ts'
 import { challengeOf } from './dpop.ts'
 import type * as wire from './wire.ts'
 
-/** RFC 9457 with our additions. */
+/** A problem document: RFC 9457 with additional fields. */
 export type Problem = Static<typeof wire.Problem>
 
-/** Anything thrown, as an AppError: ours, the framework's, the database's, the node's; the rest is our bug. */
+/**
+ * Converts anything thrown into an AppError: errors of ours, the framework, the database or the node. Any other is a
+ * bug of ours.
+ */
 export function toAppError(thrown: unknown): AppError {
   const error = mapChainError(mapDatabaseError(thrown))
   if (error instanceof AppError) return error
@@ -42,7 +45,7 @@ const FASTIFY_CODES: Record<string, ErrorCode> = {
   FST_ERR_ASYNC_CONSTRAINT: 'invalid_request',
 }
 
-/** Ajv's findings as places in the input, with unknown fields distinguished from wrong ones. */
+/** Converts Ajv's findings into field errors. Unknown fields have their own code. */
 function readValidation(findings: NonNullable<FastifyError['validation']>, context: string, cause: unknown): AppError {
   const errors = findings.map(({ keyword, instancePath, message, params }): FieldError => {
     const inBody = context === 'body'
@@ -77,7 +80,7 @@ const sentence = (text: string): string => `${text[0]!.toUpperCase()}${text.slic
 export type ProblemContext = { origin: string; instance: string; requestId: string; words: Texts }
 
 /**
- * Returns the document for a refusal. `type` is the page of its code in our own documentation.
+ * Builds the problem document of an error. `type` is the URL of the code in our documentation.
  * @param words  the language of `userMessage`; everything else is English, for developers
  */
 export function problemOf(error: AppError, { origin, instance, requestId, words }: ProblemContext): Problem {
@@ -109,16 +112,16 @@ export function nameLanguage(reply: FastifyReply, { language }: Texts): FastifyR
   return reply.header('content-language', language)
 }
 
-/** What is wrong with an access token or its proof, in the words of RFC 6750 §3.1 and RFC 9449 §7.1. */
+/** Errors of an access token or its proof, which need `WWW-Authenticate` (RFC 6750 §3.1, RFC 9449 §7.1). */
 const CHALLENGED = new Set<ErrorCode>(['invalid_token', 'insufficient_scope', 'invalid_dpop_proof'])
 
-/** Sends a refusal: headers that clients act on, the problem document, a counter; a log line with the cause when it is our side's. */
+/** Sends an error: headers, problem document, counter, and a log line, with the cause if the fault is ours. */
 export function sendProblem(app: App, request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
   const error = toAppError(thrown)
   const { status } = describeError(error.code)
   app.telemetry.refusals.inc({ code: error.code })
   request.refusal = error.code
-  // A request id that a client quotes has to lead somewhere, also where the refusal is no fault of ours.
+  // Log every error: a client may quote the request id of any.
   if (status < 500 || error.code === 'shutting_down')
     app.telemetry.log.info('refused', {
       code: error.code,
@@ -143,14 +146,14 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
     nameLanguage(reply, words)
       .code(status)
       .header('cache-control', 'no-store')
-      // Refusals of the router come before the hook that sets it.
+      // Errors of the router come before the hook that sets it.
       .header('x-request-id', request.id)
       .type('application/problem+json')
       .send(JSON.stringify(problemOf(error, { origin: app.origin, instance, requestId: request.id, words })))
   )
 }
 
-/** Every failure of every route, and every unknown route, as a problem document. */
+/** Turns all errors of all routes, and unknown routes, into problem documents. */
 export function problems(server: FastifyInstance, app: App): void {
   server.decorateRequest('refusal', null)
   server.setErrorHandler((error, request, reply) => sendProblem(app, request, reply, error))
@@ -177,12 +180,13 @@ export function problems(server: FastifyInstance, app: App): void {
   })
 }
 
-/** A browser that someone sent to an address: it asks for HTML, and not from where programs ask. */
+/** Returns whether a browser shows the response to a user: it asks for HTML, outside the paths of programs. */
 const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
   (method === 'GET' || method === 'HEAD') &&
   !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&
   /\btext\/html\b/.test(headers.accept ?? '')
 
+/** Builds the 404 page for browsers. */
 export const nothingHere = (words: Texts, { authOrigin }: Pick<App, 'authOrigin'>): PageParts => ({
   words,
   title: words.missing.title,
@@ -202,7 +206,9 @@ declare module 'fastify' {
   }
 }
 
-/** Remembers each route's shape, so that a wrong method is told from an unknown path. Call before the routes are added. */
+/**
+ * Remembers the routes, so that a wrong method is distinguished from an unknown path. Call it before routes are added.
+ */
 export function rememberRoutes(server: FastifyInstance): void {
   const known: KnownRoute[] = []
   server.decorate('knownRoutes', known)

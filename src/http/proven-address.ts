@@ -7,28 +7,28 @@ import { attestedText, type AttestedAddress } from '../signer-wire/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../hex.ts'
 
-/** An address as the database has it. Nobody is shown it and nothing goes there before `provenAddress`. */
+/** An address from the database. It must not be shown or used before `provenAddress` has checked it. */
 export type StoredAddress = {
   userId: string
   /** 20 bytes, lower-case */
   address: Hex
-  /** 64 bytes; null: someone took it away */
+  /** 64 bytes; null: missing */
   attestation: Uint8Array | null
 }
 
 type ProofState = {
-  /** of the process's whole life: a signer with another one is refused until all servers were stopped */
+  /** the signer's identity, fixed for the life of the process: a signer with another one is rejected until a restart */
   identity: Verifier | null
-  /** what the database says that it is, and when the signer was asked last and was away */
+  /** identity stored in the database, and when the unavailable signer was last asked */
   kept: { identity: Verifier; askedAt: number } | null
   asking: Promise<Verifier> | null
   /** by user id: address and attestation that were checked */
   proven: BoundedMap<string, string>
-  /** by user id: addresses that the signer was asked for and said */
+  /** by user id: addresses that the signer reported */
   said: BoundedMap<string, Hex>
-  /** by user id: when the signer was asked and had no account of theirs */
+  /** by user id: when the signer reported that it has no account */
   unknown: BoundedMap<string, number>
-  /** questions of a minute, since when all are attested */
+  /** requests to the signer in the current minute, counted once all accounts are attested */
   asked: { since: number; times: number }
   isDone: boolean
   lookedAt: number
@@ -36,16 +36,16 @@ type ProofState = {
 
 const MAX_PROVEN = 100_000
 const MAX_SAID = 10_000
-/** milliseconds that the database's word counts before the signer is asked again */
+/** milliseconds for which the identity in the database is used before the signer is asked again */
 const KEPT_MS = 10_000
-/** milliseconds between two looks at whether all are attested; never again once they are */
+/** milliseconds between two checks whether all accounts are attested; no more checks once they are */
 const LOOK_MS = 1_000
-/** for so long nobody is asked again for what the signer did not have */
+/** milliseconds for which an account unknown to the signer is not asked for again */
 const UNKNOWN_MS = 60_000
-/** questions a minute once all are attested: what the database lacks then keeps the signer from nothing else */
+/** requests to the signer per minute once all accounts are attested, so that missing rows cannot keep it busy */
 const MAX_ASKED = 300
 
-/** What it takes to prove whose account it is, and its address. */
+/** What is needed to prove an address. */
 export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'sealKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({
@@ -61,11 +61,12 @@ const states = slot('proven addresses', (): ProofState => ({
 }))
 
 /**
- * The address of a user, once the signer's word for it was checked: its signature over user and address, which one who can write
- * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. The signer is
- * asked for what is missing: while all are being attested by its identity, whenever it is; then a bounded number of times.
- * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's
- * @throws signer_unavailable  only where the signer's identity was never heard, or nobody else can say whether the address is right
+ * Returns the address of a user after checking its attestation: the signer's signature over user and address. Someone
+ * who can write to the database cannot forge it. A checked attestation is cached.
+ * If the stored attestation is missing or wrong, asks the signer. Once all accounts are attested, it asks at most 300
+ * times a minute.
+ * @throws address_not_proven  if the signer has another address, or none, or was asked too often
+ * @throws signer_unavailable  if the signer's identity is still unknown, or only the signer could prove this address
  */
 export async function provenAddress(app: AddressProver, stored: StoredAddress): Promise<Hex> {
   const { userId, address } = stored
@@ -77,8 +78,8 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
 }
 
 /**
- * Whether it is known that an address is a user's: for names beside addresses, which a page does without rather than fail. Nobody is
- * asked for what is missing.
+ * Returns whether a stored attestation proves an address, for names beside addresses: a page omits a name rather than
+ * fail. The signer is not asked for a missing attestation.
  */
 export async function isKnownAddress(app: AddressProver, stored: StoredAddress): Promise<boolean> {
   if (stored.attestation === null) return false
@@ -92,7 +93,7 @@ export async function isKnownAddress(app: AddressProver, stored: StoredAddress):
   return false
 }
 
-/** Whether the attestation that is stored beside an address is right. @throws signer_unavailable */
+/** Returns whether the stored attestation of an address is valid. @throws signer_unavailable */
 async function isByStoredWord(app: AddressProver, stored: StoredAddress): Promise<boolean> {
   const { userId, address, attestation } = stored
   if (attestation === null) return false
@@ -100,7 +101,8 @@ async function isByStoredWord(app: AddressProver, stored: StoredAddress): Promis
   const mark = address + Buffer.from(attestation).toString('latin1')
   if (state.proven.get(userId) === mark) return true
   if (!isAttested(await attestingIdentity(app), stored)) return false
-  // By the signer's own identity alone: who can write to the database may have written the one that is kept there.
+  // Cache only what the signer's own identity proves: an attacker with write access may have replaced the stored
+  // identity.
   if (state.identity !== null) state.proven.set(userId, mark)
   return true
 }
@@ -110,11 +112,14 @@ function tellFalse({ telemetry }: AddressProver, { userId, address }: StoredAddr
   telemetry.log.error('address_not_proven', { userId, address })
 }
 
-/** Whether an attestation is the identity's, of this user and this address. Costs 0.1 ms. */
+/** Returns whether an identity signed this user and this address. Costs 0.1 ms. */
 export const isAttested = (by: Verifier, { attestation, ...said }: StoredAddress): boolean =>
   attestation !== null && by.isSigned(attestedText(by.origin, said), attestation)
 
-/** What the signer answered, as it is stored; checked here, so that nothing is stored that would be refused. */
+/**
+ * Converts an attestation of the signer to its stored form. Checks it, so that nothing invalid is stored.
+ * @throws address_not_proven
+ */
 export function toStored(identity: Verifier, { userId, address, attestation }: AttestedAddress): StoredAddress {
   const stored = { userId, address: address.toLowerCase() as Hex, attestation: fromHex(attestation) }
   if (!isAttested(identity, stored))
@@ -126,8 +131,8 @@ export function toStored(identity: Verifier, { userId, address, attestation }: A
 }
 
 /**
- * The identity whose attestations are believed: SIGNER_KEY, else the signer's, which agrees to the head that was kept; and while it is away
- * the one that was kept with that head, which is asked for again until the signer has said its own.
+ * Returns the identity whose attestations are trusted: SIGNER_KEY if it is set, else the signer's. While the signer is
+ * unavailable, returns the identity stored with its last head, and asks the signer again every 10 s.
  * @throws signer_unavailable
  */
 export async function attestingIdentity(app: AddressProver): Promise<Verifier> {
@@ -172,13 +177,16 @@ async function areAllAttested(app: AddressProver, identity: Verifier): Promise<b
   return state.isDone
 }
 
-/** Whether an identity went through all accounts. */
+/** Returns whether an identity has attested all accounts. */
 export async function hasAttestedAll(db: App['db'], { origin }: Verifier): Promise<boolean> {
   const row = await db.selectFrom('accounts_attested').select('origin').executeTakeFirst()
   return row?.origin === origin
 }
 
-/** null where the signer has no account of this user, had none a minute ago, or was asked too often */
+/**
+ * Asks the signer for an address. Returns null if it has no account of this user, had none a minute ago, or was asked
+ * too often.
+ */
 async function saidBySigner(
   app: AddressProver,
   { userId, isBounded }: { userId: string; isBounded: boolean },
@@ -204,7 +212,7 @@ async function saidBySigner(
   return address
 }
 
-/** A row of `accounts` as a stored address. */
+/** Converts a row of `accounts` to a stored address. */
 export const storedAddressOf = (row: {
   user_id: string
   address: Uint8Array

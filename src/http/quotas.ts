@@ -4,43 +4,49 @@ import { AppError } from '../errors.ts'
 import type { Db } from '../store/db.ts'
 import type { Quota } from '../store/column-values.ts'
 
-/** What each application may use in an hour, a day or a month, over all processes. */
+/** Quotas of applications per hour, day or month, across all processes. */
 export type Quotas = {
   /**
-   * Counts so many requests of an application against every quota that counts them, all or none.
+   * Counts `count` requests of an application against every matching quota, all or none.
    * @throws quota_exhausted, database_unavailable
    */
   take(clientId: string, quotas: readonly Quota[], counts: Quota['counts'], count?: number): Promise<QuotaCharge>
-  /** Gives back what this process has leased and not used. One that is killed leaves it used: never is more let in than a quota says. */
+  /**
+   * Returns the leased requests that this process has not used. If a process is killed, they stay used: a quota is
+   * never exceeded.
+   */
   close(): Promise<void>
 }
 
-/** What was counted; to be given back at most once. What belongs to an hour, day or month that is over stays used. */
+/** What was counted. Return it at most once. If its hour, day or month is over, returning it has no effect. */
 export type QuotaCharge = { giveBack(): void }
 
-/** What this process may still let in of a quota without asking. */
+/** Requests of a quota that this process may still admit without asking the database. */
 type QuotaLease = {
   left: number
   limit: number
-  /** start of the hour, day or month, and its end on the clock of this process, milliseconds */
+  /** start of the hour, day or month; and its end on this process's clock, milliseconds */
   startsAt: Date
   endsAt: number
-  /** when the database is asked again after it had nothing left, milliseconds */
+  /** when to ask the database again after it had nothing left, milliseconds */
   askAgainAt: number
   asking: Promise<void> | null
 }
 
-/** A process takes so much of a quota at once: a statement for that many requests, and the most that a process that dies takes along. */
+/**
+ * Share of a quota that a process leases at a time. One statement covers that many requests, and a killed process loses
+ * at most that many.
+ */
 const LEASED_SHARE = 0.01
-/** milliseconds: while a quota is used up the database is asked once in so long, not by every request */
+/** milliseconds between two database queries while a quota is used up */
 const ASK_AGAIN_MS = 1_000
 const MAX_LEASES = 10_000
 
 /**
- * Counts by leases: a process takes a part of a quota by one conditional statement and lets that many in without asking.
- * Hours, days and months are those of the database's clock, in UTC; the clock of a process decides nothing but when to ask.
+ * Opens the quotas. A process leases part of a quota by one conditional statement and admits that many requests without
+ * asking. Hours, days and months follow the database's clock, in UTC. A process's clock only decides when to ask.
  * @param now     monotonic clock, milliseconds
- * @param onUsed  told what part of a quota is leased, 0 to 1, whenever this process learns it
+ * @param onUsed  receives the leased share of a quota, 0 to 1, whenever this process learns it
  */
 export function openQuotas({
   db,
@@ -57,7 +63,7 @@ export function openQuotas({
     async take(clientId, quotas, counts, count = 1) {
       const taken: { lease: QuotaLease; startsAt: Date }[] = []
       const giveBack = () => {
-        // A lease may have become the next hour's: to that one the database has not granted these.
+        // The lease may have moved to the next period, in which the database has not granted these.
         for (const { lease, startsAt } of taken)
           if (lease.startsAt.getTime() === startsAt.getTime()) lease.left += count
       }
@@ -79,7 +85,7 @@ export function openQuotas({
     },
   }
 
-  /** Takes so many from a lease, where it holds them; `startsAt` is that of the hour, day or month they are of. */
+  /** Takes `count` from a lease if it holds that many. `startsAt` is the start of the period they belong to. */
   async function draw(
     clientId: string,
     quota: Quota,
@@ -88,11 +94,11 @@ export function openQuotas({
     const key = JSON.stringify([clientId, quota.counts, quota.per])
     for (;;) {
       const lease = current(key, quota)
-      // Taken here, not by the caller: others who waited with us look at the same lease next.
+      // Take them in the same turn: others that waited for the same statement look at this lease next.
       const isHeld = lease.left >= count
       if (isHeld) lease.left -= count
       if (isHeld || now() < lease.askAgainAt) return { lease, startsAt: lease.startsAt, isHeld }
-      // All who wait for one statement share what it brings.
+      // All that wait for one statement share its result.
       lease.asking ??= ask(clientId, quota, lease, count).finally(() => (lease.asking = null))
       await lease.asking
     }
@@ -101,7 +107,7 @@ export function openQuotas({
   function current(key: string, quota: Quota): QuotaLease {
     const known = leases.get(key)
     const isOver = known !== undefined && now() >= known.endsAt
-    // What was leased under a higher limit may be more than a lower one has left.
+    // A lease under a higher limit may exceed what a lower limit has left.
     if (known !== undefined && known.limit === quota.limit && !isOver) return known
     if (known !== undefined && known.asking !== null) {
       if (isOver) known.left = 0
@@ -123,7 +129,7 @@ export function openQuotas({
     const wanted = Math.max(count - lease.left, Math.floor(quota.limit * LEASED_SHARE), 1)
     const askedAt = now()
     const { granted, used, startsAt, secondsLeft } = await leaseOf(db, clientId, quota, wanted)
-    // From another hour than what was left.
+    // What was left belongs to another period.
     if (startsAt.getTime() !== lease.startsAt.getTime()) lease.left = 0
     lease.left += granted
     lease.startsAt = startsAt
@@ -135,10 +141,12 @@ export function openQuotas({
 
 type Granted = { granted: number; used: number; startsAt: Date; secondsLeft: number }
 
-/** One statement, so that two processes cannot be given the same; `granted` is what this one was. */
+/**
+ * Leases by one statement, so that two processes cannot be granted the same requests. `granted` is this process's part.
+ */
 async function leaseOf(db: Db, clientId: string, { counts, limit, per }: Quota, wanted: number): Promise<Granted> {
   const begins = sql`date_trunc(${per}::text, clock_timestamp() at time zone 'UTC') at time zone 'UTC'`
-  // A clock that was put back, by a failover, begins no earlier hour again.
+  // After a failover the clock may be behind; an earlier period never starts again.
   const before = sql`(case when usage.starts_at < excluded.starts_at then 0 else usage.used end)`
   const share = sql`least(${wanted}::bigint, greatest(${limit}::bigint - ${before}, 0))`
   const first = Math.min(wanted, limit)

@@ -4,15 +4,14 @@ import type { ErrorCode } from '../errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** why it was refused; null where it was not, or not by us */
+    /** error code of the response; null if there was none, or it was not ours */
     refusal: ErrorCode | null
   }
 }
 
 /**
- * A line for each request. In development for the person in front of the terminal, with the path as it was asked for;
- * in production JSON of the route alone, because paths name people. Never a query, a header or a body: they hold codes
- * and tokens.
+ * Logs a line per request. In development it is text with the path. In production it is JSON with the route only,
+ * because paths contain user ids. Queries, headers and bodies are never logged: they contain codes and tokens.
  */
 export function logRequests(server: FastifyInstance, { clock, config, telemetry: { log } }: App): void {
   const { REQUEST_LOG, NODE_ENV } = config
@@ -39,7 +38,10 @@ export function logRequests(server: FastifyInstance, { clock, config, telemetry:
   })
 }
 
-/** Of the sign-in pages the route: their paths name an attempt. What a terminal would obey is made visible. */
+/**
+ * Returns the path for the terminal. Sign-in pages show only their route, because their paths identify an attempt.
+ * Control characters and spaces are replaced.
+ */
 function pathOf({ url, routeOptions }: FastifyRequest): string {
   const path = url.split('?', 1)[0]!.slice(0, 200)
   const shown = /^\/(login|consent|oauth\/auth\/)/.test(path) ? (routeOptions.url ?? path) : path

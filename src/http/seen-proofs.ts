@@ -1,25 +1,25 @@
-/** Proofs of a process that are remembered; each is about 100 bytes of memory. */
+/** Proofs that a process remembers; each takes about 100 bytes. */
 const MAX = 250_000
 
-/**
- * Proofs that were used, as long as they would be good. `forgotten`: it may have been used, and nothing remembers.
- * `full`: so many of its minute came that there is no room for another.
- */
+/** Used proofs, remembered for as long as they would be accepted. */
 export type SeenProofs = {
   /**
-   * @param mark  names a proof and the key that made it
+   * Records a proof.
+   * @param mark  identifies a proof and its key
    * @param iat   when it was made, seconds since 1970
    * @param now   milliseconds since 1970
+   * @returns     `first`: not used before. `again`: used. `forgotten`: older than what is remembered, so it may have
+   * been used. `full`: the memory is full of current proofs
    */
   use(mark: string, at: { iat: number; now: number }): 'first' | 'again' | 'forgotten' | 'full'
 }
 
-/** Kept for a minute longer than the oldest proof that is accepted. */
+/** One minute longer than the oldest accepted proof. */
 const KEPT_MINUTES = 6
 
 /**
- * Under pressure the oldest go first, and by a clock that is ahead all of now; nothing of the time of what was forgotten is
- * accepted again: what may have been used is never taken for new.
+ * Opens the memory of used proofs. When it is full, it drops the oldest minute; if the clock jumps ahead, it drops all
+ * that have become old. Proofs from dropped minutes are rejected, because they may have been used.
  */
 export function openSeenProofs({ most = MAX } = {}): SeenProofs {
   /** by the minute in which they were made */

@@ -1,8 +1,8 @@
 import { SerializerSelector, type SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 
 /**
- * Fastify's own serializers, one for each schema instead of one for each status of each route: 27 instead of 464, which
- * is 0.6 s of a processor at each start. What a serializer does depends on nothing but its schema.
+ * Builds Fastify's serializers once per schema, not once per status and route: 27 instead of 464. That saves 0.6 s of
+ * CPU at each start. A serializer depends on its schema only.
  */
 export const sharedSerializers: SerializerFactory = (schemas, options) => {
   const build = SerializerSelector()(schemas, options)

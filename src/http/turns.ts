@@ -1,14 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests of one connection that wait for the answers before theirs. */
+/** Requests of one connection that wait for earlier responses. */
 const MAX_WAITING = 16
 
 /**
- * One request of a connection at a time: the next is begun once the answer before has left. Node hands on all that come
- * together, and their answers would wait in memory for a client that does not read, which no gate sees: they were served.
- * A connection on which more come together than anyone sends is ended, for each is kept until its turn.
- * @returns  to be called for each request that the parser tells of; `begin` is not called of a connection that ended
+ * Handles the requests of a connection one at a time. Node dispatches pipelined requests together. For a client that
+ * reads no responses, they would pile up in memory, unseen by the admission control, which counts them as finished. A
+ * connection with more than 16 waiting requests is closed.
+ * @returns  a function to call for each parsed request. It calls `begin` when it is its turn; never if the connection
+ * has ended
  */
 export function openTurns(): (request: IncomingMessage, response: ServerResponse, begin: () => void) => void {
   const waiting = new WeakMap<Socket, (() => void)[]>()

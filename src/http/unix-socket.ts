@@ -6,15 +6,16 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
 import { openEnding } from './ending.ts'
 
-/** on connections that another program of ours opened */
+/** marks connections that another program of this installation opened */
 const OURS = Symbol('opened by another program of this installation')
 
-/** Whether a request came over our Unix socket: from another program of this installation. */
+/** Returns whether a request came over our Unix socket, so from another program of this installation. */
 export const isFromOurs = ({ raw }: Pick<FastifyRequest, 'raw'>): boolean => OURS in raw.socket
 
 /**
- * Serves the same routes on a Unix socket, for another program of this installation that runs as another user of the socket's group.
- * @param setting  where the path is set, for what is said when it cannot be used
+ * Serves the same routes on a Unix socket, for another program of this installation whose OS user is in the socket's
+ * group.
+ * @param setting  setting of the path, for error messages
  * @throws Error naming the setting
  */
 export async function listenAtSocket(
@@ -22,16 +23,16 @@ export async function listenAtSocket(
   { path, setting, clock }: { path: string; setting: string; clock: Clock },
 ): Promise<{ close(): Promise<void> }> {
   await clearPath(path, setting)
-  // Through the main listener, which has the gate.
+  // Requests pass through the main listener, which has the admission control.
   const inner = createServer({ keepAliveTimeout: 72_000 }, (request, response) => {
-    // A Unix socket has no client address, and nothing that a proxy says of one counts here.
+    // A Unix socket has no client address, and a proxy's claim about one must not count here.
     delete request.headers['x-forwarded-for']
     ending.follow(response)
     server.server.emit('request', request, response)
   })
   const ending = openEnding(inner, clock)
   inner.on('connection', (socket) => Object.assign(socket, { [OURS]: true }))
-  // Never open to others, not even for a moment.
+  // The socket must never be open to other users, not even briefly.
   const umask = process.umask(0o177)
   inner.listen(path)
   await once(inner, 'listening')
@@ -50,7 +51,10 @@ export async function listenAtSocket(
   }
 }
 
-/** A program that was killed leaves its socket behind; one that lives answers at it. */
+/**
+ * Removes the socket of a killed program.
+ * @throws Error if a program still listens there, or the file is not a socket
+ */
 async function clearPath(path: string, setting: string): Promise<void> {
   if (!existsSync(path)) return
   if (!lstatSync(path).isSocket()) throw new Error(`the file at ${setting} is not a socket`)

@@ -3,13 +3,13 @@ import type { ErrorCode, FieldError, Funds, Revert as ErrorRevert } from '../err
 import type { Hex } from '../ids.ts'
 
 /**
- * Nouns that several slices put on the wire. Schemas validate requests, filter responses and write the OpenAPI document.
- * What a verb answers is the `Static` of its schema: a field that only the code knows would be filtered away, silently.
+ * Schemas that several slices share. They validate requests, filter responses and generate the OpenAPI document. The
+ * return type of a verb is the `Static` of its schema: any other field would be filtered out silently.
  */
 
 type Same<A, B> = [A, B, keyof A, keyof B] extends [B, A, keyof B, keyof A] ? unknown : never
 
-/** The schema of a shape that stands below all schemas: a field that only one of the two has is a compile error. */
+/** Ties a schema to a type that is defined below the schemas. A field that only one of them has is a compile error. */
 export const exactly =
   <Shape>() =>
   <S extends TSchema>(schema: S & Same<Static<S>, Shape>): S =>
@@ -26,7 +26,7 @@ export const Address = Type.Unsafe<Hex>(
   }),
 )
 
-/** Same JSON as ethers 5's BigNumber. */
+/** The same JSON as BigNumber of ethers 5. */
 export const BigNumber = Type.Object(
   { type: Type.Literal('BigNumber'), hex: Type.String({ pattern: '^-?0x([0-9a-f]{2})+$' }) },
   {
@@ -52,12 +52,12 @@ export const Hash = Type.Unsafe<Hex>(
   }),
 )
 
-/** A value of a query: text on the wire, and something else to those who generate clients (http/openapi.ts). */
+/** Describes a query value that is text on the wire but has another type in the OpenAPI document (http/openapi.ts). */
 export const shownAs = (shown: object): { 'x-shown-as': object } => ({ 'x-shown-as': shown })
 
 /**
- * One of two bodies, which the document tells apart. A serializer writes whatever either may hold: one that had to find out
- * which of the two it has would answer 500 where it finds neither.
+ * Describes one of two bodies. The document lists both. The serializer writes any field of either: one that had to
+ * choose would respond with 500 if neither matched.
  */
 export const either = <A extends TObject, B extends TObject>(one: A, other: B) =>
   Type.Unsafe<Static<A> | Static<B>>({ ...withEvery(one, other), ...shownAs({ anyOf: [one, other] }) })
@@ -73,7 +73,7 @@ function withEvery(one: TObject, other: TObject): TObject {
   return Type.Partial(Type.Object(properties))
 }
 
-/** How long a page may be. */
+/** Describes the page size of a list. @param standard  default */
 export const Limit = (standard: number, description = 'Entries of a page') =>
   Type.String({
     pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$',
@@ -83,7 +83,7 @@ export const Limit = (standard: number, description = 'Entries of a page') =>
 
 export const NoQuery = Type.Object({}, { additionalProperties: false })
 
-/** Why a call or a transaction failed, as far as the contract says it. */
+/** Why a call or transaction failed, as far as the contract reports it. */
 export const Revert = exactly<ErrorRevert>()(
   Type.Object(
     {
@@ -153,7 +153,7 @@ export const Problem = Type.Object(
   { title: 'Problem', description: 'Problem document, RFC 9457' },
 )
 
-/** Response table of a route: its success and the problem statuses it may answer with. */
+/** Describes the responses of a route: its success and its error statuses. */
 export const answers = <S extends object>(
   success: S,
   ...statuses: number[]

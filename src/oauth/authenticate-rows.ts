@@ -21,11 +21,11 @@ import { guardedBy, type GuardedColumns } from './record-macs.ts'
 
 type RowsContext = Pick<App, 'sealKeys'> & { db: Db }
 
-/** Rows of one page. */
+/** rows per page */
 const PAGE = 500
-/** Rows that a start names in its log; their number it says in any case. */
+/** Maximum number of rows that a start names in the log. It always logs how many there are. */
 const MAX_NAMED = 20
-/** What leads to a token; the others note only that something was used, and count by being there. */
+/** Kinds of records that lead to a token. The other kinds only note that something was used, and count by existing. */
 const KINDS = ['AuthorizationCode', 'Grant', 'Interaction', 'RefreshToken', 'Session']
 
 type BelievedTable = Exclude<SealedTable, 'sign_ins'>
@@ -33,7 +33,10 @@ type ReadRow<T extends BelievedTable> = SealedRows[T] & { seal: string | null } 
     ? StoredIdentity
     : unknown)
 
-/** How the rows of a table are read, page after page over its primary key: of sign-ins those that have not expired, of identities the linked. */
+/**
+ * How the rows of a table are read, page by page over its primary key. Of records it reads those that have not expired,
+ * of identities the linked ones.
+ */
 const READS: {
   [T in BelievedTable]: { key: string; keyOf: (row: ReadRow<T>) => RawBuilder<unknown>; rows: RawBuilder<unknown> }
 } = {
@@ -62,30 +65,30 @@ const READS: {
   },
 }
 
-/** An identity that leads to an account of another user id, without a seal that is in force. */
+/** An identity that leads to an account with another user id, without a valid seal. */
 type UnprovenIdentity = {
   identity: UserId
-  /** to whom it leads */
+  /** the user whose account it leads to */
   userId: UserId
-  /** it has an account of its own: no identity that was linked has one, so this row was changed */
+  /** it has an account of its own: linked identities have none, so this row was changed */
   isMoved: boolean
 }
 
-/** What the authorization server does not believe, for an operator to judge. */
+/** Rows that the authorization server rejects, for an operator to judge. */
 export type UnauthenticRows = {
   applications: StoredApplication[]
-  /** how many people allowed an application what */
+  /** how many users allowed an application these permissions */
   consents: { clientId: string; permissions: string[]; people: number }[]
   identities: UnprovenIdentity[]
-  /** live ones, by kind */
+  /** live records, by kind */
   signIns: Record<string, number>
-  /** stands for exactly these applications, consents and identities: SHA-256, the first 32 hexadecimal digits */
+  /** identifies exactly these applications, consents and identities: SHA-256, the first 32 hexadecimal digits */
   digest: string
 }
 
 /**
- * Reads all of them.
- * @param note  is told of each application, consent and identity, as it was read
+ * Lists all rows without a valid seal.
+ * @param note  called with each application, consent and identity, as it was read
  */
 export async function listUnauthentic(
   context: RowsContext,
@@ -120,22 +123,24 @@ export async function listUnauthentic(
   return { applications, consents: [...consents.values()], identities, signIns, digest: digest.digest('hex').slice(0, 32) } // prettier-ignore
 }
 
-/** What an operator judges of a row. */
+/** Returns a row as the operator judges it, as text: the sealed columns, and whether it was moved. */
 const lineOf = <T extends BelievedTable>(table: T, row: ReadRow<T>, isMoved = false): string =>
   JSON.stringify([sealedText(table, row).toString('utf8'), isMoved])
 
 /**
- * Seals those rows that an operator has looked at. An identity that has an account of its own is led back to it instead. Killed at any
- * point it is listed and run again.
+ * Seals the rows that an operator has reviewed. An identity that has an account of its own is led back to that account
+ * instead. After a crash, list the rows and run this again.
  * @param listed       the digest of `listUnauthentic`
- * @param withSignIns  sessions, codes, refresh tokens and grants, too: whatever they are at this moment. Else these count as ended
- * @returns null where applications, consents or identities are others than were listed: nothing is changed then
+ * @param withSignIns  also seals the sessions, codes, refresh tokens and grants that exist now; otherwise they count as
+ *                     ended
+ * @returns null if the applications, consents or identities have changed since they were listed: nothing is changed
+ *          then
  */
 export async function authenticateRows(
   context: RowsContext,
   { listed, withSignIns }: { listed: string; withSignIns: boolean },
 ): Promise<{ applications: number; consents: number; identities: number; ledBack: number; signIns: number } | null> {
-  // They are read again to be written, and someone may have changed them in between.
+  // The rows are read again below. In between they may change: write only those on the list.
   const accepted = new Set<string>()
   const { digest } = await listUnauthentic(context, (line) => accepted.add(line))
   if (digest !== listed) return null
@@ -161,7 +166,7 @@ async function leadBack(context: RowsContext, isListed: (row: StoredIdentity) =>
   return count
 }
 
-/** Rows that another key than the one that seals has sealed, and that would count as absent without it. */
+/** Counts the rows sealed by another key than the current one; without that key they would count as absent. */
 export async function countOnOlderKeys(context: RowsContext): Promise<number> {
   let count = 0
   for await (const _ of onOlderKeys(context)) count += 1
@@ -169,8 +174,8 @@ export async function countOnOlderKeys(context: RowsContext): Promise<number> {
 }
 
 /**
- * Seals again, by the key that seals now, what an older one has, so that the older one can go.
- * @param isOver  asked between two rows: the rest is left to the next start
+ * Seals the rows of older keys again, by the current key, so that the older keys can be removed.
+ * @param isOver  asked between two rows; if true, the rest is left to the next start
  * @returns how many
  */
 export async function renewSeals(context: RowsContext, isOver: () => boolean = () => false): Promise<number> {
@@ -198,7 +203,7 @@ async function* unauthentic<T extends BelievedTable>(context: RowsContext, table
 const isBelieved = <T extends BelievedTable>(keys: SealKeys, table: T, row: ReadRow<T>): boolean =>
   table === 'identities' ? isIdentityProven(keys, row as ReadRow<'identities'>) : isSealed(keys, table, row)
 
-/** What changed since it was read has another seal, or one that does not fit it: that stays. */
+/** Seals a row, unless its seal has changed since the row was read. */
 async function reseal<T extends BelievedTable>(
   { db, sealKeys }: RowsContext,
   table: T,
@@ -225,7 +230,10 @@ async function* everyRow<T extends BelievedTable>({ db }: RowsContext, table: T)
   }
 }
 
-/** Once after a start of the authorization server: seals by the newest key, and word of applications and identities that nobody believes. */
+/**
+ * Seals rows by the newest key, then logs applications and identities without a valid seal: once after a start of the
+ * authorization server, retried each minute until it succeeds.
+ */
 export function startRenewingSeals(app: App): { stop(): Promise<void> } {
   const { clock, telemetry } = app
   const { log } = telemetry

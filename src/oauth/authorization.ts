@@ -31,10 +31,10 @@ import type { Secrets } from './secrets.ts'
 import { isFresh } from './sessions.ts'
 import { userInRequest, writeAtEnd } from './unit-of-work.ts'
 
-/** How long someone may take from the first page to the last, seconds. */
+/** Maximum time from the first page of a sign-in to the last, in seconds. */
 const INTERACTION_SECONDS = 3_600
 
-/** The authorization server: the certified library with our storage, our policy and our pages. */
+/** Opens the authorization server: the certified library with our storage, our policy and our pages. */
 export function openProvider(
   app: App,
   {
@@ -63,7 +63,7 @@ export function openProvider(
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'], dPoPSigningAlgValues: [...PROOF_ALGORITHMS] },
     scopes: [...openidScopes],
     claims: {
-      // Clients that find an id token look no further: NextAuth takes the whole profile from it, with `openid email`.
+      // Some clients read only the id token: NextAuth takes the whole profile from it, with `openid email`.
       openid: ['sub', 'username', 'address'],
       profile: ['name', 'preferred_username', 'picture'],
       email: ['email', 'email_verified'],
@@ -71,7 +71,7 @@ export function openProvider(
     extraClientMetadata: { properties: ['application'] },
     features: {
       devInteractions: { enabled: false },
-      // `/oauth/me` is our own route: the same access token is good for it and for the API.
+      // `/oauth/me` is our own route. It accepts the same access token as the API.
       userinfo: { enabled: false },
       clientCredentials: { enabled: true },
       pushedAuthorizationRequests: { enabled: false },
@@ -117,12 +117,12 @@ export function openProvider(
       Interaction: INTERACTION_SECONDS,
     },
     extraParams: {
-      // Called for every authorization request, with or without the parameter.
+      // The library calls this for every authorization request, with or without the parameter.
       login_provider: (ctx, name) => {
         const { params, client } = ctx.oidc
         params!.scope = resolveScopes(params!.scope as string | undefined, applicationOf(client)).join(' ')
         if (name === undefined) return
-        // One that is not here: the person chooses among those that are.
+        // An unknown provider is ignored: the user chooses on the page.
         params!.login_provider = providers.find((one) => one.name === name.toUpperCase())?.name
       },
     },
@@ -130,7 +130,7 @@ export function openProvider(
       policy: policy(app),
       url: (_ctx, { prompt, uid }) => (prompt.name === 'consent' ? `/consent/${uid}` : `/login/${uid}`),
     },
-    // Of a session, or of a code or a refresh token.
+    // `source` is a code or a refresh token; without it, the session decides.
     findAccount: async (ctx, userId, source) => {
       const user = await ifProven(userInRequest(app, userId))
       const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
@@ -150,7 +150,7 @@ export function openProvider(
       }
     },
     loadExistingGrant: (ctx) => grantFor(app, ctx),
-    // A client gets refresh tokens because of what it is, not because it asked for offline_access with prompt=consent.
+    // Refresh tokens depend on the client's grant types, not on offline_access with prompt=consent.
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
     expiresWithSession: () => false,
@@ -161,7 +161,7 @@ export function openProvider(
     },
     formats: {
       customizers: {
-        // The API and `/oauth/me` take the same token, so it says both kinds of scope, and so does the token response.
+        // The API and `/oauth/me` accept the same token, so its scope and the token response list both kinds of scope.
         jwt: (ctx, token, jwt) => {
           const { entities, params, requestParamScopes } = ctx.oidc
           const source = entities.AuthorizationCode ?? entities.RefreshToken
@@ -184,7 +184,7 @@ export function openProvider(
       if (out.error === 'server_error') return refuse('internal_error')
       if (error instanceof errors.SessionNotFound) return refuse('sign_in_expired')
       const of = ctx.path.startsWith('/session/end') ? 'badSignOut' : 'badSignIn'
-      // Which check failed helps the developer of a client, and tells nobody else anything.
+      // Names the failed check: it helps the application's developer and reveals nothing to others.
       const isUnknown = error instanceof errors.InvalidClient
       const detail = isUnknown ? UNKNOWN_CLIENT : (out.error_description ?? null)
       const addresses = config.NODE_ENV === 'production' ? null : refusedAddress(ctx, of)
@@ -221,7 +221,7 @@ export function openProvider(
 
   correct(provider)
 
-  // Address and protocol come from our own settings, see mount.ts.
+  // Use the forwarded host and protocol, which mount.ts sets from our own settings.
   provider.proxy = true
   provider.silent = true
   provider.on('server_error', (ctx, error) => {
@@ -232,8 +232,10 @@ export function openProvider(
 }
 
 /**
- * A confidential application whose library knows no PKCE may be registered without. A nonce then binds the code to the
- * browser that asked, which only an OpenID Connect request has. Source: RFC 9700 §2.1.1
+ * Returns whether an authorization request must use PKCE. A confidential application whose library does not support
+ * PKCE may be registered without it. Then a nonce must bind the code to the browser, which only an OpenID Connect
+ * request has.
+ * Source: RFC 9700 §2.1.1
  */
 const isPkceNeeded = ({ kind, needsPkce }: Application, params: { nonce?: unknown; scope?: unknown }): boolean =>
   needsPkce !== false ||
@@ -242,7 +244,9 @@ const isPkceNeeded = ({ kind, needsPkce }: Application, params: { nonce?: unknow
   params.nonce === '' ||
   !String(params.scope).split(' ').includes('openid')
 
-/** Where a request wanted to lead that may not lead there, and where requests of its application may; null for any other. */
+/**
+ * Returns the redirect address that was rejected and those that are registered; null if the address is not the problem.
+ */
 function refusedAddress(
   { oidc }: KoaContextWithOIDC,
   of: 'badSignIn' | 'badSignOut',
@@ -265,22 +269,22 @@ function refusedAddress(
 
 const isAway = (error: unknown): error is AppError => error instanceof AppError && error.code === 'database_unavailable'
 
-/** The library says `server_error`, which clients take for the end. It has set the status, from the error, already. */
+/** Replaces `server_error`, which clients treat as final. The library has already set the status from the error. */
 function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppError): void {
   ctx.set('retry-after', String(retryAfter))
   if ((ctx.body as { error?: string } | undefined)?.error === 'server_error')
     ctx.body = { error: 'temporarily_unavailable', error_description: message }
 }
 
-/** For the developer of an application, in English as every `error_description`. */
+/** Detail for the application's developer, in English like every `error_description`. */
 const UNKNOWN_CLIENT = 'No application has this client_id, or the operator has suspended the application.'
 
-/** Claims that this server never gives, though the library lists them. */
+/** Claims that the library lists in discovery, but this server never gives. */
 const NEVER_GIVEN = ['acr', 'sid']
 
 /**
- * Answers of the library that say something else than this server does, or say it in a way that clients stumble over:
- * discovery lists what is given, and revocation, whose body nobody needs (RFC 7009 §2.2), is JSON like the rest.
+ * Corrects responses of the library. Discovery lists the scopes and claims that this server gives. A successful
+ * revocation has a JSON body, because clients stumble over an empty one (RFC 7009 §2.2 ignores the body).
  */
 function correct(provider: Provider): void {
   provider.use(async (ctx, next) => {
@@ -296,15 +300,18 @@ function correct(provider: Provider): void {
 }
 
 /**
- * When someone is asked to sign in or to allow something: the library's rules, with four changes. Consent is
- * remembered for native applications too, who denied access is asked who it is, `login_provider` asks for a sign-in when the session came from another
- * provider, and so does a permission to spend that was not allowed before, when the sign-in is old.
+ * Builds the rules for when a user must sign in or consent: the library's rules, with these changes.
+ * - Consent is remembered for native applications too.
+ * - After the user denied access, the application's next request asks which account to use.
+ * - A session whose sign-in was ended asks for a new sign-in.
+ * - `login_provider` asks for a sign-in if the session came from another provider.
+ * - A new permission to spend asks for a sign-in if the last one is not recent.
  */
 function policy(app: Pick<App, 'clock' | 'authOrigin'>): interactionPolicy.DefaultPolicy {
   const { base, Check, Prompt } = interactionPolicy
   const prompts = base()
   prompts.get('consent')!.checks.remove('native_client_prompt')
-  // The sign-in page, where another account can be chosen; which provider knows several is its own business.
+  // Shown on the sign-in page. Whether a provider offers several accounts is up to the provider.
   const denied = new Check(
     'denied_before',
     'the person who is signed in denied access',
@@ -339,7 +346,7 @@ function policy(app: Pick<App, 'clock' | 'authOrigin'>): interactionPolicy.Defau
   prompts.get('login')!.checks.add(
     new Check(NEW_SPENDING, 'a new permission to spend takes a recent sign-in', ({ oidc }) => {
       const { session, result, requestParamScopes, entities } = oidc
-      // A grant that was not saved yet is one that nobody has allowed.
+      // A grant without an id is not saved yet, so the user has not allowed it.
       const isNew = requestParamScopes.has(SPENDS) && entities.Grant?.jti === undefined
       if (!isNew || session?.accountId === undefined || result?.login !== undefined) return Check.NO_NEED_TO_PROMPT
       return isFresh(session.loginTs, app.clock) ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT
@@ -349,8 +356,8 @@ function policy(app: Pick<App, 'clock' | 'authOrigin'>): interactionPolicy.Defau
 }
 
 /**
- * What an application that asks for itself is given: all that it may have, unless it asks for less. Asking for what
- * only people can give is an error of its developer, which dropping it silently would hide.
+ * Sets the scope of a client credentials request: the requested one, or all that the application may have. A scope that
+ * only users can grant is rejected, because dropping it would hide the developer's mistake.
  * @throws invalid_scope
  */
 function resolveMachineScope({ oidc }: KoaContextWithOIDC, application: Application): void {
@@ -378,7 +385,10 @@ function cookieSettings(origin: string, keys: string[]): Configuration['cookies'
   }
 }
 
-/** As the application says that its user reads, or else as the browser does; also of requests that are refused. */
+/**
+ * Returns texts in the language of `ui_locales`, otherwise of the browser. For a rejected request, `ctx.oidc` may be
+ * missing.
+ */
 const textsOf = (ctx: KoaContextWithOIDC): Texts => {
   const asked = (ctx.oidc as KoaContextWithOIDC['oidc'] | undefined)?.params?.ui_locales
   return textsFor({ accept: ctx.get('accept-language'), uiLocales: typeof asked === 'string' ? asked : null })

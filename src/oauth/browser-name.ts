@@ -1,7 +1,7 @@
-/** A browser and the system it runs on, by the names people know; as it says of itself, which proves nothing. */
+/** A browser and its operating system by their common names, as the browser reports them: unverified. */
 export type BrowserName = { browser: string | null; system: string | null }
 
-/** The first that is found: others name those below as what they are compatible with. */
+/** The first match counts: these browsers also name the ones below, for compatibility. */
 const BROWSERS: [RegExp, string][] = [
   [/\bEdg(e|A|iOS)?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -21,7 +21,7 @@ const SYSTEMS: [RegExp, string][] = [
 ]
 const MAX_CHARACTERS = 1_000
 
-/** Of a `User-Agent` no more is kept than these two names: versions would tell who someone is. */
+/** Extracts two names from a `User-Agent`. Nothing else is stored: versions could identify the user. */
 export function browserNameOf(userAgent: string): BrowserName {
   const text = userAgent.slice(0, MAX_CHARACTERS)
   const first = (names: [RegExp, string][]): string | null => names.find(([pattern]) => pattern.test(text))?.[1] ?? null

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { cookieNames, readCookie } from './cookies.ts'
 import { newBrowserId } from './federation/federation.ts'
 
-/** The random value that marks this browser, kept or new, and the cookie that keeps it there. */
+/** Returns the random value that marks this browser, existing or new, and the cookie that stores it. */
 export function browserOf(request: FastifyRequest, origin: string): { browser: string; cookie: string } {
   const name = cookieNames(origin).browser
   const known = readCookie(request.headers.cookie, name)

@@ -4,20 +4,23 @@ import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 import { type Clock } from '../clock.ts'
 
 /**
- * By which identity someone came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
- * than that: it ends when the identity is removed, and when its owner is signed out everywhere.
+ * The identity that a user signed in with, and when, in seconds since 1970. The session and its tokens end when the
+ * identity is removed, and when the user is signed out everywhere.
  */
 export type CameBy = { identity: UserId; at: number }
 
-/** As the library keeps it: its `amr` goes from the session into codes and refresh tokens, and nowhere else. */
+/**
+ * Encodes this as the library's `amr`, which passes from the session into codes and refresh tokens, and nowhere else.
+ */
 export const amrOf = ({ identity, at }: CameBy): string[] => [identity, String(at)]
 
+/** Returns the identity that a user signs in with now. */
 export const cameByNow = ({ wall }: Clock, { provider, subject }: { provider: string; subject: string }): CameBy => ({
   identity: userIdOf(provider, subject),
   at: Math.floor(wall() / 1_000),
 })
 
-/** Null where nobody has signed in yet. */
+/** Decodes what `amrOf` encoded; null if nobody has signed in yet. */
 export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
   const amr: unknown[] = Array.isArray(source?.amr) ? source.amr : []
   const [identity, at] = amr
@@ -25,8 +28,8 @@ export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
 }
 
 /**
- * Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. One that is not proven
- * leads nowhere: the browser is signed out, and can sign in with another.
+ * Returns whether a sign-in still holds: its identity leads to the account, and nobody has ended it since. An identity
+ * without a valid seal does not hold: the browser is signed out, and can sign in with another identity.
  */
 export async function stillHolds(app: IdentityReader, user: User, cameBy: CameBy | null): Promise<boolean> {
   const { accountId, userId, signedOutAt } = user

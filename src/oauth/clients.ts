@@ -8,8 +8,8 @@ import { machineGrantable } from './scopes.ts'
 export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 
 /**
- * An application in the words of the library. Redirect addresses, secrets and origins are judged by our own rules
- * (see authorization.ts), which find the application under `application`. A suspended one does not exist.
+ * Reads an application as a client of the library; undefined if it does not exist or is suspended. Our own rules in
+ * authorization.ts check redirect URIs, secrets and origins; they find the application as `application`.
  */
 export async function readClient(app: App, clientId: string): Promise<AdapterPayload | undefined> {
   const application = await findClient(app, clientId)
@@ -28,20 +28,20 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
     ],
     response_types: ['code'],
     dpop_bound_access_tokens: application.needsDpop === true,
-    // A confidential client may prove its secret either way: the library takes Basic and body alike.
+    // A confidential client may also send its secret in the body: the library accepts both.
     token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
-    // The library wants one; ours are hashes, and its own comparison is never reached.
+    // The library requires a secret. Ours are hashes, and authorization.ts replaces the library's comparison.
     ...(application.kind === 'public' ? {} : { client_secret: 'kept as a hash' }),
-    // What sponsors may send for it is no matter of signing in, and the library writes its clients as JSON, which has no bigint.
+    // Signing in does not need the sponsor, whose bigint the library could not write as JSON.
     application: { ...application, sponsor: null },
   }
 }
 
-/** Only who can keep a secret can prove that it is itself. */
+/** Only a confidential application can prove its identity. */
 const mayActAlone = (application: Application): boolean =>
   application.kind === 'confidential' && machineGrantable(application).length > 0
 
 const mayExchange = ({ kind, issuers = [] }: Application): boolean => kind === 'confidential' && issuers.length > 0
 
-/** The application behind a client of the library. */
+/** Returns the application behind a client of the library. */
 export const applicationOf = (client: unknown): Application => (client as { application: Application }).application

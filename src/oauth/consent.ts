@@ -31,7 +31,7 @@ import { chainName } from './page-context.ts'
 
 type ConsentParams = { uid: string }
 
-/** The page that asks whether an application may use the account, and its answer. */
+/** Registers the page that asks whether an application may use the account, and the handler of the answer. */
 export function consentPages(
   server: FastifyInstance,
   app: App,
@@ -46,7 +46,7 @@ export function consentPages(
     const known = await readConsent(app, { accountId: user.accountId, clientId: application.clientId }, application)
     const { username, address, imageSrc } = userWire(await provenUser(app, user))
     const words = textsAt(interaction, request)
-    // Behind an address where any program may wait, another one may pass itself off as the operator's.
+    // With a redirect URI that any program can receive, another program could impersonate the operator's.
     const isOwn = application.isFirstParty === true && !isOpen(application, interaction)
     const body = consentBody(words, {
       uid,
@@ -69,8 +69,8 @@ export function consentPages(
   })
 
   /**
-   * POST /consent/:uid: `answer` is allow, switch or deny. Someone else signs in after `switch`. The application receives `access_denied`
-   * for `deny`, and asks who it is the next time.
+   * POST /consent/:uid: `answer` is allow, switch or deny. `switch` lets another user sign in. After `deny` the
+   * application receives `access_denied`, and its next request asks which account to use.
    */
   server.post<{ Params: ConsentParams }>('/consent/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
@@ -87,7 +87,7 @@ export function consentPages(
     const { accountId, userId } = await userAt(interaction)
     const { clientId } = application
     const scopes = scopesOf(interaction)
-    // The page may have been open for long.
+    // The sign-in may have become too old while the page was open.
     if (scopes.includes(SPENDS) && !(await isRecent(interaction)))
       return reply.redirect(await begunAgain(interaction), 303)
     const key = isOpen(application, interaction) ? keyIn(interaction) : undefined
@@ -123,7 +123,7 @@ export function consentPages(
   }
 }
 
-/** Already resolved against the application's permissions when the request came in. */
+/** Returns the requested scopes; `resolveScopes` has limited them to the application's permissions. */
 const scopesOf = (interaction: Interaction): string[] =>
   (parameterOf(interaction, 'scope') ?? '').split(' ').filter((scope) => scope !== '')
 

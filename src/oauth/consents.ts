@@ -7,12 +7,15 @@ import { retrying, type Db } from '../store/db.ts'
 import { sealOf, type SealedRows } from '../store/seal.ts'
 import { inTransaction } from '../store/transaction.ts'
 
-/** Keys of one consent that are remembered: those that were allowed something last. */
+/** Maximum number of keys per consent; those that were allowed something last remain. */
 const MAX_KEYS = 20
 
 export type ConsentKey = { accountId: string; clientId: string }
 
-/** `keys`: what was allowed to programs that hold a key, by its thumbprint; `ways`: of the application when that was allowed. */
+/**
+ * `keys`: permissions of the holder of each DPoP key, by its thumbprint. `ways`: the application's `waysOf` when the
+ * user consented.
+ */
 export type ConsentRow = {
   permissions: string[]
   ways: string[]
@@ -24,13 +27,13 @@ type ConsentReader = RowReader & { db: Db }
 
 type Reached = Pick<Application, 'redirectUris' | 'secretHashes'>
 
-/** How an application gets what it is allowed: the origins where answers go, and its secrets. */
+/** Returns the ways in which an application can use a consent: the origins of its redirect URIs, and its secrets. */
 export const waysOf = ({ redirectUris, secretHashes }: Reached): string[] =>
   [...new Set([...redirectUris.map(redirectOrigin), ...secretHashes.map((hash) => `secret ${hash}`)])].toSorted()
 
 /**
- * What a user has allowed an application so far. Nothing, if the application has a redirect origin or a secret that it did not have
- * then: it may be that of someone whom the user did not allow.
+ * Returns the permissions that a user has allowed an application. They are none if the application has since gained a
+ * redirect origin or a secret: it may belong to someone whom the user did not allow.
  */
 export const readConsent = async (
   app: ConsentReader,
@@ -38,13 +41,13 @@ export const readConsent = async (
   application: Reached,
 ): Promise<ReadonlySet<string>> => allowedBy(await readAuthentic(app, whose), application)
 
-/** The same of a consent that was read. */
+/** Returns the same as `readConsent`, from a row that was already read. */
 export const allowedBy = (
   known: Pick<ConsentRow, 'permissions' | 'ways'> | null,
   application: Reached,
 ): ReadonlySet<string> => new Set(standing(known, waysOf(application))?.permissions)
 
-/** What a user has allowed the program that holds a key; null where they have not said yes to that key. */
+/** Returns the permissions of the holder of a key; null if the user has not allowed that key. */
 export async function readConsentForKey(
   app: ConsentReader,
   whose: ConsentKey,
@@ -54,13 +57,13 @@ export async function readConsentForKey(
   return allowed === undefined ? null : new Set(allowed.permissions)
 }
 
-/** A consent that still stands: it was given when the application had each of these ways. Null for any other. */
+/** Returns a consent that was given when the application had all of its current ways; null for any other. */
 const standing = <C extends Pick<ConsentRow, 'ways'>>(known: C | null, ways: string[]): C | null =>
   known !== null && ways.every((way) => known.ways.includes(way)) ? known : null
 
 /**
- * Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. What
- * someone else wrote into the row before is not kept.
+ * Adds permissions to a user's consent, and to its key if one is named. Concurrent calls lose nothing. If the stored
+ * consent has no valid seal or no longer holds, its contents are dropped.
  */
 export async function addConsent(
   app: ConsentReader & Pick<App, 'clock' | 'sealKeys'>,
@@ -71,7 +74,7 @@ export async function addConsent(
   const ways = waysOf(application)
   await retrying(() =>
     inTransaction(app.db, async (db) => {
-      // The second of two waits here, or at the lock below, for what the first one has allowed.
+      // Of two concurrent calls, the second waits here or at the lock below, and then sees what the first added.
       const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', seal: sealOf(app.sealKeys, 'consents', sealedRow(whose, NOTHING)) } // prettier-ignore
       await db
         .insertInto('consents')
@@ -102,7 +105,7 @@ const sealedRow = <C extends Omit<ConsentRow, 'seal'>>(
   consent: C,
 ): C & SealedRows['consents'] => ({ ...consent, account_id: accountId, client_id: clientId })
 
-/** A consent as it was read; null for one that someone else wrote, or that is none. */
+/** Returns a consent whose seal is valid and whose columns have the right form; null for any other. */
 export function authenticConsent(app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null {
   if (!isAuthentic(app, 'consents', sealedRow(whose, row), whose)) return null
   if (isWhole(row)) return row
@@ -110,14 +113,14 @@ export function authenticConsent(app: RowReader, whose: ConsentKey, row: Consent
   return null
 }
 
-/** The columns are JSON: anything, where someone else wrote. */
+/** Checks the JSON columns: if someone else wrote the row, they can hold anything. */
 const isWhole = ({ permissions, keys, ways }: Record<'permissions' | 'keys' | 'ways', unknown>): boolean =>
   areTexts(permissions) && areTexts(ways) && isObject(keys) && Object.values(keys).every(isKey)
 
 const isKey = (key: unknown): key is ConsentRow['keys'][string] =>
   isObject(key) && areTexts(key.permissions) && typeof key.at === 'string'
 
-/** For who only lists them: what of the column can be read. */
+/** Returns the readable keys of an unverified consent, to list them only. */
 export const keysIn = (keys: unknown): [thumbprint: string, allowed: ConsentRow['keys'][string]][] =>
   Object.entries(isObject(keys) ? keys : {}).flatMap(([thumbprint, key]) => (isKey(key) ? [[thumbprint, key]] : []))
 

@@ -3,11 +3,11 @@ import { sha256 } from '../sha256.ts'
 import { cookieNames, readCookie } from './cookies.ts'
 
 /*
- * Which application a person of this browser has denied access last: its next sign-in asks who it is, and does not lead the same person to
- * the same question. A cookie, because nothing depends on it.
+ * The application that a user of this browser denied access last. Its next request asks which account to use, instead
+ * of asking the same user the same question. A cookie suffices, because access does not depend on it.
  */
 
-/** How long that is remembered, seconds. */
+/** How long a denial is remembered, in seconds. */
 const DENIED_SECONDS = 900
 
 const markOf = (clientId: string): string => sha256(clientId).toString('hex').slice(0, 16)
@@ -15,14 +15,14 @@ const markOf = (clientId: string): string => sha256(clientId).toString('hex').sl
 const cookieOf = (origin: string, value: string, seconds: number): string =>
   `${cookieNames(origin).denied}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${origin.startsWith('https:') ? '; Secure' : ''}`
 
-/** The cookie that remembers it. */
+/** Returns the cookie that remembers a denial. */
 export const deniedCookie = (origin: string, clientId: string): string =>
   cookieOf(origin, markOf(clientId), DENIED_SECONDS)
 
-/** The cookie that forgets it, once someone has said who they are; null where nothing is remembered. */
+/** Returns the cookie that ends this memory after a sign-in; null if nothing is remembered. */
 export const deniedOver = (origin: string, { headers }: FastifyRequest): string | null =>
   readCookie(headers.cookie, cookieNames(origin).denied) === null ? null : cookieOf(origin, '', 0)
 
-/** @param cookies  the Cookie header of the request */
+/** Returns whether this browser last denied access to this application. @param cookies  the Cookie header */
 export const wasDenied = (origin: string, clientId: string, cookies: string | undefined): boolean =>
   readCookie(cookies, cookieNames(origin).denied) === markOf(clientId)

@@ -33,13 +33,13 @@ type Parameters = {
 type Context = TokenEndpointGrantContext<Parameters>
 
 /**
- * Token exchange for applications that bring their own identity provider: what it says of a person becomes a user, and
- * an access token of the same kind as every other, bound to the application and its network. No refresh token: while
- * the person is signed in there, the next subject token gets the next access token.
+ * Adds token exchange, for applications that bring their own identity provider. Its subject token becomes a user and an
+ * access token of the usual kind, bound to the application and its network. There is no refresh token: the next subject
+ * token gets the next access token.
  *
- * The library has authenticated the application before; only a confidential one with an issuer has this grant type. A
- * person is the provider name that the operator gave the issuer, and the subject: never an e-mail, and never someone
- * who signs in to this installation with a provider of its own, whatever issuer the application names.
+ * The library has authenticated the application; only a confidential one with an issuer has this grant type. A user is
+ * identified by the subject and the provider name that the operator gave the issuer, never by an e-mail address. So no
+ * issuer can name a user of this installation's own providers.
  * Source: RFC 8693
  */
 export function addTokenExchange(provider: Provider, app: App): void {
@@ -87,7 +87,7 @@ async function exchange(
   const profile = profileOf(subject)
   const jkt = await keyOfRequest(app, ctx)
   const { userId, accountId } = await signIn(app, profile)
-  // As late as it can be: what fails before may be sent again.
+  // Spend it as late as possible: if an earlier step fails, the same token can be sent again.
   if (!subject.trusted.isReusable) await spend(app, subject)
   await noteUser(app.db, { clientId: client.clientId, accountId })
   const expiresIn = app.config.ACCESS_TOKEN_SECONDS
@@ -99,7 +99,7 @@ async function exchange(
     expiresIn,
   })
   ctx.oidc.entity('Grant', grant)
-  // What the token's claim of scopes is made of, see the customizer in authorization.ts.
+  // The customizer in authorization.ts builds the token's `scope` from this.
   params.scope = scopes.join(' ')
   const permissions = grantable(application).filter((one) => scopes.includes(one))
   const accessToken = new provider.AccessToken({
@@ -122,7 +122,7 @@ async function exchange(
   }
 }
 
-/** @throws invalid_request for what is missing and what this server does not do (RFC 8693 §2.1) */
+/** Returns the subject token. @throws invalid_request for missing and unsupported parameters (RFC 8693 §2.1) */
 function subjectTokenOf(params: Parameters): string {
   const { subject_token, subject_token_type, requested_token_type, actor_token, actor_token_type } = params
   if (!subject_token) throw new errors.InvalidRequest('subject_token is missing')
@@ -135,13 +135,13 @@ function subjectTokenOf(params: Parameters): string {
   return subject_token
 }
 
-/** @throws invalid_target */
+/** @throws invalid_target for any resource but the API */
 function assertTarget({ origin }: App, { resource, audience }: Parameters): void {
   for (const one of [resource ?? [], audience ?? []].flat())
     if (one !== audienceOf(origin)) throw new errors.InvalidTarget(`the only resource here is ${audienceOf(origin)}`)
 }
 
-/** All that the application may have, unless it asks for less. @throws invalid_scope for what it may not have */
+/** Returns the requested scopes, or all that the application may have. @throws invalid_scope */
 function scopesFor(application: Application, asked: string | undefined): string[] {
   const possible: string[] = ['openid', 'profile', 'email', ...grantable(application)]
   for (const scope of asked?.split(' ') ?? [])
@@ -157,15 +157,15 @@ function profileOf({ trusted, claims }: SubjectToken) {
   }
 }
 
-/** Of any number of parallel exchanges of one token one comes first. */
+/** Uses up a subject token: of parallel exchanges, the first one succeeds. @throws SubjectTokenRefused */
 async function spend({ db }: App, { trusted, mark, expiresAt }: SubjectToken): Promise<void> {
-  // Later than any clock's idea of its end.
+  // A minute later, because clocks differ.
   const until = expiresAt + 60
   if (!(await spendOnce(db, { kind: 'SubjectToken', parts: [trusted.issuer, trusted.audience, mark], until })))
     throw new SubjectTokenRefused('The subject token was already exchanged.')
 }
 
-/** Issuers are as many as applications bring: one label for all. */
+/** One label for all issuers: applications bring any number of them. */
 const EXCHANGED = 'token_exchange'
 
 function reasonOf(error: unknown): string {
@@ -174,7 +174,7 @@ function reasonOf(error: unknown): string {
   return error instanceof errors.OIDCProviderError ? error.error : 'internal_error'
 }
 
-/** RFC 6749 §5.2; what is not the sender's fault keeps its own status and may be repeated. */
+/** Maps an error to OAuth (RFC 6749 §5.2). A failure of ours has its own status, and the request may be retried. */
 function asOauthError(ctx: Context, error: unknown): unknown {
   if (error instanceof SubjectTokenRefused) return new errors.InvalidRequest(error.message)
   if (!(error instanceof AppError) || describeError(error.code).status === 500) return error

@@ -6,15 +6,15 @@ import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
 import type { Visitor } from './sessions.ts'
 
-/** Long enough for one question to the signer. */
+/** Lifetime in seconds: long enough for one request to the signer. */
 const LIFE_SECONDS = 60
 
-/** What a token for the export of a key is for: to ask for it, or to fetch it, sealed to this public key, for that request. */
+/** A step of a key export: requesting it, or taking the key of that request, sealed to this public key. */
 type ExportStep = { purpose: 'ask' } | { purpose: 'take'; request: string; recipient: string }
 
 /**
- * Someone on their own account page, to the signer, for one step of an export and nothing else: it is no access token. It says
- * when they signed in, which the signer checks again.
+ * Issues a token for one step of a key export by a user of the account pages. Only the signer accepts it: it is no
+ * access token. It includes when the user signed in, which the signer checks again.
  */
 export async function exportToken(
   app: Pick<App, 'authOrigin' | 'clock' | 'origin'>,

@@ -4,18 +4,18 @@ import type { Application } from '../applications/application.ts'
 import { findApplication } from '../applications/registry.ts'
 import { newSecret } from '../ids.ts'
 
-/** Client id of our own pages. No registered application can have it: theirs hold no colon. */
+/** Client id of our own pages. Ids of registered applications contain no colon, so none can equal it. */
 export const OWN_CLIENT = 'urn:chatelaine:account'
 
-/** An application as the sign-in pages see it: a registered one, or our own account pages. */
+/** Finds an application for the sign-in pages: a registered one, or our own account pages. */
 export const findClient = async (
   app: Pick<App, 'clock' | 'db' | 'state' | 'authOrigin' | 'sealKeys' | 'telemetry'>,
   clientId: string,
 ) => (clientId === OWN_CLIENT ? ownClient(app.authOrigin) : findApplication(app, clientId))
 
 /**
- * The account pages as a client of the authorization server: a sign-in for them is one like any other, with the same
- * providers and checks. It has no permission, no network and one redirect address, on our own origin.
+ * Describes the account pages as a client of the authorization server, so that signing in to them has the same
+ * providers and checks. It has no permission, no network and one redirect URI, on our own origin.
  */
 const ownClient = (origin: string): Application => ({
   clientId: OWN_CLIENT,
@@ -31,15 +31,18 @@ const ownClient = (origin: string): Application => ({
   sponsor: null,
 })
 
-/** Where a sign-in that was asked for again leads: to what was wanted, or to the account, to repeat it there. */
+/**
+ * Where a repeated sign-in leads: to sending, to the export, or (`again`) to the account page, to repeat the action
+ * there.
+ */
 export type ComesBackTo = 'again' | 'send' | 'export'
 
 const returnOf = (origin: string): string => `${origin}/account/signed-in`
 
 /**
- * Where a browser signs in for the account pages. What they need is the session that comes of it; the code in the
- * answer is for nobody, because nobody knows its verifier.
- * @param comesBackTo  `first`: anyone who is signed in will do; otherwise it is asked again who it is, for what is said
+ * Returns the address where a browser signs in to the account pages. They need only the resulting session; nobody can
+ * redeem the code, because its verifier is dropped.
+ * @param comesBackTo  `first`: an existing session suffices; otherwise the user must sign in again for that action
  */
 export function ownSignIn(authOrigin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
   const query = new URLSearchParams({

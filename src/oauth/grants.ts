@@ -12,14 +12,15 @@ import { askedOf, openidOf, questionsOf } from './scopes.ts'
 import { unitOfWork, userInRequest } from './unit-of-work.ts'
 
 /**
- * The grant of an authorization request, made without asking when the user has allowed all of it before.
+ * Returns the grant of an authorization request. It makes one without asking if the user has already allowed all of it;
+ * otherwise it returns undefined.
  *
- * Each sign-in of an application has a grant of its own: a stolen code or refresh token ends the sign-in it was
- * stolen from, not the user's other devices. What the user allowed is remembered apart from it, per application.
+ * Each sign-in of an application has a grant of its own: a stolen code or refresh token ends only the sign-in that it
+ * was stolen from. The user's consent is stored separately, per application.
  *
- * An application that anything on the device can pass itself off as, a public one behind an address where any program may
- * wait, asks each time (RFC 8252 §8.6), unless its request names a key (`dpop_jkt`) to which the user allowed all of it
- * before: without that key the code is worth nothing (RFC 9449 §10).
+ * A public application with a redirect URI that any program can receive asks each time (RFC 8252 §8.6), because another
+ * program could impersonate it. It does not ask if its request names a key (`dpop_jkt`) to which the user has already
+ * allowed all of it: without that key, the code is worthless (RFC 9449 §10).
  */
 export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { oidc } = ctx
@@ -43,7 +44,7 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
     : isRead
       ? allowedBy(known, application)
       : await readConsent(app, whose, application)
-  // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
+  // The user has not allowed this key: ask, even if only their identity is requested.
   if (allowed === null) return undefined
   const questions = questionsOf(scopes, application)
   if (!questions.every((scope) => allowed.has(scope))) return undefined
@@ -55,15 +56,18 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
 }
 
-/** Whether another program may take an application's answers. Our own pages take no code and are given nothing. */
+/**
+ * Returns whether another program could receive an application's responses. Our own pages redeem no code and have no
+ * permissions.
+ */
 export const isOpenToOthers = ({ clientId, kind }: Application, redirectUri: string): boolean =>
   kind === 'public' && clientId !== OWN_CLIENT && isOpenToPrograms(redirectUri)
 
-/** The key that an authorization request names (`dpop_jkt`), if that can be the thumbprint of one. */
+/** Returns the key that an authorization request names (`dpop_jkt`); undefined if it is no thumbprint. */
 export const keyOf = (named: unknown): string | undefined =>
   typeof named === 'string' && /^[\w-]{43}$/.test(named) ? named : undefined
 
-/** Lets a grant hold the identity it came by: the library stores the fields of this list. */
+/** Makes the library store the identity that a grant came by: it stores only the fields of this list. */
 export function keepIdentity(provider: Provider): void {
   const { Grant } = provider as unknown as { Grant: { IN_PAYLOAD: string[] } }
   Object.defineProperty(Grant, 'IN_PAYLOAD', { value: [...Grant.IN_PAYLOAD, 'identity'] })
@@ -73,9 +77,9 @@ type GrantTerms = {
   userId: string
   clientId: string
   scopes: Iterable<string>
-  /** by which the person came; undefined where that was not noted */
+  /** the identity that the user signed in with; undefined if it was not recorded */
   identity: UserId | undefined
-  /** where no refresh token comes of it: seconds */
+  /** seconds, for a grant without a refresh token */
   expiresIn?: number
 }
 

@@ -13,9 +13,9 @@ import { pinOrigin } from './mount.ts'
 export type Interaction = InstanceType<Provider['Interaction']>
 
 /**
- * The sign-in or consent that a page belongs to. The browser proves with its cookie, which is signed and bound to
- * the page's path, that it is the one that began it.
- * @param name  what the page is for; another page's interaction is refused
+ * Reads the sign-in or consent that a page belongs to. The browser's cookie, which is signed and bound to the page's
+ * path, proves that this browser began it.
+ * @param name  what the page is for; an interaction of another page is rejected
  * @throws sign_in_expired
  */
 export async function readInteraction(
@@ -38,34 +38,38 @@ export async function readInteraction(
   throw expired()
 }
 
-/** `select_account` is asked on the pages of a sign-in. */
+/** Returns the page of an interaction. `select_account` is asked on the sign-in pages. */
 const pageOf = ({ prompt }: Interaction): 'login' | 'consent' => (prompt.name === 'consent' ? 'consent' : 'login')
 
-/** Whether a person is to say again who they are, though a provider may know it still. */
+/** Returns whether the provider must ask the user again, even if the provider still has a session. */
 export const asksAgain = (interaction: Interaction): boolean =>
   interaction.prompt.name === 'select_account' ||
   (parameterOf(interaction, 'prompt') ?? '').split(' ').some((one) => one === 'login' || one === 'select_account') ||
   wantsFresh(interaction)
 
-/** The reason of a sign-in that a new permission to spend asks for. */
+/** Reason of a prompt: a new permission to spend needs a recent sign-in. */
 export const NEW_SPENDING = 'new_spending'
 
 /**
- * Whether the sign-in is worth nothing unless its provider asked now: `prompt=login`, a `max_age` that is over, or a new
- * permission to spend.
+ * Returns whether the sign-in counts only if the provider asks the user now: for `prompt=login`, an exceeded `max_age`,
+ * or a new permission to spend.
  */
 export const wantsFresh = (interaction: Interaction): boolean =>
   interaction.prompt.reasons.some((reason) => reason === 'max_age' || reason === NEW_SPENDING) ||
   (parameterOf(interaction, 'prompt') ?? '').split(' ').includes('login')
 
-/** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
+/** Returns the application of an interaction. @throws sign_in_expired if it was deleted or suspended */
 export async function applicationAt(app: App, interaction: Interaction): Promise<Application> {
   const application = await findClient(app, parameterOf(interaction, 'client_id') ?? '')
   if (application === null || application.isSuspended) throw expired()
   return application
 }
 
-/** An interaction whose browser was checked otherwise: a visit to a provider comes back on a path of its own. */
+/**
+ * Finds an interaction without its cookie: a provider's callback has another path, and `Federation.receive` checked the
+ * browser.
+ * @throws sign_in_expired
+ */
 export async function findInteraction(provider: Provider, uid: string): Promise<Interaction> {
   const interaction = await provider.Interaction.find(uid)
   if (interaction === undefined || pageOf(interaction) !== 'login') throw expired()
@@ -73,7 +77,7 @@ export async function findInteraction(provider: Provider, uid: string): Promise<
 }
 
 /**
- * Writes what came of an interaction.
+ * Stores the result of an interaction.
  * @returns where the browser continues
  */
 export async function finish(interaction: Interaction, result: InteractionResults): Promise<string> {
@@ -82,13 +86,13 @@ export async function finish(interaction: Interaction, result: InteractionResult
   return interaction.returnTo
 }
 
-/** The authorization request that an interaction serves, as the query that the client sent. */
+/** Returns the authorization request of an interaction, as a query. */
 export const requestOf = ({ params }: Interaction): string =>
   new URLSearchParams(
     Object.entries(params).filter((one): one is [string, string] => typeof one[1] === 'string'),
   ).toString()
 
-/** The same request begun again by someone else, who chooses how to sign in. @returns where the browser continues */
+/** Returns the address at which another user begins the same request, choosing how to sign in. */
 export function otherPerson(interaction: Interaction): string {
   const query = new URLSearchParams(requestOf(interaction))
   for (const name of ['login_provider', 'login_hint', 'id_token_hint']) query.delete(name)
@@ -97,13 +101,16 @@ export function otherPerson(interaction: Interaction): string {
   return `/oauth/auth?${query.toString()}`
 }
 
-/** Where a browser continues whose visit to a provider came back before, or too late: after its sign-in, or at its beginning. */
+/**
+ * Returns where a browser continues whose callback was already used or is too late: after its sign-in, or at the
+ * request's start.
+ */
 export async function ledOn(provider: Provider, { interactionUid, request }: SpentVisit): Promise<string> {
   const interaction = await provider.Interaction.find(interactionUid)
   return interaction?.result?.login === undefined ? `/oauth/auth?${request ?? ''}` : interaction.returnTo
 }
 
-/** Drops every answer of an interaction, so that each question is asked again. @returns where the browser continues */
+/** Drops all results of an interaction, so that each question is asked again. @returns where the browser continues */
 export async function begunAgain(interaction: Interaction): Promise<string> {
   interaction.result = {}
   await interaction.persist()
@@ -111,8 +118,8 @@ export async function begunAgain(interaction: Interaction): Promise<string> {
 }
 
 /**
- * Ends the browser's session when someone else has signed in. The library would ask for a confirmation with a page
- * that needs JavaScript.
+ * Ends the browser's session if another user has signed in. Otherwise the library would ask for a confirmation on a
+ * page that needs JavaScript.
  */
 export async function dropOtherSession({ db }: App, interaction: Interaction, userId: string): Promise<void> {
   const { session } = interaction
@@ -123,17 +130,17 @@ export async function dropOtherSession({ db }: App, interaction: Interaction, us
 
 const expired = (): PageError => new PageError('sign_in_expired', ({ refused }) => refused.over)
 
-/** A parameter of the authorization request; null when the client did not send it. */
+/** Returns a parameter of the authorization request; null if the client did not send it. */
 export function parameterOf({ params }: Interaction, name: string): string | null {
   const value = params[name]
   return typeof value === 'string' ? value : null
 }
 
-/** The language of a page: as the application says that its user reads, or else as the browser does. */
+/** Returns the texts of a page in the language of `ui_locales`, otherwise of the browser. */
 export const textsAt = (interaction: Interaction, { headers }: FastifyRequest): Texts =>
   textsFor({ accept: headers['accept-language'], uiLocales: parameterOf(interaction, 'ui_locales') })
 
-/** The fields of a form; a repeated field counts as absent, so that two readers cannot see two values. */
+/** Returns the fields of a form. A repeated field counts as absent, so that two readers cannot see different values. */
 export function formOf(request: FastifyRequest): Record<string, string | undefined> {
   const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
   return Object.fromEntries(

@@ -7,8 +7,9 @@ import type { PrivateKeys } from './keys.ts'
 import { grantable } from './scopes.ts'
 
 /**
- * An access token for a user of the development identity provider, without a browser: what `npm start` prints.
- * The same claims as a token from the token endpoint, and bound to no key. Only development mode reaches this.
+ * Issues an access token for a user of the development identity provider without a browser; `npm start` prints it. It
+ * has the claims of a token from the token endpoint, and is bound to no key.
+ * @throws Error  in production, or for an unknown application
  */
 export async function issueToken(
   app: App,

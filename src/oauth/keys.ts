@@ -7,7 +7,10 @@ import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { whoElseReads } from '../secret-file.ts'
 import { areSealKeys, newSealKey, publicSealKeys, type SealKey } from './seal-keys.ts'
 
-/** Private keys of the authorization server; the first of each algorithm signs, the others still verify. `seals`: those by which rows are sealed. */
+/**
+ * Private keys of the authorization server. The first of each algorithm signs; the others still verify. `seals`: the
+ * keys that seal rows.
+ */
 export type PrivateKeys = { keys: PrivateKey[]; seals: SealKey[] }
 export type PrivateKey = JWK & {
   kid: string
@@ -20,9 +23,9 @@ export type PrivateKey = JWK & {
 
 /**
  * Reads the signing keys and writes their public half for the signer.
- * @param create  make the file, readable by this user only, when there is none: development
- * @throws Error  when the file is missing and may not be made, cannot be read, is open to others, or does not hold one ES256
- *                and one RS256 key; when the public half cannot be written, or would take the place of something else
+ * @param create  whether to make a missing file, readable by this OS user only: in development
+ * @throws Error  if the file is missing and `create` is false, cannot be read, is readable by others, or lacks an ES256
+ *         or RS256 key; if the public half cannot be written, or would replace anything else
  */
 export async function loadKeys({
   keysFile,
@@ -38,7 +41,8 @@ export async function loadKeys({
     if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
     text = JSON.stringify(newKeys())
     await mkdir(dirname(keysFile), { recursive: true })
-    // 'wx' in one step with its mode: the keys are at no moment readable by others, and never overwritten.
+    // Created exclusively and with its mode in one step: others can never read the keys, and a file is never
+    // overwritten.
     const file = await open(keysFile, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
     await file.writeFile(text)
     await file.sync()
@@ -55,20 +59,23 @@ export async function loadKeys({
 }
 
 /**
- * Writes the keys in another order, or others, in one step.
- * @throws Error  when there are none, or `change` refuses
+ * Replaces the keys by those that `change` returns. Readers of the file see the old or the new keys, never a part.
+ * @throws Error  if there are no keys; what `change` throws
  */
 export async function changeKeys(
   { keysFile, jwksFile }: { keysFile: string; jwksFile: string },
   change: (keys: PrivateKeys) => PrivateKeys,
 ): Promise<void> {
   const keys = change(await loadKeys({ keysFile, jwksFile, create: false }))
-  // Published before they can sign.
+  // Publish the public keys before they can sign.
   await writePublic(jwksFile, keys)
   await writeWhole(keysFile, JSON.stringify(keys), 0o600)
 }
 
-/** The public half: what `/oauth/jwks` shows and the signer verifies with. Member by member, so that nothing private strays. */
+/**
+ * Returns the public half, which `/oauth/jwks` shows and the signer verifies with; member by member, so that no private
+ * member leaks.
+ */
 export function publicKeys({ keys }: Pick<PrivateKeys, 'keys'>): JSONWebKeySet {
   return {
     keys: keys.map(({ kty, kid, alg, use, crv, x, y, n, e }) =>
@@ -78,8 +85,8 @@ export function publicKeys({ keys }: Pick<PrivateKeys, 'keys'>): JSONWebKeySet {
 }
 
 /**
- * The public half as its owner wrote it, for a program that has nothing else.
- * @throws Error  when it cannot be read, or holds a private key
+ * Reads the public half, for a program that has no private keys.
+ * @throws Error  if it cannot be read, or is not a set of public keys
  */
 export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { seals: SealKey[] }> {
   const text = await readIfThere(jwksFile, 'AUTH_JWKS_FILE')
@@ -93,23 +100,23 @@ export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & 
 }
 
 /**
- * Keys for signing cookies, newest first, derived from the signing keys: one file to guard, and a new signing key
- * put in front signs nobody out while the old one stays behind it.
+ * Derives the keys for signing cookies, newest first, from the signing keys, so that only one file needs protection. A
+ * new signing key put in front signs nobody out, as long as the old one remains behind it.
  */
 export const cookieKeysOf = ({ keys }: Pick<PrivateKeys, 'keys'>): string[] =>
   keys.filter(({ alg }) => alg === 'ES256').map(({ d }) => derive(d, 'cookies').toString('base64url'))
 
-/** A key for one purpose from a secret. RFC 5869, HKDF-SHA256, 32 bytes. */
+/** Derives a 32-byte key for one purpose from a secret, by HKDF-SHA256 (RFC 5869). */
 export const derive = (secret: string, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', secret, '', `chatelaine ${purpose}`, 32))
 
-/** A key for each purpose. */
+/** Makes the first keys: one of each signing algorithm, and one that seals. */
 export const newKeys = (): PrivateKeys => ({
   keys: [newKey('ES256'), newKey('RS256')],
   seals: [newSealKey()],
 })
 
-/** A new signing key with its RFC 7638 thumbprint as key id. */
+/** Makes a signing key, with its RFC 7638 thumbprint as key id. */
 export function newKey(alg: PrivateKey['alg']): PrivateKey {
   const { privateKey } =
     alg === 'ES256'
@@ -124,7 +131,7 @@ function readKeys(text: string): PrivateKeys {
   try {
     parsed = JSON.parse(text)
   } catch {
-    // JSON.parse repeats part of its input in its message, and that may be a key: the cause is dropped.
+    // The message of JSON.parse may repeat a part of a key, so the cause is dropped.
     throw new Error('AUTH_KEYS_FILE does not hold JSON')
   }
   const keys = ((parsed as { keys?: unknown } | null)?.keys ?? []) as PrivateKey[]
@@ -145,7 +152,7 @@ function readKeys(text: string): PrivateKeys {
   return { keys: keys.map((key) => ({ ...key, use: 'sig' })), seals }
 }
 
-/** @throws Error  naming the setting */
+/** Reads a file; null if there is none. @throws Error  naming the setting */
 async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_FILE'): Promise<string | null> {
   try {
     return await readFile(file, 'utf8')
@@ -157,8 +164,8 @@ async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_
 }
 
 /**
- * Writes the public half, over an older one and nothing else: a path that is wrong must not cost another file, least of all
- * the private keys.
+ * Writes the public half. It overwrites an older public half and nothing else: a wrong path must not destroy another
+ * file, least of all the private keys.
  */
 async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   const there = await readIfThere(file, 'AUTH_JWKS_FILE')
@@ -173,7 +180,7 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   }
 }
 
-/** An empty file counts: someone made it beforehand, for its owner and mode. */
+/** An empty file counts as public: an operator may have made it, to set its owner and mode. */
 function isPublicSet(text: string): boolean {
   if (text.trim() === '') return true
   try {
@@ -185,7 +192,7 @@ function isPublicSet(text: string): boolean {
   }
 }
 
-/** The signer reads the file at any moment: it finds the old one or the new one, whole. */
+/** Replaces a file in one step: the signer, which may read it at any moment, finds the old or the new one, whole. */
 async function writeWhole(file: string, text: string, mode = 0o644): Promise<void> {
   await mkdir(dirname(file), { recursive: true })
   const part = `${file}.${process.pid}`

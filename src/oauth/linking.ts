@@ -8,21 +8,21 @@ import { bindsCode, type ProviderSettings } from './federation/providers.ts'
 const MARK = 'account:'
 
 /**
- * What a visit to a provider is for, when it is to add an identity to the account of this session.
- * @throws sign_in_refused  for a provider whose codes can be exchanged on the way
+ * Returns the purpose of a visit to a provider that adds an identity to this session's account.
+ * @throws sign_in_refused  for a provider whose codes an attacker could swap
  */
 export function linkingOf({ sessionUid }: Visitor, chosen: ProviderSettings): string {
-  // With an exchanged code the identity of a stranger would become a way to sign in to this account.
+  // With a swapped code, an attacker's identity would become a way to sign in to this account.
   if (!bindsCode(chosen)) throw new PageError('sign_in_refused', ({ refused }) => refused.cannotLink(chosen.label))
   return `${MARK}${sessionUid}`
 }
 
-/** Whether a visit was for that, and not for a sign-in. */
+/** Returns whether a visit adds an identity, instead of signing in. */
 export const isLinking = (purpose: string): boolean => purpose.startsWith(MARK)
 
 /**
- * Who wanted the identity added. The session must be the one that the visit began in: otherwise someone could be made
- * to add another person's identity, or theirs to another person's account.
+ * Returns the user who wanted an identity added. The session must be the one in which the visit began. Otherwise an
+ * attacker could make a user add the attacker's identity, or add the user's identity to the attacker's account.
  * @throws sign_in_expired, sign_in_refused
  */
 export async function linkingVisitor(

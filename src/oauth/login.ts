@@ -39,17 +39,17 @@ import { networkName } from './page-context.ts'
 type LoginContext = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type LoginParams = { uid: string }
 
-/** The pages of signing in: chooser, the way to a provider, the way back. */
+/** Registers the sign-in pages: the chooser, the redirect to a provider, and the provider's callback. */
 export function loginPages(
   server: FastifyInstance,
   app: App,
   { provider, providers, federation, secrets }: LoginContext,
 ): void {
   const names = cookieNames(app.authOrigin)
-  /** answers of providers that are being looked at, by provider, state and browser */
+  /** callbacks in progress, by provider, state and browser */
   const underWay = new Map<string, { request: FastifyRequest; next: Promise<string> }>()
 
-  /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
+  /** GET /login/:uid: shows the chooser, or redirects to the provider that the application named. */
   server.get<{ Params: LoginParams; Querystring: { choose?: string } }>(
     '/login/:uid',
     hidden,
@@ -73,7 +73,7 @@ export function loginPages(
     },
   )
 
-  /** POST /login/:uid/cancel: back to the application, which receives `access_denied`. */
+  /** POST /login/:uid/cancel: returns to the application, which receives `access_denied`. */
   server.post<{ Params: LoginParams }>('/login/:uid/cancel', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     checkForm(request, interaction)
@@ -83,7 +83,7 @@ export function loginPages(
     )
   })
 
-  /** POST /login/:uid/:provider: leaves for the provider. */
+  /** POST /login/:uid/:provider: redirects to the provider. */
   server.post<{ Params: LoginParams & { provider: string } }>(
     '/login/:uid/:provider',
     hidden,
@@ -95,14 +95,15 @@ export function loginPages(
   )
 
   /**
-   * GET /login/callback/:provider: the provider's answer. The same browser may bring it again: while the first is under way it is led
-   * where the first one is, and later to what came of it. Errors: sign_in_expired, sign_in_refused, provider_unavailable.
+   * GET /login/callback/:provider: handles the provider's response. The same browser may send it again. While the first
+   * is in progress, both get the same result; later it is redirected to where its sign-in continues.
+   * Errors: sign_in_expired, sign_in_refused, provider_unavailable.
    */
   server.get<{ Params: { provider: string }; Querystring: Record<string, unknown> }>(
     '/login/callback/:provider',
     {
       ...hidden,
-      // Before the visit is known, anyone can ask for this page.
+      // Count only failures of a known visit: anyone can request this page.
       onError: async ({ params, query, backLink }, _reply, error) => {
         if (backLink !== undefined && backLink !== null) countFailed(params.provider, query.error ?? error)
       },
@@ -131,7 +132,7 @@ export function loginPages(
     },
   )
 
-  /** What comes of an answer. @returns where the browser continues */
+  /** Handles one callback. @returns where the browser continues */
   async function answer(
     chosen: ProviderSettings,
     at: { state: string; browser: string | null },
@@ -139,7 +140,7 @@ export function loginPages(
     reply: FastifyReply,
   ): Promise<string> {
     const visit = await federation.receive(chosen, at)
-    // From here on the visitor is known to be the one who left: they may be shown the way back.
+    // `receive` has verified that this browser began the visit, so an error page may link back.
     const owner = isLinking(visit.interactionUid)
       ? await linkingVisitor(app, provider, { chosen, purpose: visit.interactionUid, request, reply })
       : null
@@ -168,13 +169,13 @@ export function loginPages(
       ts: signedInAt(app, authTime),
       amr: amrOf(cameByNow(app.clock, profile)),
     }
-    // Who signed in has chosen an account, too, where that was asked for.
+    // A sign-in also answers `select_account`, if that was asked.
     return finish(interaction, { login, select_account: {} })
   }
 
   /**
-   * POST /login/callback/:provider: the answer of a provider that posts it. Another site's POST comes without our
-   * cookies (SameSite=Lax), so the browser is sent on to the same address by GET, with which it shows them.
+   * POST /login/callback/:provider: handles the response of a provider that posts it. Another site's POST comes without
+   * our cookies (SameSite=Lax), so the browser is redirected to the same address by GET, which includes them.
    */
   server.post<{ Params: { provider: string } }>('/login/callback/:provider', hidden, async (request, reply) => {
     const chosen = providerNamed(request.params.provider)
@@ -199,7 +200,10 @@ export function loginPages(
       throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
   }
 
-  /** @param why  what was thrown, or what the provider called it: of that nothing becomes a label but that someone cancelled */
+  /**
+   * Counts a failed sign-in.
+   * @param why  the thrown error, or the provider's `error`: of its values, only `access_denied` has a label of its own
+   */
   function countFailed(name: string, why: unknown): void {
     if (!providers.some((one) => one.name === name)) return
     const code = why instanceof AppError ? why.code : 'internal_error'
@@ -240,7 +244,7 @@ export function loginPages(
 
 const hidden = { schema: { hide: true } }
 
-/** Why someone signs in who may be signed in already: what they want takes a fresh sign-in. */
+/** Returns why a user who may already be signed in must sign in again; null if no reason is shown. */
 function whyAgain({ chooser: { why } }: Texts, interaction: Interaction): string | null {
   if (interaction.prompt.reasons.includes(NEW_SPENDING)) return why.spends
   const wanted = parameterOf(interaction, 'client_id') === OWN_CLIENT ? parameterOf(interaction, 'state') : null
@@ -249,16 +253,16 @@ function whyAgain({ chooser: { why } }: Texts, interaction: Interaction): string
 
 const toChooser = (words: Texts, uid: string) => ({ href: `/login/${uid}?choose`, text: words.chooser.back, words })
 
-/** Clocks of providers may differ from ours by this much. */
+/** Maximum difference between a provider's clock and ours, in seconds. */
 const CLOCK_SLACK_SECONDS = 60
 
-/** When someone proved who they are, seconds: as their provider says, or now where it says nothing. */
+/** Returns when the user proved their identity, in seconds since 1970: as the provider says, but at the latest now. */
 const signedInAt = (app: App, authTime: number | null): number => {
   const now = Math.floor(app.clock.wall() / 1_000)
   return Math.min(authTime ?? now, now)
 }
 
-/** What is needed of a posted answer: of a person's data only the name, because addresses are written to logs. */
+/** Picks the needed fields of a posted response. Of personal data only the name, because URLs are written to logs. */
 function answerOf(form: Record<string, string | undefined>): URLSearchParams {
   const answer = new URLSearchParams()
   for (const key of ['state', 'code', 'error', 'iss']) if (form[key] !== undefined) answer.set(key, form[key])
@@ -267,7 +271,10 @@ function answerOf(form: Record<string, string | undefined>): URLSearchParams {
   return answer
 }
 
-/** The name that Apple sends beside the first answer. The browser could have changed it: it is a name, no identity. */
+/**
+ * Returns the name that Apple sends with a user's first response. The browser could have changed it: it is only a
+ * display name.
+ */
 function nameIn(user: string | undefined): string | null {
   if (user === undefined) return null
   try {
@@ -275,7 +282,7 @@ function nameIn(user: string | undefined): string | null {
     const parts = [name?.firstName, name?.lastName].filter((part) => typeof part === 'string' && part.isWellFormed())
     return parts.join(' ').trim().slice(0, 255) || null
   } catch {
-    // Not JSON: someone without a name may sign in all the same.
+    // Not JSON: a user without a name may sign in as well.
     return null
   }
 }

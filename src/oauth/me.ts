@@ -6,18 +6,18 @@ import { assertUser, readBearer, type Reader } from '../http/bearer.ts'
 import { findUser, provenUser, userWire } from '../users/find.ts'
 
 /**
- * GET and POST /oauth/me: who the access token speaks for; the `userinfo_endpoint` of discovery.
- * `email` and `email_verified` with scope `email`. Errors: invalid_token, insufficient_scope for a machine.
+ * Registers GET and POST /oauth/me, the `userinfo_endpoint` of discovery: the user that the access token is for.
+ * `email` and `email_verified` need the scope `email`. Errors: invalid_token; insufficient_scope for a machine.
  * Source: OpenID Connect Core §5.3
  */
 export function me(server: FastifyInstance, app: App): void {
-  // The body of a POST says nothing that we use.
+  // The body of a POST is ignored.
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', (_request, payload, done) => {
     payload.resume()
     done(null)
   })
-  // Pages of registered origins may ask, as they may call the API; what they see is decided by the token.
+  // Allow the same origins as the API. The token decides what they see.
   server.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers
     reply.header('vary', 'Origin')
@@ -51,7 +51,7 @@ export function me(server: FastifyInstance, app: App): void {
       return reply.header('cache-control', 'no-store').send({
         sub: user.userId,
         ...shown,
-        // The same in the words of OpenID Connect, which libraries look for.
+        // The names of OpenID Connect for the same values, which libraries look for.
         name: shown.username,
         preferred_username: shown.username,
         ...(shown.imageSrc === null ? {} : { picture: shown.imageSrc }),
@@ -59,7 +59,7 @@ export function me(server: FastifyInstance, app: App): void {
       })
     },
   })
-  // Who sends no token is told so without an error code (RFC 6750 §3.1).
+  // Without a token, the challenge has no error code (RFC 6750 §3.1).
   server.addHook('onSend', async (request, reply, body) => {
     if (reply.statusCode === 401 && request.headers.authorization === undefined)
       reply.header('www-authenticate', 'Bearer')

@@ -7,9 +7,9 @@ import { AppError } from '../errors.ts'
 import { PAGE_CSP } from '../http/page.ts'
 import { ACCESS_TOKEN_MARK } from './records.ts'
 
-/** bytes of a request to introspect or revoke a token */
+/** Maximum body of an introspection or revocation request, in bytes; a longer one counts as empty. */
 const MAX_TOKEN_REQUEST_BYTES = 32_768
-/** bytes of any other: what the library reads at most */
+/** Maximum body that the library reads, in bytes. */
 const MAX_BODY_BYTES = 56 * 1_024
 
 const routes = [
@@ -34,10 +34,10 @@ const routes = [
   ['GET', '/session/end/success'],
 ] as const
 
-/** The routes of the library under `/oauth`, one by one: unknown paths stay with our own 404. */
+/** Registers the library's routes one by one under `/oauth`, so that unknown paths get our own 404. */
 export function mount(server: FastifyInstance, app: App, provider: Provider): void {
   const answer = provider.callback()
-  // Whole before the library has it, of whatever type: it would hold a place for as long as a body is on its way.
+  // Read the whole body, whatever its type, before calling the library: a slow upload would hold a place there.
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', (_request: FastifyRequest, payload: AsyncIterable<Buffer>) => readWhole(payload))
 
@@ -46,7 +46,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       method,
       url: `/oauth${path}`,
       schema: { hide: true },
-      // Taking access away is refused only to anyone who floods us with it.
+      // Reject revocation and sign-out only for a client that floods the server.
       config: /^\/(token\/revocation|session\/end)/.test(path) ? { admission: 'vital' } : {},
       exposeHeadRoute: false,
       handler: (request, reply) => pass(request, reply),
@@ -74,7 +74,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
           if (value !== undefined) response.setHeader(name, value)
         response.setHeader('x-content-type-options', 'nosniff')
         response.setHeader('referrer-policy', 'no-referrer')
-        // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
+        // The library appends the hash of its only inline script, in the form_post response, to `script-src`.
         if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
         pinOrigin(raw, app.authOrigin)
         const incoming = request.body instanceof Buffer ? replayed(raw, path, request.body) : raw
@@ -89,12 +89,13 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
   }
 }
 
-/** bytes of a request that becomes an address */
+/** Maximum form of a POST that becomes the query of a redirect, in bytes. */
 const MAX_POSTED_BYTES = 8_192
 
 /**
- * Requests of a browser that come by POST (OpenID Connect Core §3.1.2.1, RP-Initiated Logout §2) continue by GET: another
- * site's POST comes without our cookies (SameSite=Lax), the GET that follows it brings them.
+ * Registers POST /oauth/auth and /oauth/session/end, which redirect to the same request by GET. Another site's POST
+ * comes without our cookies (SameSite=Lax); the GET after it includes them.
+ * Source: OpenID Connect Core §3.1.2.1, RP-Initiated Logout §2
  */
 export function mountPosted(server: FastifyInstance): void {
   server.removeAllContentTypeParsers()
@@ -116,8 +117,8 @@ export function mountPosted(server: FastifyInstance): void {
 }
 
 /**
- * Makes the library build every address from our own settings: what a client or a proxy says about host and
- * protocol must not end up in a redirect.
+ * Sets the host and protocol headers from our own settings, because the library builds every URL from them. A host or
+ * protocol that a client or proxy sends must not end up in a redirect.
  */
 export function pinOrigin({ headers }: IncomingMessage, origin: string): void {
   const { host, protocol } = new URL(origin)
@@ -127,8 +128,9 @@ export function pinOrigin({ headers }: IncomingMessage, origin: string): void {
 }
 
 /**
- * Sign-ins that begin at another name of this machine (127.0.0.1 for localhost) move to the configured one before
- * the first cookie is set: cookies belong to a name. On loopback only; behind a proxy Host need not be ours.
+ * Returns the configured address of a sign-in that begins at 127.0.0.1 or [::1] although the origin is localhost;
+ * otherwise null. Cookies belong to a host name, so the browser must move before the first one is set. On loopback
+ * only: behind a proxy, Host need not be ours.
  */
 function canonicalOf({ headers, url }: IncomingMessage, origin: string): string | null {
   const { host, hostname, protocol } = new URL(origin)
@@ -137,8 +139,8 @@ function canonicalOf({ headers, url }: IncomingMessage, origin: string): string 
 }
 
 /**
- * A body; of one that the library takes for too large so much that it still does.
- * @throws invalid_request
+ * Reads a body. Of a body that is too large, it returns enough for the library to reject it.
+ * @throws invalid_request  if the connection ends early
  */
 async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = []
@@ -154,7 +156,7 @@ async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** A POST whose body was read, for the library, which reads it again. */
+/** Builds a request from the body that was read, because the library reads it again. */
 function replayed(request: IncomingMessage, path: string, body: Buffer): IncomingMessage {
   const bytes = path.startsWith('/token/') ? markAccessToken(body) : body
   const { method, socket, httpVersion, httpVersionMajor, httpVersionMinor } = request
@@ -172,9 +174,9 @@ function replayed(request: IncomingMessage, path: string, body: Buffer): Incomin
 }
 
 /**
- * A request to introspect (RFC 7662) or revoke (RFC 7009) an access token. The library refuses what it recognises
- * as a JWT, because it does not store those; behind a mark the token reaches our own storage, which reads and
- * verifies it.
+ * Marks the access token in a request to introspect (RFC 7662) or revoke (RFC 7009) it. The library rejects any token
+ * that it recognises as a JWT, because it does not store JWTs. A marked token reaches our own storage, which verifies
+ * it.
  */
 function markAccessToken(body: Buffer): Buffer {
   const text = body.length > MAX_TOKEN_REQUEST_BYTES ? '' : body.toString()

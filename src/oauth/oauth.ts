@@ -28,10 +28,13 @@ import { refusePrefetch } from './prefetch.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
 
-/** bytes of a form; ours hold a token and an answer */
+/** Maximum body of a form, in bytes. Our forms hold only a CSRF token and an answer. */
 const MAX_FORM_BYTES = 8_192
 
-/** The authorization server under /oauth, its pages under /login and /consent, and /oauth/me. */
+/**
+ * Registers the authorization server (/oauth), its pages (/login, /consent), the account pages (/account) and
+ * /oauth/me.
+ */
 export async function oauth(
   server: FastifyInstance,
   app: App,
@@ -46,7 +49,7 @@ export async function oauth(
 
   server.decorateRequest('backLink', null)
   await server.register(async (scope) => {
-    // Of the library's routes the one that begins a sign-in; clients' servers ask the others, many people behind one.
+    // Limits only the start of a sign-in. Application servers call the other routes for many users from one address.
     limited(scope, (path) => path === '/oauth/auth')
     refusePrefetch(scope)
     pagesOfErrors(scope, app)
@@ -64,14 +67,14 @@ export async function oauth(
     loginPages(scope, app, { provider, providers, federation, secrets })
     consentPages(scope, app, { provider, secrets })
   })
-  // Apart from the above: anyone who looks at their account is not signing in again and again.
+  // Without the sign-in limit: viewing the account page is not a sign-in.
   await server.register(async (scope) => {
     hostedPages(scope, app)
     accountPages(scope, app, { provider, providers, federation, secrets, keys, slices: slices ?? nothing })
   })
 }
 
-/** Where nothing else knows of accounts: an authorization server alone. */
+/** Lists nothing, for an authorization server that runs without the other slices. */
 const nothing: AccountSlices = {
   readBalances: async () => [],
   readCollectibles: async () => [],
@@ -83,7 +86,7 @@ const nothing: AccountSlices = {
   sending: null,
 }
 
-/** What every page of ours needs: forms as bodies, refusals as pages. */
+/** Accepts forms as bodies and shows errors as pages. */
 function hostedPages(scope: FastifyInstance, app: App): void {
   scope.removeAllContentTypeParsers()
   scope.addContentTypeParser(
@@ -122,11 +125,11 @@ function pagesOfErrors(scope: FastifyInstance, app: App): void {
 
 export type OauthOptions = {
   keys: PrivateKeys
-  /** for signing cookies, newest first; `cookieKeysOf(keys)` */
+  /** keys for signing cookies, newest first: `cookieKeysOf(keys)` */
   cookieKeys: string[]
   providers: ProviderSettings[]
-  /** whether SIGN_IN_PER_MINUTE holds; default no */
+  /** whether SIGN_IN_PER_MINUTE applies; default false */
   isLimited?: boolean
-  /** what other slices know of an account, for its page */
+  /** data and sending of other slices, for the account pages; default: none */
   slices?: AccountSlices
 }

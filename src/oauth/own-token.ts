@@ -7,13 +7,12 @@ import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
 import { SPENDS } from './scopes.ts'
 
-/** Long enough for one request to sign with. */
+/** Lifetime in seconds: long enough for one request. */
 const LIFE_SECONDS = 60
 
 /**
- * Someone on their own account page, as the engine and the signer know callers: by an access token, of our own client,
- * that leaves for our own API at most. It is made for one request of a fresh session whose form was checked, and is verified
- * as any other: revocations and freezes hold for it too.
+ * Returns the caller that a token of `ownToken` stands for. It is verified like any other access token, so revocations
+ * and freezes apply to it.
  * @throws account_frozen, invalid_token
  */
 export async function ownCaller(app: App, token: string): Promise<Caller> {
@@ -25,7 +24,11 @@ export async function ownCaller(app: App, token: string): Promise<Caller> {
   return caller
 }
 
-/** @param sessionUid  null: for reading only */
+/**
+ * Issues an access token of our own client for one request from the account pages to the API or the signer. Issue one
+ * that can spend only after the form and a recent sign-in were checked.
+ * @param sessionUid  null: the token can only read
+ */
 export async function ownToken(
   app: Pick<App, 'authOrigin' | 'clock' | 'origin'>,
   { keys }: PrivateKeys,

@@ -6,18 +6,15 @@ import { OWN_CLIENT } from './first-party.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /**
-     * Where a page that fails may send its visitor and in which language, set as soon as the visitor is known to be the
-     * right one.
-     */
+    /** Where a page that reports an error links to, and its language; null until the visitor may be sent there. */
     backLink: { href: string; text: string; words: Texts } | null
   }
 }
 
-/** The network of an application as people call it; null for our own pages, which have none. */
+/** Returns the display name of an application's network; null for our own pages, which have none. */
 export const networkName = (app: App, words: Texts, { clientId, chainId }: Application): string | null =>
   clientId === OWN_CLIENT ? null : chainName(app, words, chainId)
 
-/** A network as people call it. */
+/** Returns the display name of a network. */
 export const chainName = (app: App, words: Texts, chainId: number): string =>
   networkTitle(words, { chainId, name: app.networks.get(chainId)?.name ?? null })

@@ -6,19 +6,19 @@ import { isGoogle, providerIcon } from './federation/provider-icons.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import { SPENDS } from './scopes.ts'
 
-/** The hosted pages; each function returns the inside of one, escaped. What they say is in src/texts. */
+/** The hosted pages. Each function returns the body of one as escaped HTML. Their texts are in src/texts. */
 
 type Chooser = {
   uid: string
   csrf: string
-  /** who wants to know, by the names that people read; null for our own pages */
+  /** display names of the application that asks; null for our own pages */
   client: { application: string; network: string; logoUri: string | null } | null
   providers: ProviderSettings[]
-  /** why someone who is signed in signs in again; null where that needs no word */
+  /** why a signed-in user must sign in again; null if no reason is shown */
   why: string | null
 }
 
-/** Who vouches for you? One button per provider. */
+/** Renders the choice of an identity provider: one button each. */
 export function chooserBody({ chooser: words }: Texts, { uid, csrf, client, providers, why }: Chooser): string {
   return html`
     <div class="card stack">
@@ -63,27 +63,27 @@ type Consent = {
   /** https address of the application's picture */
   logoUri: string | null
   network: string
-  /** nothing there is worth money */
+  /** nothing on this network is worth money */
   isTest: boolean
   username: string
   provider: string
   imageSrc: string | null
   address: string
   scopes: string[]
-  /** scopes that were allowed before */
+  /** scopes that are already allowed */
   known: ReadonlySet<string>
-  /** nothing is remembered: the application cannot prove that it is itself */
+  /** consent is not remembered, because the application cannot prove its identity */
   isAskedEachTime: boolean
-  /** whose application it is, where it is the operator's own; null for another */
+  /** the operator's name, if the application is the operator's own; otherwise null */
   operator: string | null
 }
 
-/** May this application do this? In words of everyday. */
+/** Renders the question whether an application may use the account, in everyday words. */
 export function consentBody(words: Texts, asked: Consent): string {
   const { uid, csrf, application, logoUri, network, isTest, username, provider, imageSrc, address, known } = asked
   const { consent } = words
   const { operator } = asked
-  // Of the operator's own, spending is a permission like the others.
+  // For the operator's own application, spending is listed like other permissions.
   const isWarned = operator === null && asked.scopes.includes(SPENDS)
   const grants = asked.scopes.filter(
     (scope) => !(isWarned && scope === SPENDS) && meaningOf(words, scope) !== undefined,
@@ -136,17 +136,17 @@ export function consentBody(words: Texts, asked: Consent): string {
   `
 }
 
-/** A picture from elsewhere, which is not told who looks; one that does not load leaves a quiet patch. */
+/** Renders a picture from another host, without a referrer. If it does not load, a blank area remains. */
 export const picture = (src: string | null, kind: 'avatar' | 'logo'): string =>
   src === null
     ? ''
     : html`<img class="${kind}" src="${src}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`
 
-/** One permission in everyday words; undefined for what people are not asked about. */
+/** Returns a permission in everyday words; undefined if users are not asked about it. */
 export const meaningOf = ({ meanings }: Texts, scope: string): string | undefined =>
   Object.hasOwn(meanings, scope) ? meanings[scope] : undefined
 
-/** A refusal as a page: what happened, what to do, the stable code for anyone who helps. */
+/** Renders an error: what happened, what to do next, and the stable code. */
 export function errorBody(words: Texts, { code, title, help, detail, back }: ErrorParts): string {
   return html`
     <div class="card stack">
@@ -162,10 +162,11 @@ export function errorBody(words: Texts, { code, title, help, detail, back }: Err
 }
 
 /**
- * A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back.
- * @param of         which kind of request
+ * Renders a bad request of an application that must not be redirected. The application's developer reads this; its user
+ * goes back.
+ * @param of         the kind of request
  * @param detail     for the developer, in English
- * @param addresses  where it wanted to lead, and where it may: in development, where the address is why
+ * @param addresses  the sent and the registered redirect addresses; in development, if the address is the problem
  */
 export function badRequestBody({ refused }: Texts, { of, error, detail, addresses = null }: BadRequest): string {
   const words = refused[of]
@@ -202,12 +203,15 @@ export type ErrorParts = {
   code: ErrorCode
   title: string
   help: string
-  /** a sentence about this case; null for the general one */
+  /** a sentence about this case; null: `help` is shown instead */
   detail: string | null
   back?: { href: string; text: string }
 }
 
-/** @param form  the library's form with its own CSRF token; our buttons belong to it by its id */
+/**
+ * Renders the question whether to sign out.
+ * @param form  the library's form with its own CSRF token; our buttons belong to it by its id
+ */
 export function signOutBody(
   { leaving: words }: Texts,
   { application, form }: { application: string | null; form: string },
@@ -225,6 +229,7 @@ export function signOutBody(
   `
 }
 
+/** Renders the page after a sign-out. */
 export function signedOutBody({ leaving: words }: Texts, { application }: { application: string | null }): string {
   return html`
     <div class="card stack">

@@ -6,8 +6,9 @@ import { PROOF_SECONDS, ProofRefused, readProof } from '../http/dpop.ts'
 import { spendOnce } from './spend-once.ts'
 
 /**
- * Makes the library take each proof once, also of two that come at the same time, which it asks and notes in two steps. It
- * accepts the time of a proof up to five minutes before and after its own: that long twice a proof may come again.
+ * Makes the library accept each DPoP proof once, even in concurrent requests: the library itself checks and notes it in
+ * two steps. The library accepts proofs up to five minutes before and after its own time. So a proof is remembered for
+ * twice that time.
  * Source: RFC 9449 §11.1
  */
 export function keepProofsOnce(provider: Provider, app: App): void {
@@ -21,8 +22,8 @@ const isFirstUse = ({ clock, db }: App, clientId: string, jti: string): Promise<
   spendOnce(db, { kind: 'Proof', parts: [clientId, jti], until: clock.wall() / 1_000 + 2 * PROOF_SECONDS })
 
 /**
- * The key of the proof that came with a request to the token endpoint, for a grant of ours; null where none came.
- * @throws invalid_dpop_proof, invalid_grant where an application that is bound to send one did not
+ * Returns the key of the proof in a token request, for a grant type of ours; null if there is no proof.
+ * @throws invalid_dpop_proof; invalid_grant if the application must send a proof and did not
  */
 export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string | null> {
   const { client } = ctx.oidc
@@ -42,8 +43,8 @@ export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string 
 }
 
 /**
- * The key that the refresh tokens of an application without a secret are bound to: of the proof that came with this
- * request, which the library has verified before it stores anything.
+ * Returns the key that the refresh tokens of an application without a secret are bound to: that of this request's
+ * proof. The library verifies the proof before it stores anything.
  * Source: RFC 9449 §5
  */
 export async function keyOfPublicClient({ req, oidc }: KoaContextWithOIDC): Promise<string | undefined> {

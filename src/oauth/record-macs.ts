@@ -5,26 +5,26 @@ import type { SealedRows } from '../store/seal.ts'
 import { momentText } from '../store/read-time.ts'
 import { isWellFormed } from './record-shape.ts'
 
-/** What is believed of a row of `oauth_records`. */
+/** The part of an `oauth_records` row that its seal covers. */
 export type RecordContent = SealedRows['oauth_records']
 
-/** The columns beside the payload that `guardedBy` reads. */
+/** The columns that `guardedBy` reads: those that the seal covers, beside the payload. */
 export type GuardedColumns = Pick<RecordContent, 'grant_id' | 'uid' | 'user_id' | 'client_id' | 'consumed_at'> & {
   seal: string | null
 }
 
-/** `to_char` has no word for `infinity`, which is no time at all and not null either. */
+/** Falls back to the column's own text, because `to_char` has no output for `infinity`. */
 const asText = (column: string) => sql`coalesce(${momentText(column)}, ${sql.raw(column)}::text)`
 
-/** The time of the database, with its microseconds: what it is given back as is the same. */
+/** The database time as text, with microseconds, so that it is the same when it is read back. */
 export const databaseTime = asText('now()')
 
-/** What a row is checked with. @param table  how the statement calls it */
+/** Selects the columns that a row is checked with, as JSON. @param table  its alias in the statement */
 export const guardedBy = (table: 'record' | 'held' | 'one' | 'oauth_records') => sql<GuardedColumns>`(
   select row_to_json(guarded) from (select ${sql.raw(table)}.grant_id, ${sql.raw(table)}.uid, ${sql.raw(table)}.user_id, ${sql.raw(table)}.client_id,
     ${asText(`${table}.consumed_at`)} as consumed_at, ${sql.raw(table)}.seal) as guarded)`
 
-/** A record as it was read; null for one that someone else wrote, or that is not what its kind is. */
+/** Returns a record whose seal is valid and whose payload has the form of its kind; null for any other. */
 export function authenticRecord(
   app: RowReader,
   { kind, idHash }: { kind: string; idHash: string },
@@ -39,7 +39,7 @@ export function authenticRecord(
   return null
 }
 
-/** Whom the row names, right or wrong. */
+/** Returns the user whom the row names; the row may be forged. */
 const ownerOf = ({ payload, user_id: userId }: RecordContent): string | null =>
   typeof payload?.accountId === 'string' ? payload.accountId : userId
 

@@ -26,9 +26,9 @@ type RowOfPerson = RecordRow &
   }
 
 /**
- * A record by its id; undefined when there is none. What the request needs next is read in the same statement and kept
- * for it: with a code or a refresh token its grant and its user, with a session or with what came of the pages the user
- * and what they allowed the application. A row that someone else wrote or changed is none.
+ * Finds a record by its id; undefined if there is none, or if its seal is not valid. The same statement reads more for
+ * this request: for a code or refresh token its grant and user, for a session or interaction the user and their consent
+ * to the application.
  */
 export async function findRecord(app: App, key: RecordKey): Promise<AdapterPayload | undefined> {
   const work = unitOfWork()
@@ -40,7 +40,10 @@ export async function findRecord(app: App, key: RecordKey): Promise<AdapterPaylo
   return { ...row.payload, jti: key.id, ...(row.is_consumed ? { consumed: true } : {}) }
 }
 
-/** What this request has read before or will write; null for what it has ended, undefined for what it does not know. */
+/**
+ * Returns a record that this request has read or will write; null if it has ended the record, undefined if it does not
+ * know it.
+ */
 function knownRecord(work: UnitOfWork, { kind, id }: RecordKey): AdapterPayload | null | undefined {
   if (work.ended.some((one) => one.kind === kind && one.id === id)) return null
   const grant = kind === 'Grant' ? work.grants.get(id) : undefined
@@ -96,7 +99,7 @@ async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise
   return authentic(app, key, await readAlone(app, key))
 }
 
-/** The grant that was read with a code or a refresh token; null where there is none by right. */
+/** Returns the grant that was read with a code or refresh token; null if there is none with a valid seal. */
 function grantOf(
   app: App,
   { guarded: { grant_id: grantId }, grant_payload: payload, grant_guarded: guarded }: RowOfGrant,
@@ -106,7 +109,7 @@ function grantOf(
   return isRight ? payload : null
 }
 
-/** What was allowed, of which one row was read with the person. */
+/** Returns the consent that was read with the user. */
 function consentOf(
   app: App,
   whose: ConsentKey,
@@ -117,7 +120,10 @@ function consentOf(
   return authenticConsent(app, whose, { permissions, keys, ways, seal }) ?? none
 }
 
-/** An id of a linked identity leads to a user of another id, who is looked up by the way that knows this. */
+/**
+ * Remembers the user that was read. The id of a linked identity leads to a user with another id, whom `findUser` looks
+ * up.
+ */
 function keepUser(work: UnitOfWork, row: Partial<UserRow> | undefined, userId: unknown) {
   if (row?.user_id === undefined || row.user_id === null || row.user_id !== userId) return null
   const user = userOf(row as UserRow)

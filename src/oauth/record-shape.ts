@@ -1,6 +1,6 @@
 /*
- * What members of a stored record may be. Its MAC says who wrote it, not that it can be read: of a grant it leaves out `exp`, and an
- * installation from before asks for none. The library uses members as what they should be, and so do we.
+ * The forms of stored records. A MAC proves who wrote a record, not that its members are usable: it does not cover the
+ * `exp` of a grant. The library and our code use members without checking them.
  */
 
 type MemberCheck = (value: unknown) => boolean
@@ -20,7 +20,7 @@ const each =
   (check: MemberCheck): MemberCheck =>
   (value) =>
     anyObject(value) && Object.values(value as object).every(check)
-/** Members that are there are right; others are nobody's. */
+/** Checks the known members that are present, and ignores others. */
 const members =
   (checks: Record<string, MemberCheck>): MemberCheck =>
   (value) =>
@@ -31,7 +31,7 @@ const needs =
   (value) =>
     check(value) && names.every((name) => Object.hasOwn(value as object, name))
 
-/** Of the year 9999. */
+/** the end of the year 9999 */
 const MAX_SECONDS = 253_402_300_799
 
 const COMMON = { iat: number, exp: number, kind: text, clientId: text, accountId: text, grantId: text, acr: text, amr: texts } // prettier-ignore
@@ -81,5 +81,5 @@ const SHAPES: Record<string, MemberCheck> = {
   RefreshToken: members({ ...SIGN_IN, gty: text, jkt: text, rotations: number, iiat: number }),
 }
 
-/** Whether a payload is one of its kind. */
+/** Returns whether a payload has the form of its kind. */
 export const isWellFormed = (kind: string, payload: unknown): boolean => (SHAPES[kind] ?? members(COMMON))(payload)

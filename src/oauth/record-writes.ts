@@ -14,7 +14,7 @@ export type NewRecord = RecordContent & { expires_at: string | null; access_unti
 
 export type RecordKey = { kind: string; id: string }
 
-/** Kinds whose rows are written once; everything else is written again as it continues. */
+/** Matches kinds whose rows are written once. Rows of other kinds are replaced. */
 const isWrittenOnce = sql`oauth_records.kind in ('AuthorizationCode', 'RefreshToken')`
 
 const members = (records: NewRecord[]) => sql`
@@ -30,17 +30,17 @@ const orReplace = sql`
     client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at, seal = excluded.seal
   where not ${isWrittenOnce}`
 
-/** What has to be there still when records are written that rest on it: it was read when the request began. */
+/** Rows that must still exist when records that rely on them are written; they were read when the request began. */
 export type Grounds = {
   /** the session of this browser: SHA-256 of its id, in hexadecimal */
   session: string | null
-  /** what the person allowed the application before, and was not asked about again */
+  /** the consent that was used without asking the user again */
   consent: { accountId: string; clientId: string } | null
 }
 
 /**
- * Writes records and deletes others, in one statement: all of it, or nothing of it. Nothing is written where the grounds
- * are gone: a browser that was signed out meanwhile stays so, and what was taken from an application is asked about again.
+ * Writes records and deletes others, in one statement. If a ground no longer exists, it writes nothing, but still
+ * deletes. So a browser that was signed out remains signed out, and revoked consent is asked for again.
  * @throws session_not_found, consent_required
  */
 export async function storeRecords(
@@ -58,7 +58,8 @@ export async function storeRecords(
     const found = ended.find((one) => one.kind === kind)
     return found === undefined ? null : sha256(found.id)
   }
-  // Of a row that this statement deletes the deletion tells; a lock keeps others from deleting one that stays.
+  // If this statement deletes the session, the deletion shows that it existed; otherwise a lock prevents others from
+  // deleting it.
   const isMoved = session !== null && hashOf('Session')?.toString('hex') === session
   const held = isMoved ? sql`select from ended_session` : sql`select from held_session`
   const { rows } = await sql<{ has_session: boolean; is_allowed: boolean }>`${prepared}
@@ -86,22 +87,23 @@ export async function storeRecords(
   if (!isAllowed) throw new errors.ConsentRequired('the consent was revoked')
 }
 
-/** A code or a refresh token as a request found it, and when, by the clock of the database. */
+/** A code or a refresh token as a request found it, and when, by the database clock. */
 export type PresentedRecord = { record: RecordContent; readAt: string }
 
 type DependentRecord = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
 
 /**
- * Takes a code or a refresh token out of use and stores the refresh token that follows it, in one conditional statement:
- * of any number of parallel requests on any number of replicas, one finds it unused. A refresh token may be used again
- * within the grace time, by the same key or by none, and leads to the same successor. Who comes later, or with another key, presents a stolen one, or had theirs stolen: the
- * grant ends.
+ * Uses up a code or a refresh token and stores its successor, in one conditional statement: of parallel requests on any
+ * number of replicas, one finds it unused.
+ * - Within the grace time a refresh token may be used again. It yields the same successor, if that is bound to the same
+ *   key, or both are bound to none.
+ * - A later use, or one with another key, means that a token was stolen: the grant ends.
+ * - A grant lives as long as its newest refresh token and the access token issued with it.
+ * - `access_until` is when the last access token expires; it never decreases, even if settings do.
+ * - If the grant was revoked, no successor is stored.
  *
- * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
- * one of its access tokens lives: never less than under the settings of before. Where it was revoked a moment ago nothing
- * follows.
- *
- * It is used at the time at which this request read it: so its seal can be made of what the row is then.
+ * The row counts as used from the time at which this request read it, so that its new seal is known in advance.
+ * @param follower  the successor; null: none
  * @throws invalid_grant
  * Source: RFC 9700 §4.5 and §4.14.2
  */
@@ -144,18 +146,21 @@ export async function redeem(
   if (!isUsed) return refuse(app, used)
   if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
   if (isNew || (await keyOfSuccessor(db, record)) === (record.payload?.jkt ?? null)) return
-  // Someone else was first and has bound what follows to their key: without this the owner would hear of it too late.
+  // Another client was first and bound the successor to its key. Without a revocation, the user would notice too late.
   await revokeGrant(app, grantId)
   throw new errors.InvalidGrant('the code or token was already used with another key')
 }
 
-/** The key that the refresh token is bound to which someone was given before; null for none. */
+/** Returns the key that an existing successor is bound to; null for none. */
 async function keyOfSuccessor(db: RootDb, record: NewRecord): Promise<unknown> {
   const row = await find(db, record)
   return (row?.payload as { jkt?: unknown } | undefined)?.jkt ?? null
 }
 
-/** It was used before, or its grant has ended: then nothing is left to revoke. @throws invalid_grant */
+/**
+ * Revokes the grant of a record that was already used. Without a row, the grant has already ended. @throws
+ * invalid_grant
+ */
 async function refuse(app: App, used: RecordContent): Promise<never> {
   const before = await find(app.db, used)
   if (before?.grant_id) await revokeGrant(app, before.grant_id)
@@ -170,13 +175,14 @@ const find = (db: RootDb, { kind, id_hash: hash }: RecordContent) =>
     .where('id_hash', '=', Buffer.from(hash, 'hex'))
     .executeTakeFirst()
 
-/** seconds within which one of a kind may be used again */
+/** Returns the time within which a record of this kind may be used again, in seconds. */
 export const graceOf = ({ config }: Pick<App, 'config'>, kind: string): number =>
   kind === 'RefreshToken' ? config.REFRESH_GRACE_SECONDS : 0
 
 /**
- * Used, and longer ago than the grace time. By the database's clock: replicas need not agree on the time.
- * Without grace no clock is asked: of two transactions that wait for each other, the later winner began earlier.
+ * Returns SQL for whether a record was used longer ago than the grace time, by the database clock: replicas' clocks
+ * differ. Without a grace time no clock is compared: of two competing transactions, the later winner may have begun
+ * earlier.
  */
 export const consumedFor = (graceSeconds: number, table: 'oauth_records' | 'record') => {
   const at = sql.ref(`${table}.consumed_at`)

@@ -18,12 +18,15 @@ import { unitOfWork, willWriteSession, writeWith, type UnitOfWork } from './unit
 const WRITTEN_WITH_SESSION = new Set(['Grant', 'AuthorizationCode', 'Interaction'])
 const ENDED_WITH_SESSION = new Set(['Interaction', 'Session'])
 
-/** How an access token reaches `find`: the library refuses to look at what it recognises as a JWT, see mount.ts. */
+/**
+ * Prefix with which an access token reaches `find`: the library rejects anything that it recognises as a JWT, see
+ * mount.ts.
+ */
 export const ACCESS_TOKEN_MARK = 'at.'
 
 /**
- * Storage of the authorization server, one adapter per kind of record. Ids are credentials (codes, refresh tokens,
- * session cookies), so a row is found by the SHA-256 of its id and does not hold the id itself.
+ * Opens the storage of the authorization server: one adapter per kind of record. Ids are credentials (codes, refresh
+ * tokens, session cookies), so a row is found by the SHA-256 of its id and does not contain the id.
  */
 export function recordsOf(app: App): (kind: string) => Adapter {
   return (kind) => {
@@ -70,8 +73,8 @@ function storedRecords(app: App, kind: string): Adapter {
     },
 
     /**
-     * Takes a code or a refresh token out of use: with the refresh token that follows it, or at the end of the request,
-     * before anything is answered. See `redeem`.
+     * Uses up a code or a refresh token: with its successor, or at the end of the request, before the response. See
+     * `redeem`.
      */
     async consume(id) {
       const work = unitOfWork()
@@ -95,7 +98,7 @@ function storedRecords(app: App, kind: string): Adapter {
   }
 }
 
-/** A refresh token is given for a code or for the refresh token before it, and for nothing else. */
+/** Stores a refresh token, which always follows a code or another refresh token. */
 async function follow(
   app: App,
   work: UnitOfWork | null,
@@ -105,7 +108,7 @@ async function follow(
   const used = work?.used ?? null
   assert(work !== null && used !== null && grantId !== undefined && exp !== undefined)
   work.used = null
-  // The library copies the key of the token before, also where that had none and a proof came.
+  // The library copies the key of the previous token. If that had none, the key is that of this request's proof.
   const jkt = payload.jkt ?? (await keyOfPublicClient(Provider.ctx!))
   const bound = jkt === undefined ? payload : { ...payload, jkt }
   return redeem(app, used, { record: recordOf(app, { kind: 'RefreshToken', id }, bound, expiresIn), grantId, exp })
@@ -118,9 +121,9 @@ function recordOf(
   expiresIn: number | undefined,
 ): NewRecord {
   const { jti: _jti, ...kept } = payload
-  // The id of the session that an interaction began in is a credential too, and nothing reads it back.
+  // The id of the session that an interaction began in is a credential too, and nothing reads it.
   if (kind === 'Interaction' && kept.session !== undefined) delete (kept.session as { cookie?: string }).cookie
-  // By what a person tells their browsers apart; the cookie of a session comes from the browser that it is of.
+  // Users distinguish their browsers by these names. A session is written in requests of its own browser only.
   if (kind === 'Session') Object.assign(kept, browserNameOf(Provider.ctx?.get('user-agent') ?? ''))
   const record = {
     kind,
@@ -129,7 +132,7 @@ function recordOf(
     uid: payload.uid ?? null,
     user_id: kind === 'Grant' || kind === 'Session' ? (payload.accountId ?? null) : null,
     client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
-    // As the database gives it back.
+    // As the database will return it: the seal is computed over this.
     payload: JSON.parse(JSON.stringify(kept)) as Record<string, unknown>,
     consumed_at: null,
   }
@@ -142,7 +145,10 @@ function recordOf(
   }
 }
 
-/** Access tokens are not stored. For introspection and revocation one is read from itself, verified as the API does it. */
+/**
+ * Reads an access token for introspection or revocation. It is not stored, so the token itself is verified, as at the
+ * API.
+ */
 async function readAccessToken(
   app: App,
   marked: string,
@@ -173,7 +179,7 @@ async function readAccessToken(
   }
 }
 
-/** Applications are changed by their own slice, and access tokens are not stored. */
+/** `src/applications` changes applications, and access tokens are not stored. */
 const readOnly: Omit<Adapter, 'find'> = {
   upsert: () => Promise.resolve(),
   findByUserCode: () => Promise.resolve(undefined),

@@ -1,7 +1,7 @@
 import type { ResourceServer } from 'oidc-provider'
 import { audienceOf, type App } from '../app.ts'
 
-/** The API as the library describes it: the one resource here, with access tokens of RFC 9068. */
+/** Describes the API to the library: the only resource, with JWT access tokens (RFC 9068). */
 export const apiResource = (
   { config, origin }: Pick<App, 'config' | 'origin'>,
   permissions: readonly string[],

@@ -14,17 +14,17 @@ import type { PrivateKeys } from './keys.ts'
 import { slot } from '../state.ts'
 import { every, type Timer } from '../clock.ts'
 
-/** The signer refuses tokens when its list is older than 60 s; other processes' revocations wait for the next one. */
+/** The signer rejects tokens if its list is older than 60 s. Revocations by other processes wait for the next list. */
 const PUBLISH_EVERY_MS = 5_000
-/** Many sign-outs at once share a list: at 36,000 entries one costs the signer about 25 ms (verified, on one core). */
+/** Concurrent sign-outs share a list: verifying 36,000 entries takes the signer about 25 ms on one core. */
 const PUBLISH_AGAIN_MS = 500
-/** bytes of JSON in one part; base64 makes a third more of it, and a frame holds 524,288 */
+/** Maximum JSON of one part, in bytes: base64 adds a third, and a frame holds 524,288. */
 const PART_BYTES = 300_000
 
 export type Publisher = {
-  /** Reads, signs and brings a list that holds everything committed before the call. */
+  /** Reads, signs and sends a list that includes everything committed before the call. */
   publish: () => Promise<void>
-  /** The same immediately, or half a second after the one before. A failure is made up for by the next. */
+  /** Publishes immediately, or half a second after the previous list. If it fails, the next list makes up for it. */
   soon: () => void
   stop: () => void
 }
@@ -33,18 +33,20 @@ const publishers = slot('the publisher of revocations', (_app: App): { publisher
   publisher: null,
 }))
 
-/** Tells the signer of a revocation immediately; nothing happens in a process without a publisher. */
+/** Publishes a list soon, so that the signer learns of a revocation. Does nothing in a process without a publisher. */
 export const publishSoon = (app: App): void => publishers.of(app).publisher?.soon()
 
-/** A list that knows everything committed before the call; nothing happens in a process without a publisher. */
+/**
+ * Publishes a list that includes everything committed before the call. Does nothing in a process without a publisher.
+ */
 export const publishNow = async (app: App): Promise<void> => publishers.of(app).publisher?.publish()
 
 /**
- * Keeps the signer informed of what is revoked. The list is signed by the authorization server, so anyone who only carries it
- * can neither change it nor hold it back for long: the signer accepts no token on an old one.
+ * Starts publishing revocations to the signer. The authorization server signs the list. So a process that only forwards
+ * it cannot change it, nor hold it back for long: with an old list, the signer accepts no token.
  *
- * Every replica brings its own. Its time is the database's, read before what the list says: of two lists the later one
- * knows everything that the earlier one knew.
+ * Every replica sends its own list. Its time is the database's, read before the contents of the list: so of two lists,
+ * the later one includes everything in the earlier one.
  */
 export function startRevocations(app: App, keys: PrivateKeys): Publisher {
   let next: Promise<void> | null = null
@@ -70,7 +72,10 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
   publishers.of(app).publisher = publisher
   return publisher
 
-  /** One at a time: asked for during one, another follows, for the one under way may have read too early. */
+  /**
+   * Publishes one list at a time. A call during a publication starts another one, because the running one may have read
+   * too early.
+   */
   function publish(): Promise<void> {
     const running = rounds.current()
     if (running === null) return rounds.round()
@@ -89,7 +94,7 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
       await publishOnce(app, keys)
       hasFailed = false
     } catch (error) {
-      // Once per outage: a signer that is away says so elsewhere, too.
+      // Log once per outage: other code logs an unavailable signer as well.
       if (!hasFailed) app.telemetry.log.warn('revocations_not_published', { reason: reasonOf(error) }, error)
       hasFailed = true
       throw error
@@ -101,7 +106,7 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
   const { iat, entries } = await readRevoked(app)
   const parts = split(entries)
   if (parts.length > MAX_REVOCATION_PARTS) {
-    // Less than all would let some of them continue signing; without a list the signer refuses every token.
+    // With an incomplete list, revoked tokens could still sign. Without a list, the signer rejects every token.
     throw new Error(`${entries.length} revocations are more than a list holds: shorten ACCESS_TOKEN_SECONDS`)
   }
   const signing = keys.find(({ alg }) => alg === 'ES256')!
@@ -117,8 +122,8 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
 }
 
 /**
- * Grants whose access tokens may still live, suspended applications and those that may not write (the signer does
- * nothing else for a token), frozen users; all that was committed before `iat`.
+ * Reads the revocations that were committed before `iat`: grants whose access tokens may still live, suspended
+ * applications, applications that may not write (the signer does nothing else for a token), and frozen users.
  */
 async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'entries'>> {
   const { rows } = await sql<{ seconds: string }>`select extract(epoch from now())::text as seconds`.execute(db)
@@ -169,14 +174,14 @@ async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'e
   }
 }
 
-/** What the signer keeps, and what lets it go: one of the two, or nothing where there was never a freeze. */
+/** Returns the entry that freezes or unfreezes a subject at the signer; none if it was never frozen. */
 function frozenSince(subject: string, frozenAt: Date | null, unfrozenAt: Date | null): string[] {
-  // Before 1970 an entry says nothing.
+  // An entry cannot hold a time before 1970.
   if (frozenAt !== null) return [frozenEntry(subject, { isFrozen: true, at: Math.max(0, frozenAt.getTime()) })]
   return unfrozenAt === null ? [] : [frozenEntry(subject, { isFrozen: false, at: Math.max(0, unfrozenAt.getTime()) })]
 }
 
-/** At least one part: a list that is empty says that nothing is revoked. */
+/** Splits the entries into parts. There is at least one: an empty list says that nothing is revoked. */
 function split(entries: string[]): string[][] {
   const parts: string[][] = [[]]
   let bytes = 0
@@ -192,6 +197,6 @@ function split(entries: string[]): string[][] {
   return parts
 }
 
-/** Sentences of ours only: a foreign error may hold an address with a password. */
+/** Returns only messages of ours: a foreign error may contain an address with a password. */
 const reasonOf = (error: unknown): string =>
   error instanceof AppError || (error instanceof Error && error.name === 'SignerRefused') ? error.message : 'see error'

@@ -5,14 +5,14 @@ import { addRevokedGrant } from '../http/bearer.ts'
 import type { RootDb } from '../store/db.ts'
 import { publishSoon } from './revocations.ts'
 
-/** Clocks of replicas and verifiers may differ by this much, seconds. */
+/** Maximum difference between the clocks of replicas and verifiers, in seconds. */
 const CLOCK_SLACK_SECONDS = 60
-/** No access token lives longer, whatever the settings were when it was issued. */
+/** Maximum lifetime of an access token under any settings, in seconds. */
 const MAX_ACCESS_SECONDS = configKeys.ACCESS_TOKEN_SECONDS.max!
 
 /**
- * Ends a grant: its codes and refresh tokens are deleted, and its access tokens, which are stored nowhere, are
- * refused from now on until the last of them has expired by itself. Twice is the same as once.
+ * Ends a grant: its codes and refresh tokens are deleted. Its access tokens, which are not stored, are rejected until
+ * the last of them has expired. Idempotent.
  */
 export async function revokeGrant(app: App, grantId: string): Promise<void> {
   await endGrant(app.db, grantId, app.config.ACCESS_TOKEN_SECONDS)
@@ -21,13 +21,14 @@ export async function revokeGrant(app: App, grantId: string): Promise<void> {
 }
 
 /**
- * The same in the database alone, where no server runs in this process: the servers read it within seconds.
- * @param atLeastSeconds  it is remembered so long whatever its row says, which is under no MAC
+ * Ends a grant in the database alone, in a process without a server. The servers read it within seconds.
+ * @param atLeastSeconds  minimum time for which the grant counts as revoked; its row could say less, because no MAC
+ *                        covers that
  */
 export async function endGrant(db: RootDb, grantId: string, atLeastSeconds = MAX_ACCESS_SECONDS): Promise<void> {
-  // One statement: between two of them a refresh would give a token that outlives what is remembered. A row that a refresh has
-  // changed meanwhile is deleted as it is then. What has no row of its own (a machine's token) may have been issued a moment
-  // ago; of what was revoked before, nothing is.
+  // One statement: otherwise a concurrent refresh could issue a token that outlives the revocation. A row that a
+  // refresh has changed is deleted in its new state. A grant without a row (of a machine's token) may be a moment old,
+  // so it counts as revoked for the maximum time. A repeated revocation of one changes nothing.
   await sql`
       with ended as (
         delete from oauth_records where grant_id = ${grantId}

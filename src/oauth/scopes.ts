@@ -1,28 +1,28 @@
 import type { Application } from '../applications/application.ts'
 import { machinePermissions, userPermissions, type Permission } from '../applications/permissions.ts'
 
-/** Scopes of OpenID Connect; those of the API are the permissions of applications. */
+/** Scopes of OpenID Connect. The scopes of the API are the permissions of applications. */
 export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
 
-/** The permission that costs: it is said apart from the others, and takes a recent sign-in. */
+/** The permission that costs money: it is shown separately and needs a recent sign-in. */
 export const SPENDS = 'contracts:write' satisfies Permission
 
 const isOpenid = (scope: string): boolean => (openidScopes as readonly string[]).includes(scope)
 
-/** Permissions that an application may be given by a person. */
+/** Returns the permissions that a user can give an application. */
 export const grantable = ({ permissions }: Application): Permission[] =>
   userPermissions.filter((one) => permissions.includes(one))
 
-/** Permissions that an application has for itself. */
+/** Returns the permissions that an application has for itself. */
 export const machineGrantable = ({ permissions }: Application): Permission[] =>
   machinePermissions.filter((one) => permissions.includes(one))
 
 /**
- * The scopes of an authorization request, as they are then asked for and granted.
- *
- * Without a scope of the API, a client that knows only OpenID Connect gets every permission that its application is
- * registered with. What the application is not registered with, and what nobody knows, is dropped: the token response
- * says what was given. Without any scope the request is one for `openid`.
+ * Resolves the scopes of an authorization request into those that are asked for and granted.
+ * - Without a scope of the API, it adds every permission of the application: the client may know only OpenID Connect.
+ * - It drops unknown scopes and permissions that the application does not have. The token response lists what was
+ *   granted.
+ * - Without any known scope, it adds `openid`.
  */
 export function resolveScopes(asked: string | undefined, application: Application): string[] {
   const names = new Set((asked ?? '').split(' ').filter((scope) => scope !== ''))
@@ -34,15 +34,18 @@ export function resolveScopes(asked: string | undefined, application: Applicatio
   return [...(openid.length === 0 && named.length === 0 ? ['openid'] : openid), ...permissions]
 }
 
-/** The part of the scopes that takes a person's word: the permissions, and their e-mail address. */
+/** Returns the scopes that need the user's consent: permissions, and the e-mail address. */
 export const askedOf = (scopes: Iterable<string>): string[] =>
   [...scopes].filter((scope) => scope === 'email' || !isOpenid(scope))
 
-/** What a person is asked about: those, and what a server of the application may do for itself with their account. */
+/**
+ * Returns the questions to the user: `askedOf`, and the permissions of the application's own requests for their
+ * account.
+ */
 export const questionsOf = (scopes: Iterable<string>, application: Application): string[] => [
   ...askedOf(scopes),
   ...(application.kind === 'confidential' ? machineGrantable(application) : []),
 ]
 
-/** The part that concerns OpenID Connect. */
+/** Returns the scopes of OpenID Connect. */
 export const openidOf = (scopes: Iterable<string>): string[] => [...scopes].filter(isOpenid)

@@ -10,20 +10,20 @@ import {
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import type { SealKeys } from '../store/seal.ts'
 
-/** An Ed25519 key (RFC 8037) by which rows are sealed; the first of several seals. Without `d` it only checks signatures. */
+/** An Ed25519 key (RFC 8037) that seals rows. Of several keys the first one seals. Without `d`, a key only verifies. */
 export type SealKey = { kty: 'OKP'; crv: 'Ed25519'; kid: string; x: string; d?: string }
 
-/** A new key. Its id is in every row that it seals: the first characters of its RFC 7638 thumbprint. */
+/** Makes a new key. Its id is the first 8 characters of its RFC 7638 thumbprint, and is in every seal that it makes. */
 export function newSealKey(): SealKey {
   const { crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   const key = { kty: 'OKP' as const, crv: crv as 'Ed25519', x: x!, d: d! }
   return { ...key, kid: jwkThumbprint(key).slice(0, 8) }
 }
 
-/** Member by member, so that nothing private strays. */
+/** Returns the public halves, member by member, so that no private member leaks. */
 export const publicSealKeys = (keys: SealKey[]): SealKey[] => keys.map(({ kty, crv, kid, x }) => ({ kty, crv, kid, x }))
 
-/** The keys as they are used. @throws Error */
+/** Imports the keys, and derives their MAC keys. @throws Error */
 export function sealKeysOf(keys: readonly SealKey[]): SealKeys {
   const [first] = keys
   const known = keys.map(({ kty, crv, kid, x }): [string, KeyObject] => [
@@ -38,11 +38,13 @@ export function sealKeysOf(keys: readonly SealKey[]): SealKeys {
   }
 }
 
-/** RFC 5869. */
+/** Derives a MAC key by HKDF-SHA256 (RFC 5869). */
 const macKeyOf = (d: string): KeyObject =>
   createSecretKey(Buffer.from(hkdfSync('sha256', Buffer.from(d, 'base64url'), '', 'chatelaine row macs', 32)))
 
-/** Whether something read from a file are keys, private ones where `d` is asked for. */
+/**
+ * Returns whether a value read from a file is a list of keys: with `d` if private ones are required, otherwise without.
+ */
 export const areSealKeys = (given: unknown, isPrivate: boolean): given is SealKey[] =>
   Array.isArray(given) &&
   given.length > 0 &&

@@ -3,22 +3,23 @@ import { sha256 } from '../sha256.ts'
 import { derive } from './keys.ts'
 
 export type Secrets = {
-  /** The token in the forms of one interaction. */
+  /** Returns the CSRF token in the forms of one interaction. */
   csrfToken: (uid: string) => string
   isCsrfTokenRight: (uid: string, token: unknown) => boolean
-  /** The refresh token that follows a used one. */
+  /** Returns the refresh token that follows a used one. */
   successorOf: (refreshToken: string) => string
 }
 
 /**
- * What is derived instead of stored.
+ * Opens the secrets that are derived instead of stored.
  *
- * A form's token is a function of the interaction it belongs to. Another site can neither compute it nor make a
- * browser present another interaction: that one's cookie is signed and bound to its path.
+ * A CSRF token is derived from its interaction. Another site can neither compute it nor make a browser present another
+ * interaction, whose cookie is signed and bound to its path.
  *
- * A refresh token's successor is a function of the token itself and a key that is not in the database. So the second
- * request with one token, within the grace time and on any replica, is given the very same successor, and no refresh
- * token lies in the database, not even encrypted: who reads it has hashes, who also has the key lacks the old token.
+ * The successor of a refresh token is derived from the token and a key outside the database. So a second request with
+ * the token, within the grace time and on any replica, gets the same successor. The database holds no refresh token,
+ * not even encrypted. An attacker who reads it has hashes; one who also has the key still lacks the used token.
+ * @param cookieKeys  newest first
  */
 export function openSecrets(cookieKeys: string[]): Secrets {
   const csrfKeys = cookieKeys.map((key) => createSecretKey(derive(key, 'forms')))
@@ -26,7 +27,7 @@ export function openSecrets(cookieKeys: string[]): Secrets {
   const tokenOf = (uid: string, key: KeyObject): string => createHmac('sha256', key).update(uid).digest('base64url')
   return {
     csrfToken: (uid) => tokenOf(uid, csrfKeys[0]!),
-    // With every live key: a page that was open while the keys were changed can still be sent.
+    // Accepts every key in force: a page that was open during a key rotation can still be submitted.
     isCsrfTokenRight: (uid, token) =>
       typeof token === 'string' &&
       csrfKeys.map((key) => timingSafeEqual(sha256(token), sha256(tokenOf(uid, key)))).includes(true),

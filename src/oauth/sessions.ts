@@ -9,26 +9,26 @@ import { findUser, provenUser, type ProvenUser, type User } from '../users/find.
 import type { BrowserName } from './browser-name.ts'
 import { cameByOf, stillHolds, type CameBy } from './came-by.ts'
 
-/** A signed-in browser. */
+/** A signed-in browser. `signedInAt`: seconds since 1970. */
 export type Visitor = { user: User; sessionUid: string; signedInAt: number; cameBy: CameBy | null }
 
-/** One whose address may be shown. */
+/** A visitor whose address is verified and may be shown. */
 export type ProvenVisitor = Visitor & { user: ProvenUser }
 
-/** @throws address_not_proven */
+/** Verifies the address of a visitor. @throws address_not_proven */
 export const provenVisitor = async (app: App, visitor: Visitor): Promise<ProvenVisitor> => ({
   ...visitor,
   user: await provenUser(app, visitor.user),
 })
 
-/** Who is signed in in this browser, by the signed cookie of the authorization server; null when nobody is. */
+/** Returns who is signed in in this browser, from the authorization server's signed cookie; null if nobody is. */
 export async function readVisitor(
   app: IdentityReader,
   provider: Provider,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Visitor | null> {
-  // All that it reads of a context is the cookie.
+  // `Session.get` reads nothing but the cookie from its context.
   const context = { req: request.raw, res: reply.raw, secure: false } as unknown as KoaContextWithOIDC
   const session = await provider.Session.get(context)
   const { accountId, uid, loginTs } = session
@@ -38,16 +38,16 @@ export async function readVisitor(
   return { user, sessionUid: uid, signedInAt: loginTs ?? 0, cameBy }
 }
 
-/** Spending, and whatever else an unlocked screen alone must not be enough for, takes a sign-in this fresh, seconds. */
+/** Maximum age of a sign-in, in seconds, for spending and whatever else an unlocked screen must not suffice for. */
 const FRESH_SECONDS = 900
 
-/** @param signedInAt  seconds since 1970 */
+/** Returns whether a sign-in is recent. @param signedInAt  seconds since 1970 */
 export const isFresh = (signedInAt: number | undefined, clock: Pick<Clock, 'wall'>, seconds = FRESH_SECONDS): boolean =>
   (signedInAt ?? 0) + seconds > clock.wall() / 1_000
 
 export type ListedSession = { uid: string; signedInAt: Date } & BrowserName
 
-/** Browsers in which someone is signed in, the latest first; 50 at most. */
+/** Lists the browsers in which a user is signed in, latest first, at most 50. */
 export async function listSessions(db: Db, userId: string): Promise<ListedSession[]> {
   const rows = await db
     .selectFrom('oauth_records')
@@ -58,7 +58,7 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
     .orderBy('created_at', 'desc')
     .limit(50)
     .execute()
-  // No MAC is looked at for a list: what is in it leads to no token.
+  // The seals are not checked: nothing in this list leads to a token.
   const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 253_402_300_800
   const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
   return rows.map(({ uid, payload, created_at }) => {
@@ -72,7 +72,7 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
   })
 }
 
-/** Signs one browser of someone out; another person's stays. */
+/** Signs out one browser of this user. */
 export async function endSession(db: Db, { userId, uid }: { userId: string; uid: string }): Promise<void> {
   await db
     .deleteFrom('oauth_records')
@@ -82,7 +82,7 @@ export async function endSession(db: Db, { userId, uid }: { userId: string; uid:
     .execute()
 }
 
-/** Signs every browser of someone out, but the one that is named. @returns how many */
+/** Signs out every browser of a user except the named session. @returns how many */
 export async function endSessions(
   db: Db,
   { userId, except }: { userId: string; except: string | null },

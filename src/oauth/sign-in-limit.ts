@@ -2,12 +2,12 @@ import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
 
-/** Requests of one IP address to each step of a sign-in: beginning it, each page, each form, the way back. */
+/** Limits the requests of one IP address to each step of a sign-in: its start, each page, each form, the callback. */
 export type SignInLimit = (scope: FastifyInstance, isLimited?: (path: string) => boolean) => void
 
 /**
- * Each step has a bucket of its own, so that SIGN_IN_PER_MINUTE is about sign-ins and not about their pages. Every
- * step costs something: beginning one writes rows, leaving and coming back ask the provider.
+ * Opens the limit, with a bucket for each step, so that SIGN_IN_PER_MINUTE counts sign-ins and not their pages. Every
+ * step costs something: starting writes rows, and leaving and coming back send requests to the provider.
  */
 export function openSignInLimit(app: Pick<App, 'config' | 'clock'>): SignInLimit {
   const perMinute = app.config.SIGN_IN_PER_MINUTE

@@ -12,19 +12,19 @@ import type { SignedOut } from './wire.ts'
 import { type Clock } from '../clock.ts'
 
 type SignedInAccount = { accountId: string; userId: UserId }
-/** How an end of a grant is made known: to this process and the signer, or in the database alone. */
+/** How to end a grant: with immediate notice to this process and the signer, or in the database alone. */
 export type End = { clock: Clock; end: (grantId: string) => Promise<void> }
 
-/** In a server, which tells its own doors and the signer immediately. */
+/** Ends grants in a server: this process and the signer learn of it immediately. */
 export const endIn = (app: App): End => ({ clock: app.clock, end: (grantId) => revokeGrant(app, grantId) })
 
-/** In a command: the servers and the signer learn of it within seconds. */
+/** Ends grants in a command: the servers and the signer learn of it within seconds. */
 export const endInDatabase = (db: RootDb, clock: Clock): End => ({ clock, end: (grantId) => endGrant(db, grantId) })
 
 /**
- * Signs someone out everywhere: every browser, and every application with all its tokens. What they allowed stays
- * allowed. In this order: what is under way when it is noted counts for nothing when it is done.
- * @param wanted  the user, by any identity of theirs
+ * Signs a user out everywhere: every browser, and every application with all its tokens. Consents remain. The sign-out
+ * is recorded first, so that a sign-in in progress does not outlast it.
+ * @param wanted  any identity of the user
  * @throws not_found
  */
 export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
@@ -35,7 +35,7 @@ export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<Sig
   return { userId: user.userId, ...(await endAll(db, end, user)) }
 }
 
-/** Freezes an account and signs its owner out everywhere. Frozen again, only the latter. @throws not_found */
+/** Freezes an account and signs its user out everywhere. For a frozen account, it only signs out. @throws not_found */
 export async function freezeAndSignOut(
   db: RootDb,
   end: End,
@@ -59,9 +59,9 @@ async function endAll(
 }
 
 /**
- * Ends what came by an identity that was removed: browsers, applications and all their tokens. What is too old to have
- * noted how it came ends with it.
- * @param except  the session in which it was removed, which stays when it did not come that way
+ * Ends what a removed identity was used for: browsers, applications and all their tokens. Sessions and grants without a
+ * recorded identity end with it.
+ * @param except  a session that remains signed in; null: none
  */
 export async function endIdentity(
   app: App,
@@ -80,7 +80,7 @@ export async function endIdentity(
     if (grant.identity === null || grant.identity === identity) await revokeGrant(app, grant.grantId)
 }
 
-/** Sign-ins of applications that still work, each with the identity it came by. */
+/** Returns the live sign-ins of applications, each with the identity that the user signed in with. */
 export async function grantsOf(
   db: RootDb,
   userId: UserId,
@@ -93,7 +93,7 @@ export async function grantsOf(
     .where('expires_at', '>', sql<Date>`now()`)
     .execute()
   return rows.map(({ grant_id, client_id, payload }) => {
-    // What someone else wrote there must not keep a person from being signed out.
+    // A forged payload must not prevent a sign-out.
     const identity = (payload as typeof payload | null)?.identity
     return { grantId: grant_id!, clientId: client_id!, identity: typeof identity === 'string' ? identity : null }
   })

@@ -2,10 +2,9 @@ import type { RootDb } from '../store/db.ts'
 import { sha256 } from '../sha256.ts'
 
 /**
- * Takes note that something was used: one conditional insert, so of any number of parallel uses, on any replica, one is the
- * first.
- * @param parts  what tells it from all others of its kind
- * @param until  when nobody accepts it any more, seconds since 1970; it is remembered for a while longer
+ * Records that something was used. It is one conditional insert: of parallel uses on any replica, one is the first.
+ * @param parts  what distinguishes it from all others of its kind
+ * @param until  when it stops being accepted, in seconds since 1970; it is remembered for a while longer
  * @returns      whether this is the first use
  */
 export async function spendOnce(

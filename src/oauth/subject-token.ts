@@ -3,28 +3,28 @@ import type { TrustedIssuer } from '../applications/application.ts'
 import { AppError } from '../errors.ts'
 import type { IssuerKeys } from './federation/issuer-keys.ts'
 
-/** Tokens of identity providers are one to three thousand characters long. */
+/** Tokens of identity providers have 1,000 to 3,000 characters. */
 const MAX_CHARACTERS = 8_192
-/** The issuer's clock and ours may differ by this much, seconds. */
+/** Maximum difference between the issuer's clock and ours, in seconds. */
 const SLACK_SECONDS = 30
-/** No token about someone's sign-in lives longer, seconds. */
+/** Maximum lifetime of a subject token, in seconds. */
 const MAX_LIFE = 86_400
 
-/** Why a subject token is not accepted, for the developer who sent it; never what is in it. */
+/** Tells the developer who sent a subject token why it is rejected; never includes its values. */
 export class SubjectTokenRefused extends Error {}
 
 export type SubjectToken = {
   trusted: TrustedIssuer
   claims: JWTPayload
-  /** what tells it from every other token of its issuer; the same when its signature is written another way */
+  /** distinguishes it from every other token of its issuer; the same if its signature is encoded differently */
   mark: string
   /** seconds since 1970 */
   expiresAt: number
 }
 
 /**
- * Verifies what an application brings of a person: a signed JWT, of an issuer that this very application is configured
- * with, made for it, now, and of a kind that says who someone is.
+ * Verifies a subject token: a signed JWT of an issuer that this application is configured with, made for it, valid now,
+ * and of a kind that identifies a user.
  * @param now  milliseconds since 1970
  * @throws SubjectTokenRefused, provider_unavailable
  * Source: RFC 8725 §3, RFC 7519 §7.2, OpenID Connect Core §3.1.3.7
@@ -49,7 +49,7 @@ export async function verifySubjectToken(
   })
   const { aud, azp, exp, iat, jti, cnf, events } = payload
   if (exp! <= iat! || exp! - iat! > MAX_LIFE) throw refused(`must live for at most ${MAX_LIFE} seconds`)
-  // Made for several, it says for whom first; otherwise another of them could have handed it on.
+  // With several audiences, `azp` must be ours: another audience could have passed the token on.
   if (Array.isArray(aud) && aud.length > 1 && azp !== trusted.audience)
     throw refused('has several audiences and is not authorised for the configured one (azp)')
   const mark = ACCESS_TOKEN_MARKS.find((one) => isMarked(payload, one))
@@ -62,9 +62,9 @@ export async function verifySubjectToken(
 }
 
 /**
- * Claims by which issuers mark access tokens that carry the type `JWT` or none: Keycloak and Cognito say what a token is,
- * others what it is good for and for which client (RFC 9068 §2.2, Auth0, Okta, Entra). Anyone who holds an access token of
- * an API is not the person, and may be another client's server.
+ * Claims that mark access tokens of type `JWT` or without a type. Keycloak and Cognito name the kind of token; other
+ * issuers name its scope or its client (RFC 9068 §2.2, Auth0, Okta, Entra). An access token's holder need not be the
+ * user: it may be the server of another client.
  */
 const ACCESS_TOKEN_MARKS = ['typ', 'token_use', 'scope', 'scp', 'gty', 'client_id', 'cid', 'appid'] as const
 
@@ -76,7 +76,7 @@ function isMarked(claims: JWTPayload, mark: (typeof ACCESS_TOKEN_MARKS)[number])
   return value !== undefined
 }
 
-/** The configured issuer that an unverified token says it is from: which keys to verify it with. */
+/** Returns the configured issuer that an unverified token names, to choose the keys that verify it. */
 function issuerOf(token: string, issuers: readonly TrustedIssuer[]): TrustedIssuer {
   let named: unknown
   let typ: unknown

@@ -1,15 +1,15 @@
 import { sql } from 'kysely'
 import type { RootDb } from '../store/db.ts'
 
-/** rows deleted by one statement, at most */
+/** maximum number of rows that one statement deletes */
 const BATCH = 2_000
-/** Expired rows are kept this long, so that a late request is answered "expired" instead of "unknown", seconds. */
+/** Expired rows remain this long, in seconds, so that a late request gets "expired" instead of "unknown". */
 const KEEP_SECONDS = 3_600
 
 /**
- * Deletes what has expired: records of the authorization server, visits to providers, revocations whose last access
- * token is gone. Safe on any number of replicas at once.
- * @returns how many rows it deleted; as many as fit into one batch per table
+ * Deletes expired rows: records of the authorization server, visits to providers, and revocations whose last access
+ * token has expired. Safe on any number of replicas at once.
+ * @returns how many rows it deleted, at most one batch per table
  */
 export async function sweep(db: RootDb): Promise<number> {
   const before = sql`now() - make_interval(secs => ${KEEP_SECONDS})`

@@ -7,26 +7,28 @@ import { redeem, storeRecords, type NewRecord, type PresentedRecord, type Record
 import { sha256 } from '../sha256.ts'
 
 /**
- * What one request to the authorization server has read beside what it asked for, and what it has still to write.
+ * The records that one request to the authorization server has read ahead, and those that it has still to write.
  *
- * The library reads and writes record by record. A sign-in is one thing all the same: its grant, its code and its
- * session are written by one statement, and so are the use of a code and the refresh token that comes of it. All is
- * written before the request is answered. Nothing here outlives the request.
+ * The library reads and writes record by record. Here, one statement writes the grant, code and session of a sign-in,
+ * and one uses up a code and stores its refresh token. Everything is written before the response. Nothing outlives the
+ * request.
  */
 export type UnitOfWork = {
   users: Map<UserId, User>
   grants: Map<string, AdapterPayload>
-  /** what a person has allowed the application of this request, and whether it is noted that they use it */
+  /** the user's consent to the application of this request, and whether their use of it is noted */
   consent: KnownConsent | null
-  /** the grant of this request rests on what was allowed before, and nobody is asked: it has to be there still */
+  /**
+   * the consent that the grant of this request relies on without asking: it must still exist when the grant is written
+   */
   restsOn: { accountId: string; clientId: string } | null
-  /** records that are written with the session */
+  /** records to write with the session */
   fresh: NewRecord[]
-  /** records that end when those are written */
+  /** records to delete when `fresh` is written */
   ended: RecordKey[]
   /** the code or refresh token that this request came with */
   presented: PresentedRecord | null
-  /** the same, to be used up with the refresh token that follows it */
+  /** the same, if it is to be used up with its successor */
   used: PresentedRecord | null
 }
 
@@ -39,22 +41,22 @@ type KnownConsent = {
 }
 
 /**
- * The session that a request came with, or has written: SHA-256 of its id. The library writes it at the end. By its context of
- * one request, which is the library's and not ours to add fields to; gone with it.
+ * SHA-256 of the id of the session that a request came with or has written. The library writes the session at the end.
+ * It is stored by the library's request context, to which we cannot add fields, and ends with it.
  */
 const foundSessions = new WeakMap<object, string>()
 
-/** Remembers that a session was there when the request began. */
+/** Notes the session that the request came with. */
 export function noteSession(id: string): void {
   const ctx = Provider.ctx
   if (ctx !== undefined) foundSessions.set(ctx, sha256(id).toString('hex'))
 }
 
 const ROUTES = new Set(['authorization', 'resume', 'token'])
-/** by the library's context, too */
+/** by the library's request context */
 const open = new WeakMap<object, UnitOfWork>()
 
-/** The work of the request that is being answered; null where it is none that signs someone in or gives tokens. */
+/** Returns the unit of work of the current request; null unless the request signs in or issues tokens. */
 export function unitOfWork(): UnitOfWork | null {
   const ctx = Provider.ctx
   if (ctx === undefined || !ROUTES.has(ctx.oidc.route)) return null
@@ -74,20 +76,20 @@ export function unitOfWork(): UnitOfWork | null {
   return work
 }
 
-/** Whether this request ends by writing its session, so that what belongs to it can wait for that. */
+/** Returns whether this request will write its session, so that other records can be written with it. */
 export function willWriteSession(): boolean {
   const ctx = Provider.ctx
   if (ctx === undefined || (ctx.oidc.route !== 'authorization' && ctx.oidc.route !== 'resume')) return false
   const session = ctx.oidc.session as (KoaContextWithOIDC['oidc']['session'] & SessionMarks) | undefined
   if (session === undefined || session.destroyed === true) return false
-  // What the person said on the pages becomes part of the session in this request.
+  // The result of the pages becomes part of the session in this request.
   return session.new !== true || session.touched === true || ctx.oidc.entities.Interaction?.result?.login !== undefined
 }
 
-/** As the library decides whether a session is written. */
+/** Fields by which the library decides whether to write a session. */
 type SessionMarks = { new?: boolean; touched?: boolean; destroyed?: boolean }
 
-/** A user, read once in a request. */
+/** Reads a user, once per request. */
 export async function userInRequest(app: IdentityReader, userId: UserId): Promise<User | null> {
   const work = unitOfWork()
   const known = work?.users.get(userId)
@@ -97,7 +99,7 @@ export async function userInRequest(app: IdentityReader, userId: UserId): Promis
   return user
 }
 
-/** Writes what waits, and this. All of it is there afterwards, or nothing. */
+/** Writes the pending records and this one: all or none. */
 export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Promise<void> {
   const work = unitOfWork()
   const { fresh, ended } = work === null ? { fresh: [], ended: [] } : takeWrites(work)
@@ -105,16 +107,19 @@ export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Pro
   const session = (ctx === undefined ? undefined : foundSessions.get(ctx)) ?? null
   try {
     await storeRecords(db, { fresh: [...fresh, record], ended, grounds: { session, consent: work?.restsOn ?? null } })
-    // The library may write it again, under the id that it has now.
+    // The library may write the session again, under its current id.
     if (ctx !== undefined) foundSessions.set(ctx, record.id_hash)
   } catch (error) {
-    // An answer may be there already, with a code that is worth nothing.
+    // Remove a redirect that is already set: its code is not stored.
     Provider.ctx?.remove('location')
     throw error
   }
 }
 
-/** Writes what still waits when a request is over, on whichever way it ended. To be used before everything else. */
+/**
+ * Writes the records that are still pending when a request ends, even by an error. Register it before all other
+ * middleware.
+ */
 export function writeAtEnd(provider: Provider, app: App): void {
   provider.use(async (ctx, next) => {
     try {
@@ -130,7 +135,7 @@ async function finish(app: App, work: UnitOfWork, status: number): Promise<void>
   const { fresh, ended, used } = takeWrites(work)
   try {
     if (fresh.length + ended.length > 0) await storeRecords(app.db, { fresh, ended })
-    // Anyone who came with it was refused, after it had counted as used.
+    // The request was rejected after presenting this record, which then counts as used.
     if (used !== null) await redeem(app, used, null)
   } catch (error) {
     if (error instanceof errors.InvalidGrant && status >= 400) return

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 
-/** What was ended of someone who was signed out everywhere, as an operator sees it. */
+/** The sign-ins that ended when a user was signed out everywhere, as an operator sees them. */
 export const SignedOut = Type.Object(
   {
     userId: Type.String(),

@@ -8,9 +8,9 @@ import { findNamed } from '../users/find.ts'
 import type { AccountTransaction } from './account-wire.ts'
 
 /**
- * What was sent from someone's account on a network, by every application, newest first.
- * @param userId   by any identity of theirs
- * @param network  its name; may be left out where there is one only
+ * Lists the transactions of a user's account on a network, by every application, newest first.
+ * @param userId   any identity of the user
+ * @param network  its name; optional if there is only one
  * @throws not_found, invalid_request, invalid_cursor
  */
 export async function listAccountTransactions(

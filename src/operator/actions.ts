@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { OperatorAction, VerifiedActions } from './wire.ts'
 
-/** Who acts: the name of an operator's token, or the user of this machine who runs a command. */
+/** The actor: the name of an operator's token, or the OS user who runs a command. */
 export type Actor = { name: string; via: 'api' | 'command'; log?: Logger }
 
 type ReadState = (db: Db) => Promise<object | null>
@@ -13,10 +13,10 @@ type ReadState = (db: Db) => Promise<object | null>
 const MAX_PAGE = 200
 
 /**
- * Does something and writes down who did it, in one transaction: neither is there without the other. What is refused
- * is not written.
- * @param target  what it is done to; told by the result where it is made only then
- * @param look    what there is of it, before and after; never a secret, because rows stay forever
+ * Does something and records who did it, in one transaction: neither exists without the other. What is rejected is not
+ * recorded.
+ * @param target  what it is done to; a function of the result, if it does not exist before
+ * @param look    reads the target before and after; never a secret, because rows are permanent
  */
 export async function recorded<T>(
   root: RootDb,
@@ -38,19 +38,20 @@ export async function recorded<T>(
       return { done, row: await append(db, { actor: by.name, via: by.via, action, target: of, ...changed }) }
     }),
   )
-  // Anyone who can write to the database could write another chain; the log, which leaves the machine, has each link.
+  // An attacker with write access to the database could replace the chain. The log, which leaves the machine, has each
+  // record.
   const { actor, via, seq, record } = row
   by.log?.warn('operator_acted', { actor, via, action, target: row.target, seq, record })
   return done
 }
 
-/** A look at what is not there yet. */
+/** Returns null for a target that does not exist yet. */
 function nothing(error: unknown): null {
   if (error instanceof AppError && error.code === 'not_found') return null
   throw error
 }
 
-/** Actions, the newest first, below `before`. */
+/** Lists actions with a number below `before`, newest first. */
 export async function listActions(
   db: RootDb,
   { before = Number.MAX_SAFE_INTEGER, limit = MAX_PAGE }: { before?: number; limit?: number } = {},
@@ -76,13 +77,13 @@ export async function listActions(
 }
 
 /**
- * Walks the whole chain.
- * @returns how many actions there are, the newest record, and the first that is not as it was written, or null
+ * Verifies the whole chain.
+ * @returns the number of valid actions, the newest valid record, and the number of the first wrong action, or null
  */
 export async function verifyActions(db: RootDb): Promise<VerifiedActions> {
   let previous: Uint8Array = new Uint8Array(32)
   let last = 0
-  // From below the first: what someone put before it is listed, too.
+  // Start below the first number, to find rows that were inserted before it.
   for (let after = Number.MIN_SAFE_INTEGER; ; after = last) {
     const rows = await db
       .selectFrom('operator_actions')
@@ -101,7 +102,7 @@ export async function verifyActions(db: RootDb): Promise<VerifiedActions> {
     if (rows.length < MAX_PAGE) break
   }
   const head = await db.selectFrom('operator_head').selectAll().executeTakeFirst()
-  // The newest rows were taken out.
+  // The newest rows were deleted.
   const isCut = (head?.seq ?? 0) !== last || (head !== undefined && hexOf(head.record) !== hexOf(previous))
   return { actions: last, newest: hexOf(previous), firstWrong: isCut ? last + 1 : null }
 }
@@ -130,7 +131,7 @@ async function append(db: Db, said: Omit<Written, 'seq' | 'at'>): Promise<Writte
     .select(sql<Date>`clock_timestamp()`.as('at'))
     .forUpdate()
     .executeTakeFirstOrThrow()
-  // Milliseconds, as they are read back.
+  // The time has milliseconds, as when it is read back.
   const row = { ...said, seq: head.seq + 1, at } as Written
   const record = recordOf(head.record, row)
   await db
@@ -141,13 +142,15 @@ async function append(db: Db, said: Omit<Written, 'seq' | 'at'>): Promise<Writte
   return { ...row, record: hexOf(record) }
 }
 
-/** Covers the record before, so that no row can be changed, moved or taken out between others unseen. */
+/**
+ * Returns the hash of a record. It covers the previous record, so that no row can be changed, moved or deleted unseen.
+ */
 function recordOf(previous: Uint8Array, { seq, at, actor, via, action, target, before, after }: Written): Buffer {
   const text = JSON.stringify([seq, at.toISOString(), actor, via, action, target, before, after])
   return createHash('sha256').update(previous).update(text).digest()
 }
 
-/** Of both only what differs, as JSON text. */
+/** Returns the fields that differ, as JSON. */
 function differences(before: object | null, after: object | null): { before: string | null; after: string | null } {
   const [old, now] = [before, after].map((one) => (one ?? {}) as Record<string, unknown>)
   const keys = [...new Set([...Object.keys(old!), ...Object.keys(now!)])].filter(

@@ -33,9 +33,9 @@ import type { FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
 
 /**
- * What an operator changes, by the API or by a command, each with its line in `operator_actions`.
- * @param readSealKeys  by which applications are sealed
- * @param onChanged  told of each application that is another now: this process may remember what it was
+ * Opens the changes that an operator can make, by the API or by a command. Each is recorded in `operator_actions`.
+ * @param readSealKeys  returns the keys that seal applications
+ * @param onChanged  called with each changed application: this process may have cached it
  */
 export function operatorActs(
   { db: root, readSealKeys }: { db: RootDb; readSealKeys: () => Promise<SealKeys> },
@@ -104,7 +104,7 @@ export function operatorActs(
         },
         (db) => askToWithdraw(db, sponsor, asked),
       ),
-    /** Written before it begins: it is many steps, and half of them done is done by someone. */
+    /** Recorded before it begins: it has many steps, and its actor must be known even if it fails half-way. */
     signOut: async (userId: UserId, end: End): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
       return signOut(root, end, userId)
@@ -117,7 +117,7 @@ const application = (clientId: string) => async (db: Db) => {
   return { ...rest, issuers: issuers.map(({ provider, issuer, audience }) => ({ provider, issuer, audience })) }
 }
 
-/** What is kept of a network, without how it is used and read; none where there is no such network. */
+/** Reads the facts of a network, without its use and its progress; null if there is none. */
 export const networkFacts = (name: string) => async (db: Db) => {
   try {
     return await readNetwork(db, name)

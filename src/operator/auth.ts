@@ -6,19 +6,19 @@ import type { Config } from '../config.ts'
 import { newSecret } from '../ids.ts'
 import { sha256 } from '../sha256.ts'
 
-/** Whose a token is: the name that is behind what is done with it, and whether it may change anything. */
+/** The holder of a token: the name under which its actions are recorded, and whether it may change anything. */
 export type Operator = { name: string; role: 'operator' | 'viewer' }
-/** Knows the tokens that open the operator API, by their hashes. */
+/** Finds the holder of a token of the operator API, by the token's hash; null for an unknown token. */
 export type OperatorDoor = { whose(token: string): Operator | null }
 export type OperatorCredential = Operator & { hash: Buffer }
 
 const MAX_TOKEN_CHARACTERS = 512
 
 /**
- * Reads OPERATOR_TOKEN_FILE. In development there is one more token, in DATA_DIR/operator-token: made at the first
- * start, readable by this user only, so that commands of the same user reach a running server.
- * @returns null when there is no token at all: then there is no operator API
- * @throws Error when the file cannot be used; never with what is in it
+ * Reads OPERATOR_TOKEN_FILE. In development there is one more token, in DATA_DIR/operator-token. It is made at the
+ * first start and readable by this OS user only, so that commands of the same user reach a running server.
+ * @returns null if there is no token: then there is no operator API
+ * @throws Error  if the file cannot be used; never with its contents
  */
 export async function openOperatorDoor(
   config: Pick<Config, 'NODE_ENV' | 'DATA_DIR' | 'OPERATOR_TOKEN_FILE'>,
@@ -29,7 +29,7 @@ export async function openOperatorDoor(
   return known.length === 0 ? null : doorOf(known)
 }
 
-/** Compares with every hash, in a time that tells nothing about them. */
+/** Opens a door for these tokens. It compares with every hash, in a time that reveals nothing about them. */
 export const doorOf = (known: readonly OperatorCredential[]): OperatorDoor => ({
   whose: (token) => {
     if (token.length > MAX_TOKEN_CHARACTERS) return null
@@ -41,14 +41,14 @@ export const doorOf = (known: readonly OperatorCredential[]): OperatorDoor => ({
   },
 })
 
-/** A new token and its line for OPERATOR_TOKEN_FILE. */
+/** Makes a new token, and its hash for a line of OPERATOR_TOKEN_FILE. */
 export function newOperatorToken(): { token: string; hash: string } {
-  // The prefix lets scanners of source code find one that was committed by mistake.
+  // The prefix lets source code scanners find a token that was committed by mistake.
   const token = `cho_${newSecret()}`
   return { token, hash: sha256(token).toString('hex') }
 }
 
-/** Where a development server keeps the token for commands. */
+/** Returns where a development server stores the token for commands. */
 export const ownTokenFile = (dataDir: string): string => join(dataDir, 'operator-token')
 
 async function readTokens(file: string): Promise<OperatorCredential[]> {
@@ -61,8 +61,8 @@ async function readTokens(file: string): Promise<OperatorCredential[]> {
 }
 
 /**
- * Lines of a hash, a name and a role; what has no name is called by the first letters of its hash.
- * @throws Error when there is anything else
+ * Reads lines of a hash, a name and a role. Without a name, a token is called by the first letters of its hash.
+ * @throws Error  for anything else
  */
 export function readLines(text: string): OperatorCredential[] {
   const lines = text
@@ -84,7 +84,7 @@ export function readLines(text: string): OperatorCredential[] {
   })
 }
 
-/** A name as it is in the file: one word. */
+/** Returns whether a text can be a name in the file: one word. */
 export const isOperatorName = (name: string): boolean => /^[\w.@-]{1,64}$/.test(name)
 export const isRole = (role: string): role is Operator['role'] => role === 'operator' || role === 'viewer'
 
@@ -102,7 +102,7 @@ async function ownToken(dataDir: string): Promise<string> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     const token = (await readFile(path, 'utf8')).trim()
-    // An empty file, left by a crash between the two steps above, must not make the empty token the right one.
+    // A crash between the two steps above leaves an empty file, which must not make the empty token valid.
     if (token.length < 32) throw new Error(`${path} holds no token: remove it and start again`)
     return token
   }

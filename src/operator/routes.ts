@@ -1,6 +1,6 @@
 /**
  * operator: the operator API, and the record of what operators did.
- * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, also of commands.
+ * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, including commands.
  * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
  * Tables: operator_actions, operator_head.
  */
@@ -41,7 +41,7 @@ import { forgetApplication } from '../applications/registry.ts'
 const PER_SECOND = 10
 const BURST = 50
 
-/** In development only: a token of anyone, for the one who sits at this machine. */
+/** Issues a token for any user to the person at this machine; in development only. */
 export type IssueToken = (whose: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
 
 type OfOne = { Params: { clientId: string } }
@@ -49,14 +49,14 @@ type OfIssuer = { Params: { clientId: string; provider: string } }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** whose token opened a route of the operator API */
+    /** the holder of the token that opened this route */
     operator: Operator | null
   }
 }
 
 /**
- * The operator API: what the commands do, for programs. Opened by tokens of its own and by no user's; pages of other
- * origins cannot call it.
+ * Registers the operator API: the commands, for programs. It has tokens of its own and accepts no user's; pages of
+ * other origins cannot call it.
  */
 export async function operatorApi(
   server: FastifyInstance,
@@ -80,7 +80,7 @@ export async function operatorApi(
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, admission: 'vital' }
     })
-    // Before the body is read: a stranger costs us a hash.
+    // Before the body is read: a stranger costs only a hash.
     scope.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')
       if (app.config.RATE_LIMITS === 'on') spend(limit, addressOf(request.ip), reply)
@@ -165,7 +165,9 @@ export async function operatorApi(
       (request) => acts(request).distrustIssuer(request.params.clientId, request.params.provider),
     )
 
-    /** POST /operator/v1/accounts: for someone who has not signed in yet. Errors: invalid_request, signer_unavailable. */
+    /**
+     * POST /operator/v1/accounts: for a user who has not signed in yet. Errors: invalid_request, signer_unavailable.
+     */
     scope.post<{ Body: Static<typeof accountWire.NewAccount> }>(
       '/operator/v1/accounts',
       { schema: accountWire.createAccount },
@@ -182,7 +184,7 @@ export async function operatorApi(
       },
     )
 
-    /** GET /operator/v1/accounts: people of the whole installation, paged. Errors: invalid_cursor. */
+    /** GET /operator/v1/accounts: users of the whole installation, in pages. Errors: invalid_cursor. */
     scope.get<{ Querystring: Static<typeof accountWire.PeopleQuery> }>(
       '/operator/v1/accounts',
       { schema: accountWire.listPeople },
@@ -262,7 +264,7 @@ export async function operatorApi(
       })
     }
 
-    /** GET /operator/v1/actions: what operators did, the newest first. */
+    /** GET /operator/v1/actions: the actions of operators, newest first. */
     scope.get<{ Querystring: Static<typeof wire.ActionsQuery> }>(
       '/operator/v1/actions',
       { schema: wire.listActions },
@@ -273,7 +275,7 @@ export async function operatorApi(
         }),
     )
 
-    /** GET /operator/v1/actions/verify: whether the record of them is whole. */
+    /** GET /operator/v1/actions/verify: whether the record of actions is complete and unchanged. */
     scope.get('/operator/v1/actions/verify', { schema: wire.verifyActions }, () => verifyActions(db))
 
     if (issue !== null) {
@@ -307,7 +309,7 @@ export async function operatorApi(
       },
     )
 
-    /** GET /operator/v1/withdrawals: what was asked for of sponsors, the newest first. */
+    /** GET /operator/v1/withdrawals: requested withdrawals from sponsors, newest first. */
     scope.get('/operator/v1/withdrawals', { schema: wire.listWithdrawals }, () => listWithdrawals(db))
 
     /** POST /operator/v1/sponsors/:name/withdrawals. Errors: invalid_request, not_found. */
@@ -338,5 +340,5 @@ export async function operatorApi(
   })
 }
 
-/** PostgreSQL refuses NUL. */
+/** Removes NUL, which PostgreSQL rejects. */
 const textOf = (text: string): string => text.replaceAll('\0', '')

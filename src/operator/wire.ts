@@ -44,7 +44,7 @@ export const ActionsQuery = Type.Object(
 )
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed, and nothing else' }))
-/** One thing an operator did. `before` and `after` hold what changed and nothing else; null where there was nothing. */
+/** One action of an operator. `before` and `after` contain only the fields that changed; null if there was nothing. */
 const OperatorAction = Type.Object(
   {
     seq: Type.Integer(),
@@ -282,7 +282,7 @@ export const updateNetwork = {
   ...answers(ListedNetwork, 404, 413, 415),
 }
 
-/** The response table of a route whose success is not 200. */
+/** Returns the response table of a route whose success is not 200. */
 export function answersWith(
   status: number,
   success: object,

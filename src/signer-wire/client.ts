@@ -1,7 +1,7 @@
 /**
  * signer-wire: the verbs of the signer, as the server calls them and as they travel.
- * Owns: the shapes of requests and answers, their frames, and the table of who may ask for which verb (`wire.ts`).
- * Does not own: what a verb does (`signer/verbs/pipeline.ts`), when the server asks.
+ * Owns: the shapes of requests and answers, their frames, and the table of the callers of each verb (`wire.ts`).
+ * Does not own: the work of a verb (`signer/verbs/pipeline.ts`), when the server calls it.
  */
 
 import { connect, type Socket } from 'node:net'
@@ -19,23 +19,26 @@ import {
 } from './wire.ts'
 import { systemClock, type Timer } from '../clock.ts'
 
-/** The verbs of the wire, each as a call. Each throws AppError or SignerRefused. */
+/** The verbs of the wire as functions. Each throws AppError or SignerRefused. */
 type Calls = { [V in Exclude<Verb, 'greeting' | 'revocations'>]: CallSigner<V> }
 
 /** The signer as the server sees it. */
 export type Signer = Calls & {
-  /** the signer’s identity, as readers of signed notes take it: the one that is pinned, else of one that has agreed to the newest head that is known */
+  /**
+   * the verifier key of the signer’s identity (C2SP signed-note): the pinned one, else the key of a signer that continues the
+   * newest known head
+   */
   identity: () => Promise<string>
   /**
-   * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
-   * started again knows none. Throws as the calls do.
+   * Sends the parts of a revocation list now, and first on every later connection, because a restarted signer has none. Throws like
+   * the calls.
    */
   bringRevocations: (parts: string[]) => Promise<void>
   /** the newest signed head of the ledger that this process knows; null: none yet */
   head: () => string | null
-  /** One that was kept from before: shown first on every connection, with which a signer that is older is found. */
+  /** remembers a stored head if no head is known; each connection shows it first, which detects a signer with an older ledger */
   rememberHead: (head: string) => void
-  /** Ends the connection; calls under way fail with signer_unavailable. */
+  /** ends the connection; open calls fail with signer_unavailable */
   close: () => void
 }
 
@@ -44,9 +47,9 @@ type CallSigner<V extends Verb> =
     ? () => Promise<Verbs[V]['answer']>
     : (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
 
-/** A refusal that no caller of ours can cause: a bug of the server, or a ledger that is ahead of its database. */
+/** A refusal that no client can cause: a bug of the server, or a ledger that is ahead of the server's database. */
 export class SignerRefused extends Error {
-  /** one of SignerRefusal, as it came */
+  /** a SignerRefusal code, as received */
   readonly code: string
   readonly facts: KnownFacts
   constructor(code: string, detail: string, facts: KnownFacts = {}) {
@@ -57,16 +60,16 @@ export class SignerRefused extends Error {
   }
 }
 
-/** As RefusalFacts, whose codes are text here: as they came. */
+/** RefusalFacts as received, with codes as text. */
 export type KnownFacts = Omit<RefusalFacts, 'because'> & { because?: string }
 
-/** What the signer’s refusal says besides its code; nothing of any other failure. */
+/** Returns the facts of a signer's refusal; {} for any other error. */
 export function factsOf(error: unknown): KnownFacts {
   const refused = error instanceof AppError ? error.cause : error
   return refused instanceof SignerRefused ? refused.facts : {}
 }
 
-/** What we keep for a signer that hangs; above it calls fail immediately instead of after their time. */
+/** Maximum bytes buffered for a signer that does not read; above it, calls fail at once instead of timing out. */
 const MAX_UNSENT_BYTES = 16_777_216
 
 type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: Timer }
@@ -74,25 +77,25 @@ type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error
 type Options = {
   path: string
   timeoutMs?: number
-  /** brings a new list; asked for when the signer’s is too old, which a machine that slept finds at its first request */
+  /** sends a new revocation list; called if the signer’s is too old, which a machine that slept finds at its first request */
   renewRevocations?: () => Promise<void>
-  /** verifier key of the one signer that is believed; without it any is */
+  /** verifier key of the only trusted signer; undefined: any signer is trusted */
   verifierKey?: string | undefined
 }
 
 type SignerConnection = {
   socket: Socket
   waiting: Map<number, PendingAnswer>
-  /** it has shown a head by the key that is pinned */
+  /** true once the signer has shown a head signed by the pinned key */
   isKnown: boolean
 }
 
 /**
- * Connects at the first call, and again at the first call after a loss. Calls share one connection and are answered
- * in any order.
+ * Creates a client that connects at the first call, and again at the first call after a lost connection. Calls share one
+ * connection, and answers may arrive in any order.
  *
- * signer_unavailable means unknown: the signer may have signed. The same request again returns the stored bytes.
- * @param timeoutMs  how long one call may take, milliseconds
+ * signer_unavailable means that the result is unknown: the signer may have signed. Repeating the request returns the stored bytes.
+ * @param timeoutMs  maximum duration of one call, milliseconds
  */
 export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verifierKey }: Options): Signer {
   const pinned = verifierKey === undefined ? null : readVerifierKey(verifierKey)
@@ -109,11 +112,12 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   ])
   return {
     ...(Object.fromEntries(calls) as Calls),
-    // What the operator has named needs no one's word, a database's least of all, which is asked while the signer is away.
+    // `SIGNER_KEY` needs no confirmation. In particular, do not fall back to the database's copy of the key while the signer is
+    // unreachable.
     identity: async () => verifierKey ?? (await call('greeting', { wire: WIRE_VERSION, head })).key,
     async bringRevocations(parts) {
       greeting = parts
-      // One that is opened by this has greeted with them already; twice does no harm.
+      // If this opens the connection, the list was already sent with the greeting; sending it twice is harmless.
       await Promise.all(parts.map((list) => call('revocations', { list })))
     },
     head: () => head,
@@ -132,7 +136,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     },
   }
 
-  /** Refused is certainly not signed, so it may be asked again. */
+  /** A refused request was certainly not signed, so it may be repeated. */
   function callRenewing<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {
     const answer = call(verb, request)
     if (renewRevocations === undefined) return answer
@@ -152,7 +156,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
           'The connection to the signer was closed. A write may have been signed. Retry with the same idempotency key.',
         )
       const id = (lastId += 1)
-      // After that nobody waits for the answer, and what nobody waits for is not to be signed.
+      // After this time nobody waits for the answer, so the signer must not sign.
       const expiresAt = systemClock.wall() + timeoutMs
       const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
@@ -169,7 +173,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
         )
       })
       waiting.set(id, { resolve: resolve as PendingAnswer['resolve'], reject, timer })
-      // What is asked in one turn of the event loop leaves in one system call.
+      // Requests of one turn of the event loop leave in one system call.
       if (socket.writableCorked === 0) {
         socket.cork()
         process.nextTick(() => socket.uncork())
@@ -211,22 +215,24 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
         ),
       ),
     )
-    // First of all: what it is asked after that it refuses, where it speaks another wire, or its ledger does not continue this head.
+    // The greeting comes first. The signer rejects all later requests if it uses another wire version, or if its ledger does not
+    // continue this head.
     opened.socket.write(encode({ id: (lastId += 1), verb: 'greeting', request: { wire: WIRE_VERSION, head } }))
-    // Nobody waits for these; the process that brought the list hears of its fate at the next one.
+    // Nobody awaits these answers; the process that sent the list learns of an error when it sends the next one.
     for (const list of greeting)
       opened.socket.write(encode({ id: (lastId += 1), verb: 'revocations', request: { list } }))
     return opened
   }
 
   function take(from: SignerConnection, frame: AnswerFrame): void {
-    // Nothing that another signer says counts, an address least of all. Of a refusal nothing follows.
+    // Trust nothing from another signer, least of all an address. A refusal has no effect.
     if (!from.isKnown && 'answer' in frame) {
       const shown = readSignedHead(frame.head ?? '')
       if (shown === null || pinned === null || !isHeadOf(pinned, shown)) return lose(from, foreign())
       from.isKnown = true
     }
-    // By a signer that was shown the one before and did not refuse: it is the next, also after a restore that was accepted.
+    // This signer was shown the previous head and did not refuse. So its head succeeds that one, even if it is smaller after an
+    // accepted restore.
     if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head
     settle(from, frame)
   }
@@ -247,7 +253,7 @@ const foreign = (): SignerRefused =>
 
 function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   const call = waiting.get(frame.id)
-  // It came after its time-out; the ledger has it.
+  // The answer arrived after its time-out; the ledger has its signature.
   if (call === undefined) return
   waiting.delete(frame.id)
   call.timer.cancel()
@@ -261,7 +267,7 @@ function toError({ code, detail, ...rest }: { code: string; detail: string } & R
   return new AppError(code, detail, Object.keys(refused.facts).length === 0 ? {} : { cause: refused })
 }
 
-/** Of what a signer says only what is of its form. */
+/** Reads the facts of a refusal; it drops members of another form. */
 function readFacts({ operation, because, rule, resetsAt }: Record<string, unknown>): KnownFacts {
   const isTime = typeof resetsAt === 'string' && !Number.isNaN(Date.parse(resetsAt))
   return {

@@ -1,7 +1,10 @@
-/** bytes; a write has at most 96 KiB of calldata, which is 192 KiB of hex, and a sponsor's transaction little more (pack.ts) */
+/**
+ * maximum bytes of a frame; a write has at most 96 KiB of calldata, which is 192 KiB of hex, and a sponsor transaction little more
+ * (pack.ts)
+ */
 export const MAX_FRAME_BYTES = 524_288
 
-/** The other side does not speak this protocol; the connection is of no further use. */
+/** The peer does not speak this protocol; the connection must be closed. */
 export class FrameError extends Error {
   constructor(message: string) {
     super(message)
@@ -10,8 +13,8 @@ export class FrameError extends Error {
 }
 
 /**
- * One message as bytes, length first.
- * @throws FrameError  when it is larger than MAX_FRAME_BYTES: the other side would close the connection
+ * Encodes one message: its length (32-bit big-endian), then JSON.
+ * @throws FrameError  if it is larger than MAX_FRAME_BYTES, because the peer would close the connection
  */
 export function encodeFrame(message: unknown): Buffer {
   const text = JSON.stringify(message)
@@ -24,10 +27,10 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Puts frames together from chunks of any size, and hands each message on in the order it arrived, with its length
+ * Creates a function that assembles frames from chunks of any size. It passes on each message in order of arrival, with its length
  * in bytes.
- * @returns  a function to give every chunk to
- * @throws FrameError  from that function, on a length above MAX_FRAME_BYTES or bytes that are no JSON in UTF-8
+ * @returns  the function to call with every chunk
+ * @throws FrameError  from that function, for a length above MAX_FRAME_BYTES or bytes that are not JSON in UTF-8
  */
 export function frameReader(onMessage: (message: unknown, bytes: number) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
@@ -35,7 +38,7 @@ export function frameReader(onMessage: (message: unknown, bytes: number) => void
     let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     while (bytes.length >= 4) {
       const length = bytes.readUInt32BE(0)
-      // Refused from its length alone, before anything of that size is kept.
+      // Reject by length alone, before a frame of that size is buffered.
       if (length > MAX_FRAME_BYTES) throw new FrameError('A frame is too large.')
       if (bytes.length < 4 + length) break
       const message = readJson(bytes.subarray(4, 4 + length))
@@ -52,7 +55,7 @@ function readJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(bytes))
   } catch {
-    // JSON.parse repeats part of its input in its message, and that may be a token: the cause is dropped.
+    // Drop the cause: the message of JSON.parse repeats part of its input, which may be a token.
     throw new FrameError('A frame is not JSON in UTF-8.')
   }
 }

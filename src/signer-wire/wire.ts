@@ -7,25 +7,31 @@ export type { Hex } from '../ids.ts'
 export * from './wire-heads.ts'
 export * from './wire-operations.ts'
 
-/** Another one with each change of what travels: server and signer are of one release. A greeting says it. */
+/**
+ * The version of the wire; it changes with every change of its messages, because server and signer are of one release. The greeting
+ * states it.
+ */
 export const WIRE_VERSION = 1
 
 /**
- * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
- * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order; with
- * `expiresAt`, milliseconds since 1970, they say until when someone waits: what is read later is refused, not done. wei and gas
- * are decimal strings. There is no verb for a raw digest.
+ * A request to sign. Messages between server and signer travel over the Unix socket as frames: a 32-bit big-endian length, then
+ * that many bytes of UTF-8 JSON. A request has an `id`; its answer repeats it, and answers may come in any order. `expiresAt`,
+ * milliseconds since 1970, says how long the caller waits: a request that is read later is rejected. wei and gas are decimal
+ * strings. No verb signs a raw digest.
  */
 export type SignRequest = {
-  /** our transaction id: the same intent never gets two nonces */
+  /** the server's transaction id: one intent never gets two nonces */
   intentId: string
-  /** the user's own bearer token; absent only for `replace` and `cancel` of a nonce the ledger already knows or may fill */
+  /**
+   * the user's own bearer token, or a withdrawal grant; absent only for `replace` and `cancel` of a nonce that the ledger knows or
+   * may fill
+   */
   accessToken?: string
   chainId: number
-  /** the account that signs: the user's own, or a sponsor's for a `send` of native currency to the user's own (top-up.ts) */
+  /** the account that signs: the user's own, or a sponsor's for a `send` of native currency to the user's account (top-up.ts) */
   from: Hex
   nonce: number
-  /** never absent: contract creation is refused */
+  /** never absent: contract creation is rejected */
   to: Hex
   value: string
   data: Hex
@@ -36,8 +42,8 @@ export type SignRequest = {
   gasPrice?: string
   kind: 'send' | 'replace' | 'cancel'
   /**
-   * SHA-256 of the request that the intent stands for, with a `send` whose intent id was made from an idempotency key:
-   * the ledger keeps it, so that a database that has lost the request can still refuse another one under the same key.
+   * Only with a `send` whose intent id was derived from an idempotency key: SHA-256 of the request. The ledger stores it, so that a
+   * database that lost the request can still reject another request with the same key.
    */
   requestHash?: Hex
 }
@@ -47,21 +53,21 @@ export type Signed = {
   raw: Hex
   hash: Hex
   nonce: number
-  /** what these bytes do: the intent's effect for the first time, the same at a higher fee, or nothing at all */
+  /** what these bytes do: the intent's effect for the first time, the same at a higher fee, or a cancellation */
   kind: SignRequest['kind']
-  /** true when the ledger already held these bytes */
+  /** true if the ledger already held these bytes */
   stored: boolean
   /** the policy rule that decided */
   rule: string
 }
 
-/** What `sign` would do with a request, as things stood when it was asked. */
+/** What `sign` would do with a request at the time of the check. */
 export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
-  /** the limits of the policy in force that it is measured by, as they are before it; absent where there are none */
+  /** the policy limits that apply to it, as they are before it; absent if there are none */
   limits?: LimitLeft[]
 }
 
-/** How much of a limit is left; amounts in decimal digits of the smallest unit, absent where other people use it, too. */
+/** The state of a limit; amounts in decimal digits of the smallest unit, absent if the limit is shared with other users. */
 export type LimitLeft = {
   rule: string
   /** such as `native.periodAmount` */
@@ -69,36 +75,37 @@ export type LimitLeft = {
   amount?: string
   used?: string
   left?: string
-  /** when the oldest of what is used stops counting, ISO 8601; null while nothing is used */
+  /** when the oldest use stops counting, ISO 8601; null if nothing is used */
   resetsAt: string | null
 }
 
 export type Verbs = {
   /**
-   * Makes the user's account, or finds it: one per user, forever. Its key comes along as the signer keeps it, to be stored
-   * elsewhere before the address is told: a signer whose disk is gone has it from there. `isNew`: this call made it.
+   * Returns the user's account and creates it if there is none; a user has one account forever. The answer includes its wrapped
+   * key, to be stored elsewhere before the address is published. If the signer's disk is lost, the key is restored from there.
+   * `isNew`: this call created it.
    */
   createAccount: {
     request: { userId: string }
     answer: { address: Hex; wrapped: WrappedAccount; attestation: Hex; isNew: boolean }
   }
-  /** That these users have these addresses, signed by the signer’s identity; one who has no account here is left out. */
+  /** Returns the addresses of these users, signed by the signer’s identity; users without an account are omitted. */
   attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
   sign: { request: SignRequest; answer: Signed }
-  /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
+  /** Makes the same checks as `sign`, in the same order, and rejects what `sign` would. It signs, writes and counts nothing. */
   check: { request: SignRequest; answer: Checked }
-  /** An operation of the person's account, and with `authorizationNonce` its delegation. Charged once, at no fees. */
+  /** Signs an operation of the user's account and, with `authorizationNonce`, its delegation. The policy charges it once, without fees. */
   signOperation: { request: operations.SignOperationRequest; answer: operations.SignedOperationText }
-  /** The same checks as `signOperation`, and with `carried` those of the sponsor’s limits; signs, writes and counts nothing. */
+  /** Makes the same checks as `signOperation`, and with `carried` those of the sponsor’s limits; signs, writes and counts nothing. */
   checkOperation: { request: operations.CheckOperationRequest; answer: Omit<Checked, 'kind'> }
-  /** A sponsor's transaction with operations that this signer has signed. A cancel of its nonce is `sign` with kind `cancel`. */
+  /** Signs a sponsor transaction with operations that this signer has signed. The verb `sign` with kind `cancel` cancels its nonce. */
   signOuter: { request: operations.SignOuterRequest; answer: Signed }
-  /** A cancel of that nonce that keeps its authorizations, and uses up ids of operations in it that their person does not want any more. */
+  /** Cancels such a nonce, but can include its authorizations and use up ids of operations that their user no longer wants. */
   cancelOuter: { request: operations.CancelOuterRequest; answer: Signed }
   /**
-   * Bytes the ledger holds for an intent, or for a nonce whosever it is, newest first, as many as a frame holds; none
-   * when it signed none. A `cancel` is not the intent. `hasMore`: ask again, with `before` the `seq` of the last one.
-   * `operation` of the intent; `authorization` of the intent or the nonce.
+   * Returns the bytes that the ledger holds for an intent, or for a nonce of any intent, newest first, as many as one frame holds.
+   * A `cancel` does not execute the intent. `hasMore`: ask again, with `before` set to the `seq` of the last one. `operation`
+   * belongs to the intent; `authorization` belongs to the intent or the nonce.
    */
   recall: {
     request: RecallRequest
@@ -110,39 +117,45 @@ export type Verbs = {
     }
   }
   /**
-   * What was signed after a record of the ledger, oldest first, at most 500 signatures at a time; without the bytes.
-   * With it a database finds what it has lost: the ledger is the log that it is replayed from.
+   * Lists what was signed after a record of the ledger, oldest first, from at most 500 records at a time, without the bytes. A
+   * restored database uses it to find what it lost, by replaying the ledger.
    */
   recallSince: { request: { after: number }; answer: RecalledSince }
   /**
-   * What a server says first on each connection: which wire it speaks, and the newest head that it has kept of this signer. Of another
-   * wire nothing on the connection is answered. A head that the ledger does not continue stops the signer until its operator accepts what
-   * was lost. `key`: the signer's identity, as readers of signed notes take it.
+   * The first message of a server on each connection: its wire version, and the newest head of this signer that it has stored. With
+   * another version, nothing on the connection is answered. A head that the ledger does not continue stops the signer until its
+   * operator accepts the loss. `key`: the verifier key of the signer's identity.
    */
   greeting: { request: { wire: number; head: string | null }; answer: { key: string } }
-  /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
+  /**
+   * Proves that a record is in the ledger, or that a size of the ledger continues a smaller one. The default is the size of the
+   * newest head.
+   */
   prove: { request: ProveRequest; answer: Proof }
   /**
-   * What was signed with a user's account, newest first, whatever asked for it: records below `before`, of one network where it is
-   * named, at most 20 and as many as a frame holds, each with its proof to the head.
+   * Lists what was signed with a user's account, newest first, whichever application requested it. It returns records below
+   * `before`, on one network if `chainId` is given, at most 20 and as many as one frame holds. Each has its proof to the head.
    */
   signatures: { request: { userId: string; before?: number; chainId?: number }; answer: SignaturePage }
-  /** Keys of accounts after a number of theirs, and all data keys, as the signer keeps them. */
+  /** Returns wrapped keys of accounts after a row number, and all wrapped data keys. */
   wrapped: { request: { after: number }; answer: WrappedPage }
-  /** A person asks for their key; again while that is open, and nothing changes. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */
+  /** Requests the user's key; repeating it while the request is open changes nothing. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */
   askKey: { request: { token: string }; answer: KeyExport }
-  /** Ends a request for a key; does nothing where there is none. Needs no token: it only forbids. */
+  /** Cancels a request for a key. It needs no token, because it only prevents an export. */
   cancelKey: { request: { userId: string; by: 'person' | 'operator' }; answer: KeyExport }
-  /** The key, sealed to the recipient that the token names, once the delay is over. Purpose `take`. */
+  /** Returns the key, encrypted to the recipient that the token names, once the delay is over. `token`: purpose `take`. */
   takeKey: { request: { token: string }; answer: SealedKey & { address: Hex; id: string } }
   keyExport: { request: { userId: string }; answer: KeyExport }
-  /** Keys that left by records after one, oldest first, taken by a person, or the operator with all of them. */
+  /** Lists keys exported by a user or by the operator, and imported keys, from records after one, oldest first. */
   exported: { request: { after: number }; answer: ExportedPage }
-  /** What a server has kept of `exported`: a ledger from before learns of it. `refused`: what this signer has not signed. */
+  /**
+   * Reports what a server has stored of `exported`, so that an older ledger learns of it. `refused`: the number that this signer
+   * has not signed.
+   */
   heldElsewhere: { request: { accounts: HeldElsewhere[] }; answer: { taken: number; refused: number } }
-  /** Requests for keys that are under way: the newest 500, the oldest first. `total`: how many there are. */
+  /** Lists open requests for keys: the newest 500, oldest first. `total`: how many there are. */
   keyExports: { request: Record<string, never>; answer: { exports: OpenExport[]; total: number } }
-  /** One part of a list of what is revoked, signed by the authorization server. */
+  /** Sends one part of a revocation list, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
     request: Record<string, never>
@@ -151,16 +164,16 @@ export type Verbs = {
       accounts: number
       ledgerEntries: number
       revocations: 'fresh' | 'stale' | 'unused'
-      /** the signer's identity, as readers of signed notes take it */
+      /** the verifier key of the signer's identity */
       identity: string
-      /** what SIGNER_CHAINS lists; null in development without it: every one */
+      /** the chain ids of SIGNER_CHAINS; null in development if it is not set: all */
       chains: number[] | null
-      /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
+      /** fingerprints (RFC 7638) of the trusted token keys */
       tokenKeys: string[]
       policy: PolicyHealth
-      /** longest lifetime of an access token that is accepted */
+      /** maximum lifetime of an accepted access token */
       maxTokenSeconds: number
-      /** why the master key (KEK) could not be used when it was last asked, null when it could: keys that are open sign on */
+      /** why the last use of the master key (KEK) failed, null if it worked; keys that are unwrapped continue to sign */
       masterKey: { provider: string; fault: string | null }
       operations: operations.OperationsHealth
     }
@@ -168,10 +181,16 @@ export type Verbs = {
 }
 export type Verb = keyof Verbs
 
-/** Who may ask a verb, where the signer has a socket for each: the API, the authorization server, or both. `renews`: a stale list of revocations is brought first, then it is asked again. */
+/**
+ * The callers of a verb, if the signer has a socket for each: the API, the authorization server, or both. `renews`: if the
+ * revocation list is stale, a new one is sent first and the request is repeated.
+ */
 type VerbUse = { of: 'api' | 'auth' | 'both'; renews?: true }
 
-/** Every verb of the wire. The API has signatures for tokens that it shows; the authorization server has accounts and their keys, and nothing signed. */
+/**
+ * Every verb of the wire. The API requests signatures with the tokens that it shows. The authorization server manages accounts and
+ * their keys, and requests no transactions.
+ */
 export const VERBS: { readonly [V in Verb]: VerbUse } = {
   greeting: { of: 'both' },
   prove: { of: 'both' },
@@ -198,57 +217,60 @@ export const VERBS: { readonly [V in Verb]: VerbUse } = {
   keyExports: { of: 'auth' },
 }
 
-/** Where a person's key is on its way out; times in milliseconds since 1970 by the clock of the signer. */
+/** The state of a user's key export; times in milliseconds since 1970 by the signer's clock. */
 export type KeyExport = {
-  /** `ready`: the delay is over, until `lapsesAt` */
+  /** `ready`: the delay is over; it ends at `lapsesAt` */
   state: 'none' | 'waiting' | 'ready'
   id: string | null
   askedAt: number | null
   readyAt: number | null
   lapsesAt: number | null
-  /** when a key last left; null: never */
+  /** when a key was last exported; null: never */
   exportedAt: number | null
-  /** null: this signer gives no keys away */
+  /** null: this signer exports no keys */
   delaySeconds: number | null
 }
 export type ExportedPage = {
   exported: HeldElsewhere[]
-  /** hash of the record of the last restore, '' for none: of another ledger another one */
+  /** record hash of the last restore, '' for none; it identifies the ledger's history */
   restored: string
-  /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
+  /** the `after` of the next request; below the `after` of this one, the ledger is an older one */
   through: number
-  /** there was no more */
+  /** there are no more */
   isEnd: boolean
 }
-/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
+/**
+ * A statement that a key was exported, or imported if `isBrought`. `at` is milliseconds since 1970 by the clock of the signer,
+ * whose identity signed it (elsewhere.ts). MAX_HELD of them fit into one frame.
+ */
 export type HeldElsewhere = { userId: string; at: number; isBrought: boolean; statement: Hex }
 export const MAX_HELD = 100
-/** of requests for keys in an answer, which a frame has to hold */
+/** maximum requests for keys per answer, so that it fits into a frame */
 export const MAX_OPEN_EXPORTS = 500
-/** `damaged`: its record was altered, and nothing is given by it */
+/** `damaged`: its record was altered, and no key is exported by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */
 export type SealedKey = { enc: string; ciphertext: string }
 export const EXPORT_TOKEN_TYPE = 'chatelaine-export+jwt'
 export const EXPORT_AUDIENCE = 'urn:chatelaine:signer'
 
-/** The key of an account as the signer keeps it: nothing without the data key, and that nothing without the master key (KEK). */
+/** An account's key as the signer stores it: useless without the data key, which is useless without the master key (KEK). */
 export type WrappedKey = {
   userId: string
   address: Hex
   version: number
   /** `id` of the data key that wraps it */
   dataKeyId: Hex
-  /** what `attest` says of the address, where someone keeps that; null: nothing was kept */
+  /** the stored attestation of the address; null: there is none */
   attestation?: Hex | null
-  /** that the key is elsewhere, too, where someone keeps that */
+  /** the stored statement that the key is also held elsewhere */
   elsewhere?: Omit<HeldElsewhere, 'userId'> | null
   /** AES-256-GCM; the additional data holds user, address, version and epoch */
   wrapped: Hex
   iv: Hex
   tag: Hex
 }
-/** A data key as the signer keeps it, wrapped by its master key (KEK); `createdAt` in milliseconds since 1970. */
+/** A data key as the signer stores it, wrapped by its master key (KEK); `createdAt` in milliseconds since 1970. */
 export type WrappedDataKey = {
   id: Hex
   epoch: number
@@ -261,50 +283,52 @@ export type WrappedAccount = { key: WrappedKey; dataKey: WrappedDataKey }
 export type WrappedPage = {
   keys: WrappedKey[]
   dataKeys: WrappedDataKey[]
-  /** another one when keys before `after` may be wrapped otherwise: they are asked for again, from 0 */
+  /** changes if keys up to `after` may be wrapped again; then start again from 0 */
   generation: number
-  /** where the next question continues */
+  /** the `after` of the next request */
   through: number
-  /** there was no more */
+  /** there are no more */
   isEnd: boolean
 }
 
 /**
- * The policy in force; null: the built-in rules alone. `state`: it is what the file says, what a file said before one that is
- * refused or missing, or what is kept from when SIGNER_POLICY_FILE was set.
+ * The policy in force; null: only the built-in rules.
+ * - `file`: it is the content of the file.
+ * - `refused`, `missing`: it is the last usable content; the file now is refused or missing.
+ * - `kept`: it is stored from when SIGNER_POLICY_FILE was set.
  */
 export type PolicyHealth = {
   version: number
   hash: string
   state: 'file' | 'refused' | 'missing' | 'kept'
-  /** how many */
+  /** number of rules */
   rules: number
-  /** since when this process of the signer has decided by it, milliseconds since 1970 */
+  /** since when this process uses it, milliseconds since 1970 */
   since: number
-  /** why what SIGNER_POLICY_FILE says is not in force; null where it is, or the setting is not there */
+  /** why the content of SIGNER_POLICY_FILE is not in force; null if it is, or if the setting is absent */
   problem: string | null
 } | null
 
 /**
- * What a revocation list holds: a compact JWS (ES256, with a key that access tokens are signed with, and this `typ`) for
- * each part, claims `iss` and those below. A list says all that is revoked now; a newer one takes its place.
+ * The claims of a revocation list, besides `iss`. Each part is a compact JWS (ES256, with this `typ`) by a key that also signs
+ * access tokens. A list names everything that is revoked now; a newer list replaces it.
  */
 export type RevocationList = {
-  /** seconds since 1970 by the clock of the database, with its fraction: what was committed before is in the list */
+  /** seconds since 1970 by the database's clock, with a fraction: the list includes everything committed before */
   iat: number
-  /** the same for all parts of a list, and of no other */
+  /** the same for all parts of a list, and unique to it */
   jti: string
   /** from 0 */
   part: number
   parts: number
-  /** made by `revoked` */
+  /** made by `revoked` and `frozenEntry` */
   entries: string[]
 }
 export const REVOCATIONS_TYPE = 'chatelaine-revocations+jwt'
-/** 64 parts of 300,000 bytes: about 400,000 grants within one life of an access token */
+/** 64 parts of 300,000 bytes: about 400,000 grants within the lifetime of an access token */
 export const MAX_REVOCATION_PARTS = 64
 
-/** How a revoked grant (`gid` of a token), a suspended application and a frozen user are in a list. */
+/** Formats list entries of a revoked grant (`gid` of a token), a suspended application and a frozen user. */
 export const revoked = {
   grant: (grantId: string): string => `grant ${grantId}`,
   application: (clientId: string): string => `application ${clientId}`,
@@ -312,16 +336,16 @@ export const revoked = {
 }
 
 /**
- * That something is frozen, or is no longer, as a list says it: since a time of the database's clock, milliseconds since 1970.
- * Beside the entry of `revoked`, which holds as long as it is in the list: what a freeze names stays frozen in the signer
- * until a list says otherwise, so that a database from before it lifts nothing.
+ * Formats a list entry about a freeze or its lifting; `at` is milliseconds since 1970 by the database's clock. An entry of
+ * `revoked` holds as long as the list has it. A freeze remains in the signer until a list lifts it, so that an older database lifts
+ * nothing.
  */
 export const frozenEntry = (subject: string, { isFrozen, at }: { isFrozen: boolean; at: number }): string =>
   `${isFrozen ? 'frozen' : 'unfrozen'} ${at} ${subject}`
 
 export type FrozenEntry = { subject: string; isFrozen: boolean; at: number }
 
-/** @returns null for an entry of another kind */
+/** Parses an entry of `frozenEntry`. @returns null for other entries */
 export function readFrozenEntry(entry: string): FrozenEntry | null {
   const [, word, at, subject] =
     /^(frozen|unfrozen) (\d{1,15}) (user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.exec(entry) ??
@@ -334,14 +358,14 @@ export type RecallRequest = ({ intentId: string } | { chainId: number; from: Hex
   before?: number
 }
 
-/** One stored attempt with the terms it was signed at; wei and gas in decimal digits. */
+/** A stored attempt with its terms; wei and gas in decimal digits. */
 export type Recalled = Signed & {
   /** number of its record in the ledger, from 1 */
   seq: number
-  /** when it was signed, milliseconds since 1970 by the clock of the signer */
+  /** when it was signed, milliseconds since 1970 by the signer's clock */
   signedAt: number
   userId: string
-  /** the application whose token was shown; null when none was */
+  /** the application whose token was shown; null if none was */
   clientId: string | null
   requestHash: Hex | null
   intentId: string
@@ -354,11 +378,11 @@ export type Recalled = Signed & {
 }
 
 export type RecalledSince = {
-  /** the record that `after` names, in hexadecimal digits; null when the ledger ends before it */
+  /** the hash of the record that `after` names, in hexadecimal digits; null if the ledger ends before it */
   record: string | null
-  /** the last record that was looked at, where the next question continues, and what the ledger says of it */
+  /** number and hash of the last record that was read; `seq` is the `after` of the next request */
   through: { seq: number; record: string }
-  /** the ledger ends there */
+  /** true if the ledger ends there */
   isEnd: boolean
   signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
   /** `hash`: the digest */
@@ -366,33 +390,36 @@ export type RecalledSince = {
   authorizations: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce'>[]
 }
 
-/** `attestation`: the Ed25519 signature of the signer’s identity over `attestedText`, 64 bytes; the same whenever it is asked for. */
+/**
+ * An attested address. `attestation`: the Ed25519 signature of the signer’s identity over `attestedText`, 64 bytes; it is the same
+ * for every request.
+ */
 export type AttestedAddress = { userId: string; address: Hex; attestation: Hex }
 
-/** Users in one request for attestations. */
+/** Maximum users per request for attestations. */
 export const MAX_ATTESTED = 32
 
 /**
- * What the signer signs of an address. By `origin` it is of one signer only, and by its first line nothing else that an identity
- * signs. The version of a key and its epoch are not in it: no rotation changes an address.
+ * Formats the text that the signer signs for an address. `origin` binds it to one signer, and the first line distinguishes it from
+ * anything else that an identity key signs. It omits the key's version and epoch, because no rotation changes an address.
  */
 export const attestedText = (origin: string, { userId, address }: { userId: string; address: Hex }): string =>
   `chatelaine address 1\n${origin}\n${userId}\n${address.toLowerCase()}\n`
 
 type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
 
-/** A signature as the ledger has it, and RFC 9162 §2.1.3.1 from its record to the head of the page, hashes in hexadecimal digits. */
+/** A signature of the ledger, with the proof from its record to the page's head (RFC 9162 §2.1.3.1), hashes in hexadecimal digits. */
 export type ListedSignature = Pick<
   Recalled,
   'seq' | 'signedAt' | 'raw' | 'hash' | 'chainId' | 'intentId' | 'clientId'
 > & {
   kind: Recalled['kind'] | 'operation' | 'authorization'
-  /** null of an operation, which has none */
+  /** null for an operation, which has none */
   nonce: number | null
-  /** of an operation what it does, in this order or not at all; of an authorization the code that it authorizes */
+  /** for an operation, its calls, executed in this order or not at all; for an authorization, the code that it authorizes */
   calls?: operations.OperationCallText[]
   delegate?: Hex
-  /** SHA-256 of the record's `evidence`; null where it has none */
+  /** SHA-256 of the record's `evidence`; null if it has none */
   evidenceHash: string | null
   record: string
   proof: string[]
@@ -400,7 +427,7 @@ export type ListedSignature = Pick<
 
 export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
 
-/** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */
+/** the signer's own refusal codes, in addition to errors.ts; a server gets them only through a bug or an attack */
 export type SignerRefusal =
   | 'nonce_conflict'
   | 'nonce_gap'
@@ -410,26 +437,26 @@ export type SignerRefusal =
   | 'bad_request'
   | 'key_damaged'
   | 'ledger_damaged'
-  /** the id of an operation is another intent's, or may be one that a restore lost: another sequence is needed */
+  /** the id of an operation belongs to another intent or may have been lost in a restore: use another sequence */
   | 'sequence_conflict'
-  /** of `signOuter`: without that operation it may be signed */
+  /** from `signOuter`: without that operation the transaction may be signed */
   | 'operation_refused'
-  /** a restore may have lost operations that are under way; `health` says until when */
+  /** operations lost in a restore may still be executed; `health` says until when */
   | 'operations_paused'
 
-/** What a server decides by, besides the code of a refusal. The sentence is for people. */
+/** The facts that a server decides by, besides the code of a refusal. The sentence is for humans. */
 export type RefusalFacts = {
-  /** of `operation_refused`: which operation of the calldata, from 0 */
+  /** for `operation_refused`: the index of the operation in the calldata, from 0 */
   operation?: number
-  /** of `operation_refused`: the code that the operation alone is refused with */
+  /** for `operation_refused`: the code with which the operation alone is rejected */
   because?: ErrorCode | SignerRefusal | 'operation_unknown' | 'operation_expired'
-  /** of `policy_denied`, or because of it: the name of the rule that rejects */
+  /** for `policy_denied`, also as the reason of another code: the rule that rejects */
   rule?: string
-  /** when the limit of that rule has more room, ISO 8601; null: what is in it frees none */
+  /** when the limit of that rule has more room, ISO 8601; null: nothing in it expires */
   resetsAt?: string | null
 }
 
-/** Rules of the signer’s own that a server answers in particular. No rule of a policy has such a name. */
+/** The signer’s own rules that a server handles specifically. No rule of a policy has one of these names. */
 export const OWN_RULES = {
   topUpOff: 'top-up-off',
   topUpPerUser: 'top-up-per-user',
@@ -437,7 +464,7 @@ export const OWN_RULES = {
   sponsoredPerUser: 'sponsored-per-user',
 } as const
 
-/** `head`: the newest signed head of the ledger, where this connection was not told it yet. */
+/** `head`: the newest signed head of the ledger, if this connection has not received it yet. */
 export type AnswerFrame = (
   | { id: number; answer: unknown }
   | { id: number; error: { code: string; detail: string } & RefusalFacts }

@@ -2,17 +2,17 @@ import { setImmediate } from 'node:timers/promises'
 import { Refusal } from './refusal.ts'
 import { systemClock } from '../clock.ts'
 
-/** Runs work that is not signing, on the thread that signs. @throws overloaded  when too much waits already */
+/** Runs work other than signing on the thread that signs. @throws overloaded  if too much work is waiting */
 export type RunBeside = <T>(piece: () => T) => Promise<T>
 
-/** Pieces that wait, of all connections together: the last of them is done before its caller stops waiting. */
+/** Maximum pieces that wait, over all connections. The last of them is done before its caller times out. */
 const MAX_WAITING = 64
-/** Of the thread's time one part is for these pieces and so many for everything else, whenever there is anything else. */
+/** Pause after a piece, as a multiple of its duration: while there is other work, pieces use a quarter of the thread's time. */
 const REST = 3
 
 /**
- * One piece at a time, and after each a pause of three times as long as it took: however many are asked for, a signature waits
- * for one piece at most, and three quarters of the time are left to signatures.
+ * Opens a queue that runs one piece at a time and then pauses for three times its duration. However many pieces are requested, a
+ * signature waits for at most one, and three quarters of the time remain for signatures.
  */
 export function openBeside(maxWaiting = MAX_WAITING, clock = systemClock): RunBeside {
   let waiting = 0
@@ -27,7 +27,7 @@ export function openBeside(maxWaiting = MAX_WAITING, clock = systemClock): RunBe
     waiting += 1
     let tookMs = 0
     const done = last.then(async () => {
-      // What signs runs in turns of its own.
+      // Let signing run first; it has turns of its own.
       await setImmediate()
       const began = clock.ticks()
       try {

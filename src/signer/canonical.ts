@@ -1,13 +1,13 @@
 export type CanonicalField = Uint8Array | string | number | null
 
 /**
- * Fields as bytes with one reading only: each is a length (32-bit big-endian) and that many bytes, so no two lists
- * of fields give the same bytes. Text is UTF-8, numbers are decimal digits, null is a length of its own.
- * For what is authenticated or chained: the additional data of wrapped keys, the records of the ledger.
+ * Encodes fields so that no two lists of fields give the same bytes. Each field is its length (32-bit big-endian) and that many
+ * bytes. Text is UTF-8, a number is its decimal digits, and null is a reserved length. It is used for everything that is
+ * authenticated or chained: the additional data of wrapped keys, the records of the ledger.
  */
 export function canonical(...fields: CanonicalField[]): Buffer {
   let size = 4 * fields.length
-  // Measured first and written into one piece: the additional data of each wrapped key is made here, twice in a rotation.
+  // Measures first and then writes into one buffer: every wrapping of a key runs this, a rotation twice per key.
   const values = fields.map((field) => {
     const value = typeof field === 'number' ? String(field) : field
     if (value !== null) size += typeof value === 'string' ? Buffer.byteLength(value, 'utf8') : value.length

@@ -10,7 +10,7 @@ export type CrashPoint =
   | 'rotation.wrapping'
   | 'rotation.wrapped'
 
-/** Where a proof may kill the signer (`CRASH_AT`). Without `--development` there is no such thing. */
+/** Ends the signer at the point that `CRASH_AT` names, for tests. Without `--development` it does nothing. */
 export const crashPoint: (point: CrashPoint) => void = openCrashPoints(
   process.argv.includes('--development') ? (process.env.CRASH_AT ?? '') : '',
 )

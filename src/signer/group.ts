@@ -3,13 +3,12 @@ import { crashPoint } from './crash.ts'
 import { isSqliteError } from './store.ts'
 
 /**
- * Commits the writes of many requests together. A job runs alone, inside the open transaction, and sees what the
- * jobs before it wrote; its caller hears of it only after the commit is on the disk. A commit blocks this process,
- * so whatever arrives meanwhile waits in the socket and becomes the next group.
+ * Commits the writes of many requests together. A job runs alone inside the open transaction and sees the writes of the jobs before
+ * it. Its caller gets the result only after the commit is on disk. A commit blocks this process, so requests that arrive during it
+ * wait in the socket and form the next group.
  *
- * A job does its checks first and its writes last: what it throws itself refuses that job alone. An error of the
- * database or of the witness ends the process through `fatal`: what is on the disk is then unknown, and only opening
- * the store again can tell.
+ * A job makes its checks first and its writes last: an error that it throws rejects that job only. An error of the database or the
+ * witness ends the process through `fatal`. The state on disk is then unknown until the store is opened again.
  */
 export type RunGrouped = <T>(order: number, job: () => T) => Promise<T>
 
@@ -20,9 +19,10 @@ type PendingJob = {
   reject: (error: unknown) => void
 }
 
-/** Jobs per transaction: bounds how long one group keeps the others waiting (about 25 ms of signatures). */
+/** Jobs per transaction: limits how long one group delays the others (about 25 ms of signatures). */
 const MAX_JOBS = 128
 
+/** Opens the group: commits waiting jobs together, at most MAX_JOBS per transaction, in ascending order. */
 export function openGroup({
   db,
   committing = () => {},
@@ -30,7 +30,7 @@ export function openGroup({
   fatal,
 }: {
   db: DatabaseSync
-  /** called before each commit, in its transaction: for what the jobs of a group write together */
+  /** called before each commit, in its transaction: for writes that the jobs of a group share */
   committing?: () => void
   /** called after each commit, before its answers */
   committed: () => void
@@ -45,7 +45,7 @@ export function openGroup({
   return (order, job) =>
     new Promise((resolve, reject) => {
       const waiting = { order, job, resolve: resolve as (value: unknown) => void, reject }
-      // A freeze waits behind nobody: under load the queue is thousands of signatures long.
+      // A freeze goes first: under load the queue is thousands of signatures long.
       if (order < -1) queue.unshift(waiting)
       else queue.push(waiting)
       plan()
@@ -71,7 +71,7 @@ export function openGroup({
 
   function runTogether(jobs: PendingJob[]): (() => void)[] {
     begin.run()
-    // Lower nonces first: requests that overtook each other on the way are no gap.
+    // Run lower nonces first, so that requests that overtook each other on the way leave no gap.
     const settled = jobs.toSorted((a, b) => a.order - b.order).map(runOne)
     committing()
     crashPoint('signer.before-commit')

@@ -1,9 +1,9 @@
 /**
  * signer: a program of its own that holds the keys and signs.
- * Owns: the keys, the ledger of what was signed with its witness, the rules (`signer/rules/judge.ts`), its own check of
+ * Owns: the keys, the ledger of signatures with its witness, the rules (`signer/rules/judge.ts`), the signer's own verification of
  *   access tokens and revocations.
- * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
- *   database nor chain.
+ * Does not own: the choice of nonces and fees, broadcasts (`transactions/`). The signer reads neither the server's database nor a
+ *   chain.
  * The server imports `signer-wire/` only. Start with README.md beside this file.
  */
 
@@ -60,23 +60,23 @@ import { systemClock, type Clock } from '../clock.ts'
 import { VERBS, type Verb } from '../signer-wire/wire.ts'
 
 /**
- * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
- * LOG_LEVEL. Whatever NODE_ENV says it is in production mode, unless it is given `--development`: then it makes a master
- * key where there is none. Prints `ready` when it listens; ends on SIGTERM, SIGINT, and with `--with-parent` when standard input
- * ends, which it does when the parent is gone however it died.
+ * Runs the signer: a separate program that holds the keys and answers on a Unix socket. Settings: SIGNER_… and LOG_LEVEL. It is in
+ * production mode whatever NODE_ENV says, unless `--development` is given; then it also creates a missing master key file. It
+ * prints `ready` when it listens. It ends on SIGTERM and SIGINT. With `--with-parent` it also ends when standard input closes,
+ * which happens however the parent dies.
  *
- * A damaged ledger does not end it: it listens and refuses every verb with `ledger_damaged`, so that the server can
- * tell what is wrong from a signer that is merely away.
+ * A damaged ledger does not end it. It then listens and rejects every verb with `ledger_damaged`, so that the server can tell a
+ * damaged ledger from an unavailable signer.
  */
 async function main(): Promise<void> {
   const settings = readSettings(process.env, { isDevelopment: process.argv.includes('--development') })
-  // Before any file is made: folder 0700, files 0600, and the socket closed to others until it has its own mode.
+  // Set before any file is made: folder 0700, files 0600, and the socket closed to others until its mode is set.
   process.umask(0o077)
-  // A listener of ours takes the place of Node's, which would open a debugger to every user of this machine.
+  // A listener replaces Node's own, which would open a debugger to every user of this machine.
   process.on('SIGUSR1', () => {})
   const log = openLog('signer', settings.logLevel)
   const curve = startCurve(randomBytes(32))
-  // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is warned at each start.
+  // WebAssembly is slower, and its memory is a buffer of the JavaScript engine, so warn at each start.
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
   const signer = await openSigner(settings, log)
@@ -93,7 +93,7 @@ async function main(): Promise<void> {
   log.info('signer_ready', { isDamaged: signer.isDamaged, curve })
 
   await stopSignal()
-  // A peer that does not read its answers may not keep the store open.
+  // A peer that does not read its answers must not hold the store open.
   setTimeout(() => process.exit(1), 5_000).unref()
   await Promise.all([server.close(), auth?.close(), admin?.close()])
   signer.close()
@@ -233,7 +233,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     heldElsewhere: exports.told,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
-    // What the files say now, as it is asked for: they are looked at each second anyway.
+    // Reports the current contents of the files; they are read every second anyway.
     health: async () => ({
       ok: true,
       accounts: keys.count(),
@@ -267,7 +267,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       grantWithdrawal: withdrawals.grant,
     },
     isDamaged: heads.behind() !== null,
-    // One that the ledger is known not to continue is nobody's newest.
+    // A head that the ledger does not continue must not be sent as the newest.
     head: () => (heads.behind() === null ? heads.newest() : ''),
     close() {
       policy.close()
@@ -279,13 +279,13 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
 
 async function openMasterKey({ db }: Store, settings: SignerConfig): Promise<Kek> {
   const { kek, isDevelopment } = settings
-  // Beside a store that holds keys a new master key would only hide that the right one is missing.
+  // If the store holds keys, do not create a master key: it would only hide that the right one is missing.
   const isNew = db.prepare('SELECT 1 FROM deks LIMIT 1').get() === undefined
   if (isNew && isDevelopment && kek.provider === 'file') makeKekFile(kek.file)
   return openKekOf(db, settings)
 }
 
-/** Nothing but a greeting and proofs of what is there, while the ledger does not continue a head that it has signed. */
+/** Rejects everything except greetings and proofs while the ledger does not continue a head that this signer signed. */
 function guardAll(handlers: Handlers, heads: Heads): Handlers {
   const guarded = Object.entries(handlers).map(([verb, handle]) => [
     verb,
@@ -303,7 +303,7 @@ const damaged = (reason: string): Refusal =>
 
 const PROBE_MS = 60_000
 
-/** What health says of the master key. Asked for it, the signer looks again now and then, and answers with what it knew. */
+/** Returns the state of the master key for `health`. It starts a new probe at most once a minute and returns the last known result. */
 function openMasterKeyState(deks: Deks, { ticks }: Clock): () => ReturnType<Deks['masterKey']> {
   let lookedAt = ticks()
   return () => {
@@ -315,7 +315,7 @@ function openMasterKeyState(deks: Deks, { ticks }: Clock): () => ReturnType<Deks
   }
 }
 
-/** A file that is not there yet is made; any other master key is made by who keeps it. */
+/** Opens the next master key. A missing file is created; other providers' keys must already exist. */
 const nextKekOf = ({ kekNext }: SignerConfig): (() => Promise<Kek>) | null =>
   kekNext === undefined
     ? null
@@ -333,7 +333,10 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
   return { handlers: refused(Object.keys(VERBS) as Verb[]), admin: refused(ADMIN_VERBS) }
 }
 
-/** Of the signer's own user alone. A folder too deep for a socket in it keeps nobody from signing: that is logged. */
+/**
+ * Listens for the signer's own OS user only. If the default path is too long for a socket, it logs a warning and signing works
+ * without this socket.
+ */
 async function listenForAdmin({ adminSocket, folder }: SignerConfig, handlers: AdminHandlers, log: Logger) {
   const path = adminSocket ?? adminSocketIn(folder)
   if (adminSocket === null && Buffer.byteLength(path) > MAX_SOCKET_PATH) {

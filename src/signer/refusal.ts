@@ -1,7 +1,10 @@
 import type { ErrorCode } from '../errors.ts'
 import type { RefusalFacts, SignerRefusal } from '../signer-wire/wire.ts'
 
-/** The signer says no: code, sentence and facts go back over the socket, so none may hold a secret. Readers decide by code and facts. */
+/**
+ * A refusal of the signer. Code, sentence and facts are returned over the socket, so they must not contain secrets. Callers decide
+ * by code and facts, never by the sentence.
+ */
 export class Refusal extends Error {
   readonly code: ErrorCode | SignerRefusal
   readonly facts: RefusalFacts
@@ -14,11 +17,11 @@ export class Refusal extends Error {
   }
 }
 
-/** That of an operation, from 0, for which alone a transaction is refused. */
+/** Converts the refusal of one operation into the refusal of the whole transaction. `operation` is its 0-based index. */
 export const ofOperation = (operation: number, { code, message, facts }: Refusal): Refusal =>
   new Refusal('operation_refused', message, { ...facts, operation, because: code })
 
-/** The program cannot start as it is set up or as its files are; the sentence is for the operator. */
+/** The program cannot start because of its settings or files; the sentence is for the operator. */
 export class StartError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -26,7 +29,7 @@ export class StartError extends Error {
   }
 }
 
-/** The store is not what it was when the signer last answered. Nothing may be signed from it. */
+/** The store differs from its state when the signer last answered. Nothing may be signed from it. */
 export class LedgerDamaged extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })

@@ -11,7 +11,7 @@ import {
 } from '../signer-wire/wire.ts'
 import { isAddress, canonicalAmountIn } from '../digits.ts'
 
-/** A sign request that was read: every field present, in range, and nothing left over. */
+/** A parsed sign request: every field is present and in range, and there are no others. */
 export type SignOrder = {
   intentId: string
   accessToken: string | null
@@ -19,9 +19,9 @@ export type SignOrder = {
   tx: UnsignedTransaction
   /** 32 bytes; only with a `send` */
   requestHash: Buffer | null
-  /** of a cancel of what carries operations, which the signer makes itself (cancel-outer.ts) */
+  /** true for the cancellation of a sponsor transaction, whose call the signer makes itself (cancel-outer.ts) */
   isOfOuter?: true
-  /** of what carries operations: each of them, as the ledger holds it, and the gas that it was signed for */
+  /** for a sponsor transaction: the records of its operations, and the gas that each was signed for */
   carried?: readonly { seq: number; userId: string; gasLimit: number }[]
 }
 
@@ -46,7 +46,7 @@ const UINT64 = 2n ** 64n
 const UINT256 = 2n ** 256n
 
 /**
- * Reads a sign request. Nothing is coerced or ignored: a field that we do not know might change what is meant.
+ * Parses a sign request. It coerces and ignores nothing, because an unknown field might change the meaning.
  * @throws bad_request  naming the field
  */
 export function readSignRequest(request: unknown): SignOrder {
@@ -72,12 +72,14 @@ export function readSignRequest(request: unknown): SignOrder {
   }
 }
 
+/** Reads a token or grant, at most 8,192 characters. @throws bad_request */
 export function readAccessToken(accessToken: unknown): string {
   if (typeof accessToken !== 'string' || accessToken.length > 8_192)
     throw bad('accessToken is not text of at most 8,192 characters')
   return accessToken
 }
 
+/** Reads a request hash, 32 bytes in 0x-hex, which only a `send` may have; null if it is absent. @throws bad_request */
 export function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
   if (text === undefined) return null
   if (kind !== 'send') throw bad('requestHash is allowed only if kind is send')
@@ -89,7 +91,7 @@ export type RecallAsk = ({ intentId: string } | { chainId: number; address: Buff
   before: number
 }
 
-/** @throws bad_request */
+/** Parses a `recall` request. @throws bad_request */
 export function readRecallRequest(request: unknown): RecallAsk {
   const fields = readFields(request, new Set(['intentId', 'chainId', 'from', 'nonce', 'before']))
   const { intentId, chainId, from, nonce } = fields
@@ -107,14 +109,14 @@ export function readRecallRequest(request: unknown): RecallAsk {
   }
 }
 
-/** @throws bad_request */
+/** Parses a `recallSince` request. @throws bad_request */
 export function readRecallSinceRequest(request: unknown): { after: number } {
   return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
 }
 
 export type ProveAsk = { seq: number; size: number | undefined } | { from: number; to: number | undefined }
 
-/** @throws bad_request */
+/** Parses a `prove` request. @throws bad_request */
 export function readProveRequest(request: unknown): ProveAsk {
   const { seq, size, from, to } = readFields(request, new Set(['seq', 'size', 'from', 'to']))
   if ((seq === undefined) === (from === undefined) || (seq === undefined ? size : to) !== undefined)
@@ -124,9 +126,9 @@ export function readProveRequest(request: unknown): ProveAsk {
   return { from: readInteger('from', from, 0), to: limit('to', to) }
 }
 
-/** @throws signer_unavailable  where the server speaks another wire; bad_request */
+/** Parses a greeting. @throws signer_unavailable  if the server uses another wire version; bad_request */
 export function readGreeting(request: unknown): { head: string | null } {
-  // First: of another wire nobody here knows the rest.
+  // Check the version first: the fields of another version are unknown.
   const { wire } = (request ?? {}) as { wire?: unknown }
   if (wire !== WIRE_VERSION)
     throw new Refusal(
@@ -138,25 +140,24 @@ export function readGreeting(request: unknown): { head: string | null } {
   return { head }
 }
 
-/** @throws bad_request */
+/** Parses a `wrapped` request. @throws bad_request */
 export function readAfterRequest(request: unknown): { after: number } {
   return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
 }
 
-/** @throws bad_request */
+/** Parses a `revocations` request. @throws bad_request */
 export function readRevocationsRequest(request: unknown): { list: string } {
   const { list } = readFields(request, new Set(['list']))
   if (typeof list !== 'string') throw bad('list is not text')
   return { list }
 }
 
-/** @throws bad_request */
+/** Parses a request that names a user. @throws bad_request */
 export function readCreateAccountRequest(request: unknown): { userId: string } {
   return { userId: readUserId(readFields(request, new Set(['userId'])).userId) }
 }
 
-/** @throws bad_request */
-/** `chainId`: null for every network. */
+/** Parses a `signatures` request; `chainId` is null for every network. @throws bad_request */
 export function readSignaturesRequest(request: unknown): { userId: string; before: number; chainId: number | null } {
   const { userId, before, chainId } = readFields(request, new Set(['userId', 'before', 'chainId']))
   const end = before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', before, 1)
@@ -164,7 +165,7 @@ export function readSignaturesRequest(request: unknown): { userId: string; befor
   return { userId: readUserId(userId), before: end, chainId: network }
 }
 
-/** @throws bad_request */
+/** Parses an `attest` request. @throws bad_request */
 export function readAttestRequest(request: unknown): { userIds: string[] } {
   const { userIds } = readFields(request, new Set(['userIds']))
   if (!Array.isArray(userIds) || userIds.length > MAX_ATTESTED) throw bad(`expected at most ${MAX_ATTESTED} user ids`)
@@ -172,28 +173,28 @@ export function readAttestRequest(request: unknown): { userIds: string[] } {
 }
 
 function readUserId(userId: unknown): string {
-  // 32 characters of provider, a hyphen, 255 of subject; SQLite would cut at a NUL.
+  // A provider of 32 characters, a hyphen, a subject of 255; SQLite would truncate at a NUL.
   if (typeof userId !== 'string' || !/^[A-Z0-9_]{1,32}-\P{Cc}{1,255}$/u.test(userId) || !userId.isWellFormed()) {
     throw bad('userId is not a user id')
   }
   return userId
 }
 
-/** @throws bad_request */
+/** Parses a request with an export token. @throws bad_request */
 export function readExportRequest(request: unknown): { token: string } {
   const { token } = readFields(request, new Set(['token']))
   if (typeof token !== 'string' || token.length > 8_192) throw bad('token is not text of at most 8,192 characters')
   return { token }
 }
 
-/** @throws bad_request */
+/** Parses a `cancelKey` request. @throws bad_request */
 export function readCancelExportRequest(request: unknown): { userId: string; by: 'person' | 'operator' } {
   const { by, ...rest } = readFields(request, new Set(['userId', 'by']))
   if (by !== 'person' && by !== 'operator') throw bad('by is not person or operator')
   return { ...readCreateAccountRequest(rest), by }
 }
 
-/** @throws bad_request */
+/** Parses a `heldElsewhere` request. @throws bad_request */
 export function readHeldElsewhereRequest(request: unknown): HeldElsewhere[] {
   const { accounts } = readFields(request, new Set(['accounts']))
   if (!Array.isArray(accounts) || accounts.length > MAX_HELD) throw bad(`accounts is not a list of at most ${MAX_HELD}`)
@@ -211,7 +212,7 @@ export function readHeldElsewhereRequest(request: unknown): HeldElsewhere[] {
 
 export type ImportedKey = { userId: string; address: Buffer; enc: Buffer; ciphertext: Buffer }
 
-/** @throws bad_request */
+/** Parses an `importKeys` request. @throws bad_request */
 export function readImportRequest(request: unknown): ImportedKey[] {
   const { keys } = readFields(request, new Set(['keys']))
   if (!Array.isArray(keys) || keys.length > 100) throw bad('keys is not a list of at most 100')
@@ -227,14 +228,14 @@ export function readImportRequest(request: unknown): ImportedKey[] {
   })
 }
 
-/** @throws bad_request */
+/** Parses an `exportKeys` request. @throws bad_request */
 export function readExportAllRequest(request: unknown): { recipient: string; batch: string; after: number } {
   const { recipient, batch, after } = readFields(request, new Set(['recipient', 'batch', 'after']))
   if (typeof recipient !== 'string') throw bad('recipient is not text')
   return { recipient, batch: readIntentId(batch), after: readInteger('after', after, 0) }
 }
 
-/** `user ID`, `application ID`, `network CHAIN_ID` or `everything`. @throws bad_request */
+/** Parses a freeze or its lifting: `user ID`, `application ID`, `network CHAIN_ID`, `everything` or `lists`. @throws bad_request */
 export function readFreezeRequest(request: unknown): { subject: string } {
   const { subject } = readFields(request, new Set(['subject']))
   const isOne = typeof subject === 'string' && /^(?:everything|lists|network [1-9]\d{0,15}|user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.test(subject) // prettier-ignore
@@ -243,7 +244,7 @@ export function readFreezeRequest(request: unknown): { subject: string } {
   return { subject: subject as string }
 }
 
-/** `sponsor`: the name, without `SPONSOR-`. @throws bad_request */
+/** Parses a `grantWithdrawal` request; its `sponsor` is the name without `SPONSOR-`. @throws bad_request */
 export function readGrantRequest(request: unknown): { userId: string; chainId: number; to: Buffer; most: bigint } {
   const { sponsor, chainId, to, most } = readFields(request, new Set(['sponsor', 'chainId', 'to', 'most']))
   if (typeof sponsor !== 'string' || !isSponsor(`SPONSOR-${sponsor}`)) throw bad('sponsor is not the name of a sponsor')
@@ -254,16 +255,19 @@ export function readGrantRequest(request: unknown): { userId: string; chainId: n
   return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
 }
 
+/** Creates the refusal of a malformed request. `detail` completes a sentence and must not repeat values. */
 export const bad = (detail: string): Refusal => new Refusal('bad_request', `The request is not valid: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
 
+/** Reads an object that may only have known fields. @throws bad_request */
 export function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
   if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('expected an object')
   if (!Object.keys(request).every((key) => known.has(key))) throw bad('unknown field')
   return request as Record<string, unknown>
 }
 
+/** Reads an intent id, 1 to 128 printable ASCII characters without spaces. @throws bad_request */
 export function readIntentId(intentId: unknown): string {
   if (typeof intentId !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(intentId)) {
     throw bad('intentId is not 1 to 128 printable characters')
@@ -271,11 +275,13 @@ export function readIntentId(intentId: unknown): string {
   return intentId
 }
 
+/** Reads a safe integer that is at least `least`. @throws bad_request  naming the field */
 export function readInteger(name: string, value: unknown, least: number): number {
   if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is not an integer in range`)
   return value as number
 }
 
+/** Reads an amount in canonical decimal digits, below `limit`. @throws bad_request  naming the field */
 export function readAmount(name: string, text: unknown, limit: bigint): bigint {
   const amount = canonicalAmountIn(text)
   if (amount === null) throw bad(`${name} is not a decimal number`)
@@ -283,15 +289,17 @@ export function readAmount(name: string, text: unknown, limit: bigint): bigint {
   return amount
 }
 
+/** Reads an address in 0x-hex; returns 20 bytes. @throws bad_request  naming the field */
 export function readAddress(name: string, text: unknown): Buffer {
   if (!isAddress(text)) throw bad(`${name} is not an address`)
   return Buffer.from(text.slice(2), 'hex')
 }
 
+/** Reads calldata in 0x-hex. @throws bad_request */
 export function readData(text: unknown): Buffer {
   if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is not 0x-hex')
   const bytes = Buffer.from(text.slice(2), 'hex')
-  // Buffer.from stops at the first character that is no digit.
+  // Buffer.from stops at the first character that is not a hexadecimal digit.
   if (bytes.length !== text.length / 2 - 1) throw bad('data is not 0x-hex')
   return bytes
 }
@@ -304,6 +312,7 @@ function readFees(fields: Record<string, unknown>): FeeFields {
   return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
 }
 
+/** Reads EIP-1559 fees, in wei per gas. @throws bad_request  naming the field */
 export function readMarketFees(fields: Record<string, unknown>): MarketFees {
   const maxFeePerGas = readAmount('maxFeePerGas', fields.maxFeePerGas, UINT256)
   const maxPriorityFeePerGas = readAmount('maxPriorityFeePerGas', fields.maxPriorityFeePerGas, UINT256)

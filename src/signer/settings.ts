@@ -5,28 +5,28 @@ import type { KekSettings } from './keys/open-kek.ts'
 import type { PolicyLimits } from './rules/policy.ts'
 import { MAX_DEADLINE_SECONDS } from '../signer-wire/wire.ts'
 
-/** What the signer is told, in the form that it works with. */
+/** The signer's settings, parsed. */
 export type SignerConfig = KekSettings & {
   socket: string
   /** permissions of the socket */
   socketMode: number
-  /** null: what only the authorization server asks is answered on `socket`, too */
+  /** null: `socket` also serves the authorization server's verbs */
   authSocket: string | null
-  /** null: beside the store */
+  /** null: a socket beside the store */
   adminSocket: string | null
   folder: string
-  /** what the authorization server writes: believed in development only */
+  /** the key file of the authorization server; its keys are trusted in development only */
   jwksFile: string | undefined
   issuer: string
   audience: string
   limits: PolicyLimits
   maxTokenSeconds: number
   policyFile: string | undefined
-  /** from a request for a key to the key, seconds; null: no key leaves */
+  /** seconds between the request for a key and its export; null: no export */
   exportDelaySeconds: number | null
-  /** the signer's own user may have all keys, sealed to a recipient */
+  /** true: the signer's own OS user may export all keys, encrypted to a recipient */
   isGivingAll: boolean
-  /** 0: lists of what is revoked are not used */
+  /** maximum age of a list of revocations, seconds; 0: lists are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
   isDevelopment: boolean
@@ -34,13 +34,16 @@ export type SignerConfig = KekSettings & {
 
 const REQUIRED = ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_ISSUER', 'SIGNER_AUDIENCE'] as const satisfies ConfigKey[]
 
-/** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
+/** The gas of a plain transfer at the highest price that a server signs by itself (FEE_CAP_GWEI). */
 const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
 
-/** Half a day: someone who sleeps finds the notice before the key is gone. */
+/** Half a day, so that a user who is asleep finds the notice before the key is exported. */
 const MIN_EXPORT_DELAY_SECONDS = 43_200
 
-/** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
+/**
+ * Reads the settings. The locations of keys and files have no defaults: the signer never guesses them.
+ * @throws ConfigError  naming every problem
+ */
 export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDevelopment: boolean }): SignerConfig {
   const problems: string[] = []
   let config: Config | undefined
@@ -75,7 +78,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
       maxFills: config.SIGNER_MAX_FILLS,
       maxRaise: BigInt(config.SIGNER_MAX_RAISE),
       maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 20n,
-      // In production no funds are given away before the operator says how many.
+      // In production, nothing is paid for users until the operator sets the limits.
       topUpPerUserWei: config.SIGNER_TOPUP_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n),
       topUpPerSponsorWei: config.SIGNER_TOPUP_PER_SPONSOR_WEI ?? (isDevelopment ? 10n ** 21n : 0n),
       gasPerUserWei: config.SIGNER_GAS_PER_USER_WEI ?? (isDevelopment ? 10n ** 18n : 0n),
@@ -114,8 +117,8 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
 }
 
 /**
- * The issuer is the authorization server's origin, the audience the API's: two hosts exactly if they are two programs, each of
- * which has a socket of the signer then.
+ * Checks the names: the issuer is on the authorization server's origin, the audience on the API's. They are two origins if and only
+ * if the signer has a separate socket for the authorization server.
  * @throws ConfigError
  */
 function assertNames({ issuer, audience, authSocket }: Pick<SignerConfig, 'issuer' | 'audience' | 'authSocket'>): void {

@@ -8,9 +8,9 @@ import { encodeFrame, frameReader, MAX_FRAME_BYTES } from '../signer-wire/frames
 import { type AnswerFrame, type Verb } from '../signer-wire/wire.ts'
 import { systemClock } from '../clock.ts'
 
-/** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
+/** One function per verb. A Refusal that it throws is returned to the caller; any other error is a bug and returned as `internal_error`. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
-/** What its operator asks, on a socket of their own. */
+/** The verbs of the signer's operator, on a separate socket. */
 export const ADMIN_VERBS = [
   'freeze',
   'unfreeze',
@@ -26,26 +26,26 @@ export const ADMIN_VERBS = [
 export type AdminHandlers = { [verb in (typeof ADMIN_VERBS)[number]]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 
-/** Requests of one connection that may be under way; above it we stop reading until some are answered. */
+/** Maximum concurrent requests of one connection; beyond that, reading pauses until some are answered. */
 const MAX_UNDER_WAY = 1_024
 /**
- * Bytes that one connection may have us hold for its requests under way: 70 bytes of `recall` ask for an answer of
- * half a megabyte, and without this bound 10,000 of them from a peer that does not read took 850 MB.
+ * Maximum bytes held for one connection's concurrent requests. A `recall` request of 70 bytes has an answer of half a megabyte.
+ * Without this bound, 10,000 of them from a peer that does not read used 850 MB.
  */
 const MAX_BYTES_UNDER_WAY = 8_388_608
-/** A server has one; the rest is for replicas, and for those that hang. */
+/** A server needs one; the rest is for replicas and for connections that hang. */
 const MAX_CONNECTIONS = 64
-/** sun_path of Linux is 108 bytes with its NUL; a longer one is cut off silently. */
+/** sun_path of Linux is 108 bytes including its NUL; a longer path is silently truncated. */
 export const MAX_SOCKET_PATH = 107
 
-/** The socket of the signer's own user, where SIGNER_ADMIN_SOCKET names no other. */
+/** Returns the default path of the admin socket, for the signer's own OS user. */
 export const adminSocketIn = (folder: string): string => join(folder, 'admin.sock')
 
 /**
- * Listens on a Unix socket that only this user of the machine may open, or its group too: never wider than `mode`,
- * not even for a moment, by the umask of the process.
+ * Listens on a Unix socket that only this OS user, or also its group, may open. The process umask ensures that it is never wider
+ * than `mode`, even for a moment.
  * @param mode  0o600 or 0o660
- * @throws StartError  when the path cannot be used, or something else listens there
+ * @throws StartError  if the path cannot be used, or another program listens there
  */
 export async function listen({
   path,
@@ -56,12 +56,12 @@ export async function listen({
   head = () => '',
 }: {
   path: string
-  /** where the path is set, for what is said when it cannot be used */
+  /** the setting of the path, for error messages */
   setting?: string
   mode: number
   handlers: Served
   log: Logger
-  /** the newest signed head; empty: none */
+  /** returns the newest signed head; empty: none */
   head?: () => string
 }) {
   makeFolder(dirname(path), mode)
@@ -78,7 +78,7 @@ export async function listen({
   })
   chmodSync(path, mode)
   return {
-    /** Takes no more requests; what is under way is answered before the connections end. */
+    /** stops accepting requests; requests in progress are answered before the connections end */
     async close(): Promise<void> {
       const closed = once(server, 'close')
       server.close()
@@ -93,12 +93,12 @@ function serve(
   { handlers, log, head }: { handlers: Served; log: Logger; head: () => string },
 ): { finish: () => void } {
   let told = ''
-  /** Why a greeting was refused: nothing is done for a server that speaks another wire, or knows another ledger than this one. */
+  /** why a greeting was refused; requests of a server with another wire version or another ledger are rejected */
   let refused: Refusal | null = null
   let underWay = 0
   let bytesUnderWay = 0
   let isEnding = false
-  /** what one chunk held beyond the bounds */
+  /** requests of one chunk beyond the bounds */
   let backlog: SocketRequest[] = []
   const read = frameReader((message, bytes) => {
     const request = readEnvelope(message, bytes)
@@ -113,14 +113,14 @@ function serve(
     try {
       read(chunk)
     } catch {
-      // Where the next frame starts is not known any more.
+      // The start of the next frame is unknown.
       log.warn('connection_refused', { reason: 'malformed frame' })
       socket.destroy()
       return
     }
     work()
   })
-  // A peer that went away is no fault of ours; its requests run on, and their records are in the ledger.
+  // A peer that disconnects is not our error. Its requests continue, and their records are in the ledger.
   socket.on('error', () => socket.destroy())
   socket.on('drain', work)
   return {
@@ -130,11 +130,11 @@ function serve(
     },
   }
 
-  // Of the same turn: what was sent right behind the greeting is refused, too.
+  // Records the refusal in the same turn, so that requests directly behind the greeting are rejected as well.
   function guarded(verb: string, handle: Served[string]): Served[string] {
     if (verb !== 'greeting') {
       return (request) => {
-        // Another ledger proves that it is one.
+        // A server whose head was refused may request a proof that the ledgers differ.
         if (refused !== null && (verb !== 'prove' || refused.code !== 'ledger_damaged')) throw refused
         return handle(request)
       }
@@ -160,7 +160,7 @@ function serve(
     else if (socket.isPaused()) socket.resume()
   }
 
-  // A peer that asks and does not read would have us keep its answers.
+  // Answers would pile up in memory for a peer that sends requests and does not read.
   function isReady(): boolean {
     return underWay < MAX_UNDER_WAY && bytesUnderWay < MAX_BYTES_UNDER_WAY && !socket.writableNeedDrain
   }
@@ -177,13 +177,13 @@ function serve(
 
   function send(frame: AnswerFrame): void {
     if (socket.writable) {
-      // The answers of one group leave in one system call.
+      // Send the answers of one group in one system call.
       if (socket.writableCorked === 0) {
         socket.cork()
         process.nextTick(() => socket.uncork())
       }
       const newest = head()
-      // Not with a refusal, whose reader may not believe what comes with it.
+      // A refusal includes no head, because its reader may not trust it.
       const isNews = newest !== '' && newest !== told && 'answer' in frame
       socket.write(encodeAnswer(isNews ? { ...frame, head: newest } : frame, log))
       if (isNews) told = newest
@@ -197,7 +197,7 @@ function serve(
   }
 }
 
-/** Refusals that a sound server never meets: each is a bug, an attack, or a store that was tampered with. */
+/** Refusals that a correct server never gets: each means a bug, an attack or a modified store. */
 const SUSPICIOUS = new Set<string>([
   'nonce_conflict',
   'intent_conflict',
@@ -225,9 +225,9 @@ type SocketRequest = {
   id: number
   verb: string
   request: unknown
-  /** milliseconds since 1970: nobody waits for the answer after that; null: anyone who asks does not say */
+  /** milliseconds since 1970 after which nobody waits for the answer; null: the caller does not say */
   expiresAt: number | null
-  /** what it may have us hold: about as much as it brings, but for verbs of large answers a whole frame */
+  /** bytes to reserve: the size of the request, or a whole frame for verbs with large answers */
   bytes: number
 }
 
@@ -248,13 +248,13 @@ async function answer(
 ): Promise<AnswerFrame> {
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer does not have this verb.')
-    // It stood in the socket for too long: the server has answered its client, and may have begun otherwise.
+    // The request waited in the socket for too long. The server has already answered its client and may have continued otherwise.
     if (expiresAt !== null && systemClock.wall() > expiresAt)
       throw new Refusal('overloaded', 'The request reached the signer too late. Nothing was signed. Retry.')
     return { id, answer: await handlers[verb]!(request) }
   } catch (error) {
     if (error instanceof Refusal) {
-      // Any text may stand for a verb, a token too: only what is one goes into the log.
+      // Any text may arrive as a verb, even a token, so log known verbs only.
       const known = Object.hasOwn(handlers, verb) ? verb : 'unknown'
       log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb: known, code: error.code })
       const { code, message: detail, facts } = error
@@ -271,13 +271,13 @@ async function answer(
   }
 }
 
-/** The socket's folder, if it is not there yet: anyone who may open the socket has to reach it. */
+/** Creates the socket's folder if it is missing; users who may open the socket must be able to reach it. */
 function makeFolder(folder: string, mode: number): void {
   const isMade = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
   if (isMade && (mode & 0o060) !== 0) chmodSync(folder, 0o750)
 }
 
-/** A signer that was killed leaves its socket behind; one that lives answers at it. */
+/** Removes the socket of a signer that was killed. @throws StartError  if a program still answers there */
 async function clearPath(path: string, setting: string): Promise<void> {
   if (Buffer.byteLength(path) > MAX_SOCKET_PATH) {
     throw new StartError(`${setting} is longer than ${MAX_SOCKET_PATH} bytes, the limit of Unix sockets.`)
@@ -294,7 +294,7 @@ async function isAnswered(path: string): Promise<boolean> {
     await once(socket, 'connect')
     return true
   } catch (error) {
-    // Only a refusal says that nobody is there: one whose queue is full, or that is not ours to ask, lives.
+    // Only a refused connection proves that nobody listens: a full queue or missing permission means that a program runs.
     const { code } = error as NodeJS.ErrnoException
     return code !== 'ECONNREFUSED' && code !== 'ENOENT'
   } finally {

@@ -12,7 +12,7 @@ export const DATABASE_FILE = 'signer.sqlite'
 const WITNESS_FILE = 'witness'
 export const LOCK_FILE = 'lock'
 
-/** In the header of the file, as PRAGMA user_version; another one with each change of the schema. */
+/** The file header's PRAGMA user_version; it changes with each change of the schema. */
 const SCHEMA_VERSION = 1
 
 const SCHEMA = `
@@ -139,10 +139,11 @@ const SCHEMA = `
   CREATE TABLE meters (meter TEXT NOT NULL PRIMARY KEY, window TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
+/** Creates the store's folder if it is missing, with mode 0700. @throws StartError  if this OS user does not own it */
 export function makeFolder(folder: string): void {
   try {
     const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
-    // SQLite syncs its files' names into the folder, and nobody the folder's own.
+    // SQLite syncs its file names into the folder; the folder's own name must be synced here.
     if (made !== undefined) syncFolder(dirname(made))
     chmodSync(folder, 0o700)
   } catch (cause) {
@@ -154,9 +155,9 @@ export function makeFolder(folder: string): void {
 }
 
 /**
- * Opens the store for this process alone, and makes it at the first start.
- * Errors: StartError when another signer uses the folder, the disk is full or not writable, or the store has another schema,
- * LedgerDamaged when the file is no store of ours.
+ * Opens the store for this process alone, and creates it at the first start.
+ * @throws StartError     if another signer uses the folder, the disk is full or not writable, or the store has another schema
+ * @throws LedgerDamaged  if the file is not a store of the signer, or is damaged
  */
 export function openStore(folder: string): Store {
   makeFolder(folder)
@@ -190,14 +191,14 @@ export function openStore(folder: string): Store {
   }
 }
 
-/** Opens the store to look at it, beside a running signer or without one. @throws StartError */
+/** Opens the store read-only, whether or not a signer is running. @throws StartError */
 export function openStoreForReading(folder: string): { db: DatabaseSync; witnessPath: string } {
   const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true, timeout: 1_000 })
   assertVersion(db)
   return { db, witnessPath: join(folder, WITNESS_FILE) }
 }
 
-/** Two signers on one ledger could each sign a first effect for one nonce. */
+/** Locks the folder: two signers on one ledger could each sign a first effect for one nonce. @throws StartError */
 export function takeLock(folder: string): () => void {
   try {
     return lockFolder(folder, LOCK_FILE)
@@ -210,9 +211,10 @@ export function takeLock(folder: string): () => void {
   }
 }
 
-/** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: they say nothing about what is in the store. */
+/** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: errors that say nothing about the contents of the store. */
 const PASSING = new Set([5, 6, 7, 8, 13, 14])
 
+/** Tells whether an error comes from SQLite; `errcode` is its result code. */
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'
 
@@ -229,8 +231,8 @@ function assertVersion(db: DatabaseSync): void {
 }
 
 /**
- * What of the store's tables, indexes and triggers is not as the signer makes it; null where all is. A table without its primary key, or a
- * trigger, would give other rows than those that seals and MACs are over.
+ * Compares the store's tables, indexes and triggers with the signer's schema; null if they are the same. A table without its
+ * primary key, or a trigger, would return other rows than those that seals and MACs cover.
  */
 export function schemaFault(db: DatabaseSync): string | null {
   const made = new DatabaseSync(':memory:')
@@ -244,7 +246,7 @@ export function schemaFault(db: DatabaseSync): string | null {
   }
 }
 
-/** Without what SQLite keeps for itself: its own indexes have no text, and tables of statistics are there after an ANALYZE. */
+/** Reads the schema without SQLite's own objects: its indexes have no SQL text, and ANALYZE creates tables of statistics. */
 function readSchema(db: DatabaseSync): Map<string, string> {
   const rows = db.prepare(`SELECT type, name, tbl_name AS of, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))`).all() // prettier-ignore
   return new Map(

@@ -6,12 +6,12 @@ import { keccak } from '../keccak.ts'
 import { encodeRlp, type Rlp } from '../rlp.ts'
 import type { Signature } from './keys/curve.ts'
 
-/** A transaction as the signer sees it: amounts as numbers, addresses and data as bytes. wei, and gas units. */
+/** A parsed transaction: addresses and data as bytes, amounts in wei, gas in gas units. */
 export type UnsignedTransaction = {
   chainId: number
   from: Buffer
   nonce: number
-  /** null would create a contract; policy refuses that */
+  /** null would create a contract, which the rules reject */
   to: Buffer | null
   value: bigint
   data: Buffer
@@ -24,13 +24,13 @@ export type UnsignedTransaction = {
 export type FeeFields = { type: 'legacy'; gasPrice: bigint } | MarketFees
 export type MarketFees = { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
 
-/** Both fee fields of either form, wei per gas: what the ledger compares. */
+/** Returns both fees of either form, in wei per gas, as the ledger compares them. */
 export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
   fees.type === 'legacy'
     ? { max: fees.gasPrice, priority: fees.gasPrice }
     : { max: fees.maxFeePerGas, priority: fees.maxPriorityFeePerGas }
 
-/** What a transaction does, apart from what it costs: the hash of recipient, value and data, and of authorizations where it has any. */
+/** Hashes what a transaction does, apart from its cost: recipient, value, data and any authorizations. */
 export function effectOf({
   to,
   value,
@@ -43,18 +43,18 @@ export function effectOf({
   return keccak(Buffer.concat([call, encodeRlp(authorizations.map(encodeAuthorization))]))
 }
 
-/** A cancel pays its fee and does nothing else: to itself, no value, no data. */
+/** Tells whether a transaction only pays its fee: to itself, without value and data. A cancellation must. */
 export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 
-/** The 32 bytes that are signed. EIP-155 for the legacy form, EIP-7702 with authorizations, EIP-1559 otherwise. */
+/** Computes the 32 bytes to sign: EIP-155 for the legacy form, EIP-7702 with authorizations, EIP-1559 otherwise. */
 export function digestOf(tx: UnsignedTransaction): Buffer {
   return keccak(
     tx.fees.type === 'legacy' ? encodeRlp([...legacyFields(tx), tx.chainId, 0, 0]) : typed(tx, feeMarketFields(tx)),
   )
 }
 
-/** The bytes that a node takes, and their hash. */
+/** Assembles the signed transaction; returns the bytes for a node, and their hash. */
 export function assemble(tx: UnsignedTransaction, { r, s, recovery }: Signature): { raw: Buffer; hash: Buffer } {
   const point = [unpad(r), unpad(s)]
   const raw =
@@ -79,7 +79,7 @@ function feeMarketFields(tx: UnsignedTransaction): Rlp[] {
 const typed = ({ authorizations = [] }: UnsignedTransaction, fields: Rlp[]): Buffer =>
   Buffer.concat([Buffer.of(authorizations.length === 0 ? 0x02 : 0x04), encodeRlp(fields)])
 
-/** r and s are numbers: one in 256 starts with a zero byte, which RLP leaves out. */
+/** Removes leading zeros: r and s are numbers, and RLP encodes numbers without them. */
 function unpad(bytes: Uint8Array): Uint8Array {
   const start = bytes.findIndex((byte) => byte !== 0)
   return start === -1 ? bytes.subarray(bytes.length) : bytes.subarray(start)

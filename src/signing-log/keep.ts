@@ -1,7 +1,7 @@
 /**
  * signing-log: what this installation keeps of the signer's log, and publishes.
- * Owns: the newest signed head of the ledger, which the signer is shown on every connection and anyone may read.
- * Does not own: the log itself (`signer/`), what a database has lost of it (`transactions/recovery/replay.ts`).
+ * Owns: the newest signed head of the ledger, which every connection shows to the signer and which is published.
+ * Does not own: the log itself (`signer/`), signatures that a database has lost (`transactions/recovery/replay.ts`).
  * Tables: signing_log_head.
  */
 
@@ -11,10 +11,10 @@ import { readSignedHead } from '../signer-wire/wire.ts'
 import { AppError } from '../errors.ts'
 import type { Db } from '../store/db.ts'
 
-/** milliseconds between two looks: as long a process that is killed may have known more than the database */
+/** milliseconds between two writes: heads of this time are lost if the process is killed */
 const LOOK_MS = 1_000
 
-/** The head that was kept, for the first connection to the signer. Before anything is asked of it. @throws database_unavailable */
+/** Loads the stored head for the first connection to the signer. Call it before any request to the signer. @throws database_unavailable */
 export async function recallHead({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<void> {
   const row = await db.selectFrom('signing_log_head').select('note').executeTakeFirst()
   if (row !== undefined) signer.rememberHead(row.note)
@@ -27,13 +27,13 @@ export type KeptHead = {
   note: string
 }
 
-/** @returns null where none was kept yet @throws database_unavailable */
+/** Reads the stored head. @returns null if there is none @throws database_unavailable */
 export async function readKeptHead(db: Db): Promise<KeptHead | null> {
   const row = await db.selectFrom('signing_log_head').selectAll().executeTakeFirst()
   return row === undefined ? null : { origin: row.origin, size: row.size, at: row.at.toISOString(), note: row.note }
 }
 
-/** From now on a signer with another identity is believed. @throws not_found  where that of this identity is not kept */
+/** Deletes the stored head, so that a signer with another identity is trusted. @throws not_found  if no head of this identity is stored */
 export async function forgetHead(db: Db, origin: string): Promise<void> {
   const gone = await db
     .deleteFrom('signing_log_head')
@@ -47,7 +47,7 @@ export async function forgetHead(db: Db, origin: string): Promise<void> {
     )
 }
 
-/** Writes down the newest head, once a second at most, and when it is stopped. */
+/** Stores the newest head at most once a second, and when it is stopped. */
 export function startHeadKeeper(app: App): { stop(): Promise<void> } {
   let kept: string | null = null
   let key: string | null = null
@@ -77,7 +77,7 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
   }
 }
 
-/** The key of the identity that is kept, beside it: for a start while the signer is away. */
+/** Stores the key of the head's identity with it, for a start while the signer is unavailable. */
 const keepKey = (db: Db, key: string) =>
   db
     .updateTable('signing_log_head')
@@ -87,8 +87,8 @@ const keepKey = (db: Db, key: string) =>
     .execute()
 
 /**
- * The head becomes the one that is kept, where that is not later, which another process may have written, and not of another
- * signer: that is for an operator to say (`forgetHead`).
+ * Stores a head unless the stored one, which another process may have written, is later or of another signer. Only an operator may
+ * change the signer (`forgetHead`).
  * @throws database_unavailable
  */
 export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>, note: string): Promise<void> {
@@ -97,7 +97,7 @@ export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>,
   const { origin, size } = head
   const at = new Date(head.at)
   const before = await db.selectFrom('signing_log_head').select('origin').executeTakeFirst()
-  // A process that knew of no head has met a store that was made anew. Alarm: an operator has to look.
+  // A process that knew no head has met a store that was created again. Raise an alarm, because an operator must check it.
   if (before !== undefined && before.origin !== origin) {
     telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
     return

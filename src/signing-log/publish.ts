@@ -3,21 +3,22 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { readSignedHead } from '../signer-wire/wire.ts'
 
-/** seconds for which an answer may be kept: a head that is that old says all that it said */
+/** seconds that an answer may be cached; an older head is still valid */
 const MAX_AGE_SECONDS = 10
 
-/** The newest signed head and the signer's key, as JSON and, in `note`, as it was signed. `at` is RFC 3339. */
+/** The newest signed head and the signer's key, as JSON and, in `note`, as signed. `at` is RFC 3339. */
 type PublishedHead = { origin: string; key: string; size: number; root: string; at: string; note: string }
 
 /**
- * GET /.well-known/chatelaine-signing-log: where the signer's ledger ends, for anyone who keeps it to compare one day. Public; it
- * says of people only how many records there are. Errors: signer_unavailable, while no head is known.
+ * GET /.well-known/chatelaine-signing-log: publishes the end of the signer's ledger, so that anyone can retain it and compare it
+ * later. It is public and reveals only the number of records.
+ * Errors: signer_unavailable, while no head is known.
  */
 export function signingLog(server: FastifyInstance, app: Pick<App, 'signer'>): void {
   let key: string | null = null
   let asking: Promise<void> | null = null
 
-  /** However many strangers ask, the signer is asked once at a time, and no more once its key is known. */
+  /** Asks the signer for its key, one request at a time and not again once it is known, however many clients ask. */
   const ask = (): Promise<void> =>
     (asking ??= app.signer
       .health()

@@ -1,7 +1,8 @@
 /**
  * snapshot: what a backup of the server's side is: every row of one moment, and the files that only the server has.
- * Owns: which tables and files belong to it, that it is whole and consistent, that it goes into an empty database only and all of it
- *   or nothing, and how one is tried.
+ * Owns: the list of tables and files, checks that a backup is complete and consistent, restoring into an empty
+ * database,
+ *   entirely or not at all, and the restore test.
  * Does not own: the file as such (`backup/`), the signer's store (`signer/programs/backup.ts`).
  * Tables: reads all of them; writes into a database that nobody uses yet.
  */
@@ -19,14 +20,16 @@ import { FORMAT, MANIFEST_NAME, pieceName, TOTALS_NAME, VERSION, type SnapshotMa
 import { assertAsItWas, readTables } from './tables.ts'
 
 const compress = promisify<InputType, ZlibOptions, Buffer>(gzip)
-/** of gzip: text of random hexadecimal digits halves at any level */
+/** gzip level; random hexadecimal digits shrink to half at any level */
 const LEVEL = 1
 
 /**
- * Copies what is committed in the database at one moment, beside servers that keep writing, and seals it to recipients with the
- * files. Nobody who writes waits for it; a migration does.
- * @param program  version of this program @param now  milliseconds since 1970
- * @throws BackupError, ArchiveError @throws the database's and the system's errors: `sayFault` knows them
+ * Copies what is committed in the database at one moment, while servers keep writing, and encrypts it to recipients
+ * with the files. No writer waits for it; a migration does.
+ * @param program  version of this program
+ * @param now      milliseconds since 1970
+ * @throws BackupError, ArchiveError
+ * @throws errors of database and system, which `sayFault` explains
  */
 export async function backupDatabase(
   place: DatabasePlace,
@@ -56,7 +59,9 @@ export async function backupDatabase(
   })
 }
 
-/** A backup of which nothing says what is in it would be half of one. */
+/**
+ * Writes the record beside the backup. If that fails, deletes both, because a backup without its record is incomplete.
+ */
 async function writeBeside(to: string, record: SnapshotRecord): Promise<void> {
   const path = `${to}.json`
   const handle = await open(path, 'wx', 0o600)
@@ -106,7 +111,7 @@ async function* packed(
   yield packedText(TOTALS_NAME, totals)
 }
 
-/** Pieces are compressed while the next comes from the database. */
+/** Compresses a piece while the next one comes from the database. */
 async function* packedTable(
   session: CopySession,
   table: TableColumns,
@@ -128,7 +133,7 @@ async function* packedTable(
     digest.update(next.value)
     bytes += next.value.length
     waiting = compress(next.value, { level: LEVEL })
-    // Where this ends before it is awaited, there is an error already.
+    // Prevents an unhandled rejection if the generator ends before it is awaited; another error is thrown then.
     waiting.catch(() => {})
   }
 }

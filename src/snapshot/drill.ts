@@ -10,16 +10,19 @@ import { restoreDatabase, type RestoredSnapshot } from './restore.ts'
 import { findDangling } from './tables.ts'
 import { systemClock } from '../clock.ts'
 
-/** What a database has that came out of a backup, and what it lacks. */
+/** Results of inspecting a restored database. */
 export type SnapshotFindings = {
   accounts: number
-  /** accounts whose address the signer's identity signed; null: nobody's key is known here */
+  /** accounts whose address the signer's identity signed; null: the identity is unknown */
   attested: number | null
-  /** users whose address is not what the signer's identity signed */
+  /** users whose address the signer's identity did not sign, although it has a signature */
   false: string[]
-  /** accounts whose address was not signed yet */
+  /** accounts whose address has no signature */
   notAttested: number
-  /** users without a copy of the key of their address, which a signer that lost its disk would not get back from here */
+  /**
+   * users without a copy of their wrapped key: if the signer loses its disk, it cannot recover their keys from this
+   * backup
+   */
   withoutKey: string[]
   dangling: { place: string; rows: number }[]
 }
@@ -27,9 +30,9 @@ export type SnapshotFindings = {
 export type SnapshotDrill = RestoredSnapshot & SnapshotFindings & { seconds: number }
 
 /**
- * Restores a backup into an embedded database that is thrown away, and looks at it: what a restore after a disaster would find.
- * @param within    folder with room for the database
- * @param verifier  SIGNER_KEY; undefined: the key that the database kept, which is of the backup itself
+ * Restores a backup into a temporary embedded database and inspects it, as a restore after a disaster would.
+ * @param within    folder with enough disk space for the database
+ * @param verifier  SIGNER_KEY; undefined: use the key in the database, which the backup itself contains
  * @throws BackupError, AgeError, ArchiveError
  */
 export async function drillBackup({
@@ -46,7 +49,7 @@ export async function drillBackup({
   const began = systemClock.ticks()
   const folder = mkdtempSync(join(within, 'chatelaine-drill-'))
   const clear = () => rmSync(folder, { recursive: true, force: true })
-  // Ended in the middle it leaves nothing, either.
+  // Delete the folder even if the process exits in the middle.
   process.once('exit', clear)
   try {
     const place = { dir: join(folder, 'db') }
@@ -61,8 +64,8 @@ export async function drillBackup({
 }
 
 /**
- * Inspects a database that came out of a backup.
- * @param verifier  as of `drillBackup`
+ * Inspects a restored database.
+ * @param verifier  as in `drillBackup`
  */
 export async function inspect(session: CopySession, verifier: string | undefined): Promise<SnapshotFindings> {
   return {
@@ -72,13 +75,16 @@ export async function inspect(session: CopySession, verifier: string | undefined
   }
 }
 
-/** Whether an installation has everything that it needs. An operator who says by which key addresses are attested wants it of all of them. */
+/**
+ * Returns whether an installation is complete. If the operator gave SIGNER_KEY, an address that could not be checked
+ * counts as missing.
+ */
 export function isWhole(found: SnapshotFindings, verifier: string | undefined): boolean {
   const hasAll = found.false.length === 0 && found.dangling.length === 0 && found.withoutKey.length === 0
   return hasAll && (verifier === undefined || countUnchecked(found) === 0)
 }
 
-/** Addresses of which nothing says that they are the signer's. */
+/** Counts the addresses that could not be checked against the signer's identity. */
 export const countUnchecked = ({ accounts, attested, notAttested }: SnapshotFindings): number =>
   attested === null ? accounts : notAttested
 

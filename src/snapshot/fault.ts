@@ -5,10 +5,13 @@ import { AppError } from '../errors.ts'
 import { FolderInUse } from '../folder-lock.ts'
 import { sqlState } from '../store/away.ts'
 
-/** Something is not as a backup or its place has to be; the text is shown, so it says no path, address or value of a secret. */
+/**
+ * A problem with a backup or its location. The text is shown, so it contains no secrets: no path, address or value of
+ * one.
+ */
 export class BackupError extends Error {}
 
-/** What the system says, by its code, and what that means here. */
+/** Explanations of system error codes. */
 const SYSTEM: Record<string, string> = {
   ENOSPC: 'The disk is full',
   EDQUOT: 'The disk quota is used up',
@@ -21,10 +24,10 @@ const SYSTEM: Record<string, string> = {
   EEXIST: 'It exists already',
 }
 
-/** What the embedded database says of its disk, in the numbers of WASI, where Node.js has a code: ENOSPC. */
+/** ENOSPC as a WASI number, which the embedded database reports instead of Node's code. */
 const WASI_ENOSPC = 51
 
-/** SQLSTATEs that an operator can do something about. */
+/** SQLSTATEs that an operator can resolve. */
 const DATABASE: Record<string, string> = {
   '42501': 'The role of DATABASE_URL has no right to do this: docs/operate/backup-restore.md says which one has',
   '53100': 'The disk of the database is full',
@@ -32,14 +35,14 @@ const DATABASE: Record<string, string> = {
 }
 
 /**
- * A sentence for anyone who runs one of these commands. Errors that are not foreseen stay as they are.
- * @param outcome  what is there now, such as `Nothing was written.`
+ * Converts an error into a sentence for the operator of a command. Unexpected errors are returned unchanged.
+ * @param outcome  what was done, such as `Nothing was written.`
  */
 export function sayFault(error: unknown, outcome: string): unknown {
   if (error instanceof ConfigError || error instanceof FolderInUse) return error
   if (error instanceof BackupError || error instanceof AgeError || error instanceof ArchiveError)
     return new Error(`${error.message} ${outcome}`, { cause: error })
-  // The database that is away says why in its cause.
+  // For an unavailable database, the reason is in the cause.
   const state = sqlState(error instanceof AppError ? error.cause : error) ?? ''
   const why = DATABASE[state] ?? (error instanceof AppError ? undefined : SYSTEM[state])
   if (why !== undefined) return new Error(`${why} (${state}). ${outcome}`, { cause: error })

@@ -7,7 +7,7 @@ import { BackupError } from './fault.ts'
 
 export type SnapshotFile = { name: string; content: Buffer }
 
-/** Files of the settings that nothing else has, and their names in a backup. */
+/** Settings of files that exist only on this server, and the files' names in a backup. */
 export const FILES = {
   AUTH_KEYS_FILE: 'auth-keys.json',
   AUTH_JWKS_FILE: 'auth-keys.public.json',
@@ -19,7 +19,7 @@ export const FILES = {
 } as const
 type FileSetting = keyof typeof FILES
 
-/** Other places that settings of the server name, and why what lies there is in no backup. */
+/** Other paths in settings of the server, and why they are not backed up. */
 export const NOT_FILES: Readonly<Record<string, string>> = {
   DATA_DIR:
     'of production networks.json alone lies there, which is NETWORKS_FILE; in development the database, and copies of it',
@@ -29,24 +29,25 @@ export const NOT_FILES: Readonly<Record<string, string>> = {
 }
 
 const SETTINGS_NAME = 'settings.env'
-/** Files that an entry of PROVIDERS_FILE names, as `provider-1-NAME`. */
+/** Files that entries of PROVIDERS_FILE name, as `provider-1-NAME`. */
 const OF_PROVIDER = /^provider-\d{1,3}-[\w.-]{1,60}$/
-/** As much as a restore takes; a list of tokens has 150 bytes for each. */
+/** Maximum size that a restore accepts; a list of tokens has 150 bytes per token. */
 const MAX_FILE_BYTES = 4_194_304
-/** 32 random bytes: what a master key (KEK) in a file is. */
+/** Size of a master key (KEK) file: 32 random bytes. */
 const KEK_BYTES = 32
-/** Without them a server of production does not start. */
+/** A server in production does not start without these. */
 const REQUIRED: readonly FileSetting[] = ['AUTH_KEYS_FILE', 'PROVIDERS_FILE']
 
-/** Whether a name in an archive is one of ours: nothing else is written anywhere. */
+/** Returns whether a name in an archive is one of ours. No other file is written. */
 export const isFileName = (name: string): boolean =>
   name === SETTINGS_NAME || (Object.values(FILES) as string[]).includes(name) || OF_PROVIDER.test(name)
 
 /**
- * The files that this server has, and its settings. Never the database's password, which is of the machine that is gone, and nothing of the signer's.
- * @param env      the settings as they are in the environment
- * @param dataDir  where they are that no setting names
- * @throws BackupError  when one is named and cannot be read, or is as long as a master key
+ * Collects the files of this server and its settings. Excluded are the database URL, because its password belongs to
+ * the lost machine, and everything of the signer.
+ * @param env      the settings, as in the environment
+ * @param dataDir  folder of files that no setting names
+ * @throws BackupError  if a named file cannot be read, or is as long as a master key
  */
 export function collectFiles(env: Record<string, string | undefined>, dataDir: string): SnapshotFile[] {
   const isProduction = env.NODE_ENV === 'production'
@@ -59,7 +60,7 @@ export function collectFiles(env: Record<string, string | undefined>, dataDir: s
   }
   const files = (Object.keys(FILES) as FileSetting[]).flatMap((setting) => {
     const path = named(setting) ?? otherwise[setting]
-    // A file with networks is there once there is one.
+    // NETWORKS_FILE may not exist before the first network is added.
     const mayLack = named(setting) === undefined || setting === 'NETWORKS_FILE' || setting === 'AUTH_JWKS_FILE'
     const content = path === undefined ? null : readContent(path, setting, mayLack)
     if (content !== null) return [{ name: FILES[setting], content }]
@@ -86,7 +87,7 @@ function readContent(path: string, setting: string, mayLack: boolean): Buffer | 
   return content
 }
 
-/** Secrets of providers may be in files of their own, beside the list or anywhere. */
+/** Collects the secrets of providers in files of their own, which may be anywhere. */
 function filesOfProviders(files: SnapshotFile[], listPath: string | undefined): SnapshotFile[] {
   const list = files.find(({ name }) => name === FILES.PROVIDERS_FILE)
   if (list === undefined || listPath === undefined) return []
@@ -107,7 +108,7 @@ function filesOfProviders(files: SnapshotFile[], listPath: string | undefined): 
   }))
 }
 
-/** Lines for a shell, or for EnvironmentFile of systemd. */
+/** Writes settings as lines for a shell, or for systemd's EnvironmentFile. */
 function settingsOf(env: Record<string, string | undefined>): string {
   const names = (Object.keys(configKeys) as ConfigKey[]).filter(
     (name) => configKeys[name].part !== 'signer' && name !== 'DATABASE_URL' && (env[name] ?? '') !== '',
@@ -115,7 +116,7 @@ function settingsOf(env: Record<string, string | undefined>): string {
   return names.map((name) => `${name}='${env[name]!.replaceAll("'", `'\\''`)}'\n`).join('')
 }
 
-/** Writes files into a folder that is not there yet, readable by this user alone. @throws BackupError when it is there */
+/** Writes files into a new folder that only this user can read. @throws Error if the folder exists */
 export function writeFiles(folder: string, files: SnapshotFile[]): void {
   mkdirSync(folder, { mode: 0o700 })
   for (const { name, content } of files) {
@@ -130,8 +131,8 @@ export function writeFiles(folder: string, files: SnapshotFile[]): void {
 }
 
 /**
- * A backup must not lie where the master key does, and not with the database that it is of.
- * @param kekFiles  where settings say that the master key is, as far as this program knows it
+ * Checks the location of a new backup: not beside the master key, and not with the database that it backs up.
+ * @param kekFiles  paths of the master key, as far as the settings of this program name them
  * @throws BackupError
  */
 export function assertTarget(to: string, { inside, kekFiles }: { inside: string | null; kekFiles: string[] }): void {
@@ -143,7 +144,7 @@ export function assertTarget(to: string, { inside, kekFiles }: { inside: string 
     throw new BackupError('--to must not be inside DATA_DIR: the backup would be lost with the database.')
   if (kekFiles.some((file) => isWithin(target, realOf(file) ?? resolve(file))))
     throw new BackupError('The master key (KEK) lies in the folder of --to: who has one would have both. Choose another place.') // prettier-ignore
-  // Which file is the key only the signer's user may know; by its length it can be told from a backup.
+  // The server may not know which file is the key. Its length distinguishes it from a backup.
   const like = readdirSync(target, { withFileTypes: true }).find(
     (one) => one.isFile() && statSync(join(target, one.name)).size === KEK_BYTES,
   )
@@ -164,7 +165,7 @@ function realOf(path: string): string | null {
   }
 }
 
-/** The text of a file with identities. @throws BackupError  when it is missing, or open to others */
+/** Reads an identity file. @throws BackupError if it is missing, or others can read it */
 export function readIdentityText(path: string): string {
   let fd: number
   try {

@@ -2,28 +2,28 @@ import type { Migration } from '../store/migrate.ts'
 import type { TableColumns } from '../store/copy.ts'
 import { BackupError } from './fault.ts'
 
-/** What a backup says of itself, first in its archive: what has to fit before a row of it is looked at. */
+/** First entry of a backup: a description that is checked before any row is restored. */
 export type SnapshotManifest = {
   format: typeof FORMAT
   version: typeof VERSION
-  /** ISO 8601: of the moment whose rows these are */
+  /** ISO 8601: the moment of the backup */
   at: string
   /** version of the program */
   program: string
   migrations: Pick<Migration, 'number' | 'name' | 'sha256'>[]
-  /** in the order in which they go in */
+  /** in the order of restoring */
   tables: TableColumns[]
-  /** the newest signed head of the signer's log that the database knew; null where none was kept */
+  /** the newest signed head of the signer's log in the database; null if there was none */
   head: { origin: string; size: number; at: string; note: string } | null
 }
 
-/** What the archive held, last in it: by this it is known that all of it is there, and that it is what was written. */
+/** Last entry of a backup: its contents. It proves that the backup is complete and unchanged. */
 export type SnapshotTotals = {
   tables: Record<string, { rows: number; bytes: number; sha256: string }>
   files: Record<string, { bytes: number; sha256: string }>
 }
 
-/** What lies beside a backup, in `FILE.json`, for anyone who only wants to know. */
+/** The record beside a backup, `FILE.json`, for information. */
 export type SnapshotRecord = Omit<SnapshotManifest, 'tables' | 'migrations'> & {
   migration: number
   rows: Record<string, number>
@@ -37,11 +37,11 @@ export const TOTALS_NAME = 'totals.json'
 export const FORMAT = 'chatelaine backup'
 export const VERSION = 1
 
-/** The name of a piece of a table in the archive; pieces are counted from 1. */
+/** Returns the name of a piece of a table in the archive; pieces are numbered from 1. */
 export const pieceName = (table: string, number: number): string =>
   `tables/${table}/${String(number).padStart(6, '0')}.copy.gz`
 
-/** @returns null for what is no piece of a table */
+/** Parses the name of a piece. @returns null for any other name */
 export function readPieceName(name: string): { table: string; number: number } | null {
   const [, table, number] = /^tables\/([a-z_0-9]+)\/(\d{6,9})\.copy\.gz$/.exec(name) ?? []
   return table === undefined ? null : { table, number: Number(number) }
@@ -49,7 +49,7 @@ export function readPieceName(name: string): { table: string; number: number } |
 
 const NONE = 'The file is no backup of a server.'
 
-/** @throws BackupError  when it is none, or one of a newer version */
+/** Parses the manifest. @throws BackupError  if it is not one, or of a newer version */
 export function readManifest(text: string): SnapshotManifest {
   const manifest = parse(text) as Partial<SnapshotManifest> | null
   if (manifest?.format !== FORMAT) throw new BackupError(NONE)
@@ -59,7 +59,7 @@ export function readManifest(text: string): SnapshotManifest {
   return manifest as SnapshotManifest
 }
 
-/** @throws BackupError */
+/** Parses the totals. @throws BackupError */
 export function readTotals(text: string): SnapshotTotals {
   const totals = parse(text) as Partial<SnapshotTotals> | null
   if (typeof totals?.tables !== 'object' || typeof totals.files !== 'object') throw new BackupError(NONE)
@@ -67,8 +67,8 @@ export function readTotals(text: string): SnapshotTotals {
 }
 
 /**
- * Which migrations made the tables of the backup, and which come after its rows are in.
- * @throws BackupError  when this program does not have one of them, or has it otherwise
+ * Splits the migrations: those that created the backup's tables, and those to apply after its rows are restored.
+ * @throws BackupError  if this program lacks one of the backup's, or has a different one
  */
 export function planMigrations(
   { migrations, program }: SnapshotManifest,

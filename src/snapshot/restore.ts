@@ -16,12 +16,12 @@ export type RestoredSnapshot = {
   manifest: SnapshotManifest
   rows: Record<string, number>
   files: string[]
-  /** names of the migrations that came since the backup, and were applied */
+  /** names of newer migrations, which were applied */
   migrated: string[]
 }
 
 const decompress = promisify<InputType, ZlibOptions, Buffer>(gunzip)
-/** bytes; a piece is some MiB, and one row no longer than a request may be */
+/** bytes; a piece has some MiB, and a row is limited by the size of a request */
 const MAX_PIECE_BYTES = 268_435_456
 const MAX_TEXT_BYTES = 4_194_304
 const MAX_FILES = 1_000
@@ -29,13 +29,15 @@ const MAX_FILES = 1_000
 type Archive = AsyncGenerator<PackedFile>
 
 /**
- * Puts a backup into a database that has no table yet, in one transaction: all of it is there and was checked, or nothing is. What it was
- * made from is never asked; PostgreSQL and the embedded database take each other's.
- * @param to        an embedded database is in a folder that is not there yet
- * @param folder    for the files of the backup; not there yet. null: they are left out
- * @param migrations  of this program; only a test has others
- * @param look      looks at what was restored before it counts; what it throws undoes it
- * @throws BackupError, AgeError, ArchiveError @throws the database's and the system's errors: `sayFault` knows them
+ * Restores a backup into a database without tables, in one transaction: either everything is restored and checked, or
+ * nothing is. The original database is not needed. PostgreSQL and the embedded database can restore each other's
+ * backups.
+ * @param to          the folder of an embedded database must not exist
+ * @param folder      for the files of the backup; must not exist. null: the files are skipped
+ * @param migrations  of this program; others only in tests
+ * @param look        inspects the restored database before it is committed; an error undoes the restore
+ * @throws BackupError, AgeError, ArchiveError
+ * @throws errors of database and system, which `sayFault` explains
  */
 export async function restoreDatabase<T>(
   to: DatabasePlace,
@@ -57,7 +59,7 @@ export async function restoreDatabase<T>(
       withCopySession(place, 'write', async (session) => {
         const filled = await fill(session, manifest, { archive, plan })
         const seen = await look(session)
-        // Before the rows count: a database without its files would look restored.
+        // Before the commit: a database without its files would look restored.
         if (folder !== null) placeFiles(folder, filled.files)
         placed = folder
         return { manifest, ...filled, files: filled.files.map(({ name }) => name), seen }
@@ -71,12 +73,12 @@ export async function restoreDatabase<T>(
   }
 }
 
-/** The embedded database gets its place as a whole; PostgreSQL commits. */
+/** Restores an embedded database into a temporary folder and renames it at the end; PostgreSQL commits. */
 async function intoPlace<T>(to: DatabasePlace, work: (place: DatabasePlace) => Promise<T>): Promise<T> {
   if (!('dir' in to)) return work(to)
   if (existsSync(to.dir)) throw new BackupError('There is an embedded database already: a backup is restored into an empty place only.') // prettier-ignore
   const draft = `${to.dir}.partial`
-  // Of one that was killed.
+  // Remains of a restore that was killed.
   rmSync(draft, { recursive: true, force: true })
   try {
     const result = await work({ dir: draft })
@@ -109,7 +111,7 @@ async function fill(
   await migrateWithin(session.query, plan.before)
   await assertTables(session, manifest)
   const indexes = await dropIndexes(session)
-  // What migrations begin with, the backup has as it was.
+  // Migrations insert rows, which the backup contains in their final form.
   for (const { name } of manifest.tables.toReversed()) await session.query(`delete from "${name}"`)
   const { found, said, files } = await storeRows(session, manifest, archive)
   assertTotals(found, said)
@@ -121,7 +123,7 @@ async function fill(
   return { rows, files, migrated: plan.after.map(({ name }) => name) }
 }
 
-/** @throws BackupError */
+/** Checks that the database has no tables. @throws BackupError */
 async function assertEmpty({ query }: CopySession): Promise<void> {
   const found = await query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') order by relname limit 3`,
@@ -130,7 +132,7 @@ async function assertEmpty({ query }: CopySession): Promise<void> {
     throw new BackupError(`The database is not empty (${found.map(({ name }) => name).join(', ')}): a backup is restored into an empty one only.`) // prettier-ignore
 }
 
-/** The tables of the backup are those that its migrations make, column by column. @throws BackupError */
+/** Checks that the backup's tables are those that its migrations create, column by column. @throws BackupError */
 async function assertTables(session: CopySession, manifest: SnapshotManifest): Promise<void> {
   const shapeOf = ({ name, columns }: { name: string; columns: string[] }) => `${name}(${columns.toSorted().join()})`
   const ours = (await readTables(session)).map(shapeOf).toSorted()
@@ -151,7 +153,7 @@ async function storeRows(
   const byName = new Map(tables.map((table) => [table.name, table]))
   const files: SnapshotFile[] = []
   let said: SnapshotTotals | null = null
-  // One piece is decompressed and stored while the next is decrypted.
+  // A piece is decompressed and stored while the next one is decrypted.
   let storing: Promise<void> = Promise.resolve()
   for await (const entry of archive) {
     if (said !== null) throw unknown(entry.name)
@@ -184,13 +186,16 @@ async function storeRows(
   return { found, said, files }
 }
 
-/** Values and constraints (SQLSTATE classes 22 and 23) that the database refuses: it says the row, which is nobody's business here. */
+/**
+ * Converts errors of values and constraints (SQLSTATE classes 22 and 23). The database's message contains the row,
+ * which must not be shown.
+ */
 function notOfIt(cause: unknown): never {
   if (!/^2[23]/.test(sqlState(cause) ?? '')) throw cause
   throw new BackupError('The backup is damaged: the database refuses a row of it.', { cause })
 }
 
-/** @throws BackupError */
+/** Compares what was restored with the totals at the end of the backup. @throws BackupError */
 function assertTotals(found: ReadTotals, said: SnapshotTotals): void {
   const tables = Object.fromEntries(
     Object.entries(found.tables).map(([name, { rows, bytes, digest }]) => [name, { rows, bytes, sha256: digest.digest('hex') }]), // prettier-ignore
@@ -208,7 +213,6 @@ type Total = { rows?: number; bytes: number; sha256: string } | undefined
 const isSame = (a: Total, b: Total): boolean =>
   a !== undefined && b !== undefined && a.rows === b.rows && a.bytes === b.bytes && a.sha256 === b.sha256
 
-/** @throws BackupError */
 async function assertCount({ query }: CopySession, table: string, rows: number): Promise<void> {
   const [row] = await query<{ rows: string }>(`select count(*)::text as rows from "${table}"`)
   if (Number(row!.rows) !== rows) throw new BackupError(`The table ${table} has ${row!.rows} rows and not ${rows}.`)
@@ -222,7 +226,7 @@ async function unpacked(packed: Buffer): Promise<Buffer> {
   }
 }
 
-/** @throws BackupError  when it is another one, or there is none */
+/** Reads an entry that must have this name. @throws BackupError */
 async function textOf(entry: PackedFile | undefined, name: string): Promise<Buffer> {
   if (entry?.name !== name) throw new BackupError('The file is no backup of a server.')
   return contentOf(entry, MAX_TEXT_BYTES)

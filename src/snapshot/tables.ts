@@ -1,14 +1,14 @@
 import type { CopySession, TableColumns } from '../store/copy.ts'
 import { BackupError } from './fault.ts'
 
-/** Tables that are not in a backup, and why. */
+/** Tables that are not backed up, and why. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   migrations: 'the manifest says which were applied, and restoring applies them',
 }
 
 /**
- * The tables of the schema with their columns, as the database itself names them, each behind those that it refers to. A table that
- * a migration adds is in the next backup.
+ * Returns the tables of the schema with their columns, read from the database, so that a new table is included
+ * automatically. Each table follows those that it refers to.
  */
 export async function readTables({ query }: Pick<CopySession, 'query'>): Promise<TableColumns[]> {
   const rows = await query<{ name: string; columns: string }>(`
@@ -36,8 +36,8 @@ export async function readTables({ query }: Pick<CopySession, 'query'>): Promise
 }
 
 /**
- * To an older moment a table is empty that was rewritten, emptied or made anew since (PostgreSQL, MVCC caveats). Asked once its rows
- * were read: from then on nobody can do that.
+ * Checks that a table was not rewritten, emptied or recreated after the snapshot began: the snapshot would see it as
+ * empty (PostgreSQL, MVCC caveats). Call it after the rows were read; from then on nobody can do that.
  * @throws BackupError
  */
 export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { name }: TableColumns): Promise<void> {
@@ -48,8 +48,8 @@ export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { nam
 }
 
 /**
- * What an account, a write or an attempt cannot be without: [table, column, table it refers to, column there]. Most of it no
- * constraint of the database holds. A null refers to nothing: an operation that nothing carries yet.
+ * References that accounts, writes and attempts need: [table, column, referenced table, its column]. Most have no
+ * constraint in the database. Null refers to nothing, such as an operation that is not in a transaction yet.
  */
 const REFERENCES = [
   ['identities', 'account_id', 'accounts', 'account_id'],
@@ -63,7 +63,7 @@ const REFERENCES = [
   ['carried', 'transaction_id', 'transactions', 'id'],
 ] as const
 
-/** Rows that refer to one that is not there, by table and column; those without any are not named. */
+/** Counts rows that refer to missing rows, by table and column; only those with any. */
 export async function findDangling({ query }: Pick<CopySession, 'query'>): Promise<{ place: string; rows: number }[]> {
   const found: { place: string; rows: number }[] = []
   for (const [table, column, to, key] of REFERENCES) {
@@ -75,7 +75,10 @@ export async function findDangling({ query }: Pick<CopySession, 'query'>): Promi
   return found
 }
 
-/** Indexes that hold no constraint: dropped before rows go in, and made again from what they were. */
+/**
+ * Drops the indexes without a constraint, so that rows are inserted faster.
+ * @returns their definitions, to create them again
+ */
 export async function dropIndexes({ query }: Pick<CopySession, 'query'>): Promise<string[]> {
   const indexes = await query<{ name: string; definition: string }>(`
     select i.indexrelid::regclass::text as name, pg_get_indexdef(i.indexrelid) as definition

@@ -6,9 +6,9 @@ import { makeSponsorAccount } from '../users/pregenerate.ts'
 import type { Sponsor } from './sponsors.ts'
 
 /**
- * Makes a sponsor of a network: its account, which the signer keeps under the user id `SPONSOR-<name>`, and that it pays there.
- * One name is one account, on as many networks as it is made for. Twice is the same as once.
- * @returns the sponsor; its address is proven to be the signer's, so that it may be funded
+ * Creates a sponsor of a network: its account, which the signer has under the user id `SPONSOR-<name>`, and its entry
+ * for the network. A name stands for one account, on any number of networks. A repeat changes nothing.
+ * @returns the sponsor; its address is proven to be the signer's, so it is safe to fund
  * @throws invalid_request, already_exists, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function createSponsor(
@@ -28,7 +28,10 @@ export async function createSponsor(
   return { accountId, chainId, name, address }
 }
 
-/** Names of providers were free once: their people keep their accounts to themselves. @throws already_exists */
+/**
+ * Rejects a name whose account id is a user's, which an identity provider with the sponsors' prefix could have created.
+ * @throws already_exists
+ */
 async function assertNoPerson(db: Db, accountId: string): Promise<void> {
   const identity = await db
     .selectFrom('identities')
@@ -42,7 +45,10 @@ async function assertNoPerson(db: Db, accountId: string): Promise<void> {
     )
 }
 
-/** The chain id of a network of this installation. @throws invalid_request */
+/**
+ * Returns the chain id of a network of this installation.
+ * @throws invalid_request
+ */
 export async function findSponsoredChain(db: Db, network: string): Promise<number> {
   const row = await db.selectFrom('networks').select('chain_id').where('name', '=', network).executeTakeFirst()
   if (row === undefined) throw refusal('/network', 'No network has this name.')

@@ -9,7 +9,7 @@ import { lowBelow, openTransactions } from './watch.ts'
 import type { ListedSponsor } from './wire.ts'
 
 /**
- * Every sponsor of every network, with the address to fund and what it holds now.
+ * Returns the sponsors of all networks, with the address to fund and the present balance.
  * @throws address_not_proven, signer_unavailable, database_unavailable
  */
 export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Promise<ListedSponsor[]> {
@@ -64,7 +64,7 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
   )
 }
 
-/** Wei in decimal digits; null where no node of the network says it. */
+/** Returns wei in decimal digits; null if no node of the network responds. */
 async function asked(chain: Chain | undefined, read: (chain: Chain) => Promise<bigint>): Promise<string | null> {
   if (chain === undefined) return null
   try {

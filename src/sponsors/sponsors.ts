@@ -1,6 +1,6 @@
 /**
  * sponsors: accounts of the operator that pay for what people write.
- * Owns: which sponsors a network has, how one is made, which of them hold too little.
+ * Owns: which sponsors a network has, creating one, which of them have a low balance.
  * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
  *   of accounts (`users/`).
  * Start with `create.ts`.
@@ -12,10 +12,10 @@ import type { Hex } from '../ids.ts'
 import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 
-/** An account of the signer whose user id is `SPONSOR-<name>`, as far as it pays on one network; address in lower case. */
+/** An account of the signer with the user id `SPONSOR-<name>`, in its role on one network; address in lower case. */
 export type Sponsor = { accountId: string; chainId: number; name: string; address: Hex }
 
-/** The sponsors of a network by name, without those that are frozen. */
+/** Returns the sponsors of a network by name, without frozen ones. */
 export async function sponsorsOf(db: Db, chainId: number): Promise<Sponsor[]> {
   const rows = await db
     .selectFrom('sponsors as sponsor')
@@ -33,7 +33,10 @@ export async function sponsorsOf(db: Db, chainId: number): Promise<Sponsor[]> {
   }))
 }
 
-/** Says in the log which networks need a sponsor and have none: they are served, and people whose own balance suffices can write. */
+/**
+ * Logs which networks need a sponsor and have none. They are served, and users with enough funds of their own can
+ * write.
+ */
 export async function tellMissingSponsors({
   db,
   chains,

@@ -13,23 +13,23 @@ import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import { sponsorsOf, type Sponsor } from './sponsors.ts'
 
 const LOOK_MS = 30_000
-/** gas of a transfer and of the write that it pays for, a quarter more: an ERC-20 transfer takes a third of it */
+/** gas of a transfer and of the write that it pays for, and 25 % more: an ERC-20 transfer takes a third of it */
 const TOP_UP_GAS = 150_000n
-/** top-ups that a sponsor should be good for, where its operator says nothing else */
+/** top-ups that a sponsor should be able to pay, unless its operator sets a limit */
 const TOP_UPS = 100n
 
-/** names of sponsors that are low, by chain id, as this process last saw them */
+/** names of sponsors with a low balance by chain id, as last seen by this process */
 const lows = slot('sponsors that are low', (_app: App) => new Map<number, string[]>())
 
-/** names of sponsors that are stopped, likewise */
+/** names of stopped sponsors by chain id, as last seen by this process */
 const stops = slot('sponsors that are stopped', (_app: App) => new Map<number, string[]>())
 
-/** What is wrong with sponsors of a network, for operators, as far as this process knows. */
+/** Returns the problems of a network's sponsors for operators, as far as this process knows. */
 export function sponsorFaults(app: App, chainId: number): string[] {
   const low = lows.of(app).get(chainId) ?? []
   const stopped = stops.of(app).get(chainId) ?? []
   return [
-    // People whose own funds suffice write all the same, and so do others for now.
+    // A warning: users with enough funds of their own can still write, and for now so can others.
     ...(low.length === 0 ? [] : [`sponsors that hold too little: ${low.join(', ')}`]),
     ...(stopped.length === 0
       ? []
@@ -37,7 +37,10 @@ export function sponsorFaults(app: App, chainId: number): string[] {
   ]
 }
 
-/** Wei below which a sponsor of a network counts as low: what its operator says, else what a hundred top-ups cost now. */
+/**
+ * Returns the wei below which a sponsor's balance counts as low: the operator's limit, or the present cost of 100
+ * top-ups.
+ */
 export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
   const row = await db
     .selectFrom('networks')
@@ -50,8 +53,8 @@ export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
 }
 
 /**
- * Looks now and then at what the sponsors of the networks that this process serves hold: metrics, and an event when one crosses the line
- * below which it is low, once for all processes, and none before it held a quarter more than that again.
+ * Checks the balances of the sponsors on the served networks at intervals. It updates metrics, and logs an event when a
+ * balance falls below its limit: once for all processes, and not again before the balance was 25 % above the limit.
  */
 export function startWatchingSponsors(app: App): Rounds {
   const rounds = every(app.clock, LOOK_MS, () =>
@@ -76,7 +79,7 @@ async function lookAt(app: App, chain: Chain): Promise<void> {
     const seen = await Promise.all(sponsors.map((sponsor) => lookAtOne(app, chain, sponsor, below)))
     lows.of(app).set(chainId, seen.filter((one) => one !== null)) // prettier-ignore
   } catch (error) {
-    // A node that is away has checks and events of its own; what was seen last stays.
+    // An unavailable node has checks and events of its own; the last result remains.
     const isAway = error instanceof RpcUnavailable || error instanceof RpcError || error instanceof AppError
     if (!isAway) throw error
     app.telemetry.log.debug('sponsors_not_seen', { chainId }, error)
@@ -91,7 +94,7 @@ async function lookForStopped(app: App, chainId: number, sponsors: Sponsor[]): P
   stops.of(app).set(chainId, sponsors.filter(({ address }) => stopped.has(address)).map(({ name }) => name)) // prettier-ignore
 }
 
-/** @returns its name where it is low */
+/** @returns its name if its balance is low */
 async function lookAtOne(
   { db, telemetry }: App,
   chain: Chain,
@@ -108,13 +111,13 @@ async function lookAtOne(
     if (await noteLow(db, sponsor)) telemetry.log.warn('sponsor_low', told)
     return name
   }
-  // Between the two it stays what it was.
+  // Between the two limits it remains as it was.
   const isEnough = balance * 4n >= below * 5n
   if (isEnough && (await forgetLow(db, sponsor))) telemetry.log.info('sponsor_recovered', told)
   return isEnough || (await lowSince(db, sponsor)) === null ? null : name
 }
 
-/** @returns whether nobody had */
+/** @returns whether it was not recorded yet */
 async function noteLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
   const row = await db
     .insertInto('low_sponsors')
@@ -125,7 +128,7 @@ async function noteLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean
   return row !== undefined
 }
 
-/** @returns whether it was one */
+/** @returns whether it was recorded */
 async function forgetLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
   const row = await db
     .deleteFrom('low_sponsors')
@@ -146,7 +149,10 @@ async function lowSince(db: Db, { accountId, chainId }: Sponsor): Promise<Date |
   return row?.since ?? null
 }
 
-/** How many transactions of a sponsor are under way: its top-ups, and what its operator withdraws. By the index of open ones. */
+/**
+ * Returns how many transactions of a sponsor are open: operations' transactions, top-ups and withdrawals. Uses the
+ * index of open transactions.
+ */
 export async function openTransactions(
   db: Db,
   { address, chainId }: Pick<Sponsor, 'address' | 'chainId'>,

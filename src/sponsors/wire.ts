@@ -13,7 +13,7 @@ const HOUSE = {
   address: '0x52908400098527886E0F7030069857D2E4169EE7',
 }
 
-/** A sponsor to be made. */
+/** A sponsor to create. */
 export const NewSponsor = Type.Object(
   {
     name: Type.String({ maxLength: 200, description: 'Upper-case letters, digits and underscores, at most 32' }),
@@ -23,14 +23,14 @@ export const NewSponsor = Type.Object(
 )
 export type NewSponsor = Static<typeof NewSponsor>
 
-/** A sponsor that was made, or was there. */
+/** A sponsor that was created, or existed. */
 export const MadeSponsor = Type.Object(
   { ...sponsor, network: Type.String() },
   { title: 'MadeSponsor', examples: [HOUSE] },
 )
 export type MadeSponsor = Static<typeof MadeSponsor>
 
-/** A sponsor as its operator sees it. */
+/** A sponsor as the operator API returns it. */
 export const ListedSponsor = Type.Object(
   {
     ...sponsor,

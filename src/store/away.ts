@@ -1,17 +1,17 @@
 import { AppError } from '../errors.ts'
 
 /**
- * SQLSTATEs, and system codes of a connection, by which a database is away: nothing is wrong with the request, and
- * repeated in a moment it may succeed. Source: PostgreSQL, Appendix A; Node.js, os.constants.errno and dns
+ * SQLSTATEs and system codes that mean that the database is unavailable: the request is valid, and a retry may succeed.
+ * Source: PostgreSQL, Appendix A; Node.js, os.constants.errno and dns
  */
 const AWAY = new Set([
-  // a link that broke, or that was never there
+  // connection lost, or never established
   ...['08000', '08001', '08003', '08004', '08006', '08007'],
   // cancelled, shut down, starting up, dropped, idle for too long
   ...['57014', '57P01', '57P02', '57P03', '57P04', '57P05', '25P03', '25P04'],
   // out of disk, memory, connections, a configured limit; its files cannot be read or written
   ...['53000', '53100', '53200', '53300', '53400', '58000', '58030'],
-  // a standby, or a primary that was demoted: it takes no writes
+  // a standby, or a demoted primary, takes no writes
   '25006',
   // what a COMMIT did is unknown
   '40003',
@@ -20,30 +20,32 @@ const AWAY = new Set([
   ...['EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENETRESET'],
 ])
 
-/** What node-postgres says in words, without a code. */
+/** Messages of node-postgres that have no code. */
 const AWAY_IN_WORDS =
   /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/
 
-/** How long a client should wait before it repeats, seconds. */
+/** Retry-After, seconds. */
 const REPEAT_AFTER_SECONDS = 2
 
-/** The SQLSTATE or system code of a database error. */
+/** Returns the SQLSTATE or system code of a database error. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' ? code : undefined
 }
 
-/** A row with this key is there already. */
+/** Returns whether a row with the same key exists already. */
 export const isUniqueViolation = (error: unknown): boolean => sqlState(error) === '23505'
 
+/** Returns whether an error means that the database is unavailable. */
 export const isAway = (error: unknown): boolean => {
   const code = sqlState(error) ?? ''
-  // A pooler tells so that its server is away, and closes; from PostgreSQL itself it is a mistake of ours.
+  // A pooler reports an unavailable server by this code and closes. From PostgreSQL itself, the code means a bug of
+  // ours.
   if (code === '08P01') return (error as { severity?: unknown }).severity === 'FATAL'
   return AWAY.has(code) || (error instanceof Error && AWAY_IN_WORDS.test(error.message))
 }
 
-/** The one refusal for a database that is away, whatever it said. */
+/** Returns the error for an unavailable database, whatever the cause. */
 export const unavailable = (cause: unknown): AppError =>
   new AppError(
     'database_unavailable',
@@ -54,25 +56,29 @@ export const unavailable = (cause: unknown): AppError =>
     },
   )
 
-/** What the database itself said, below our own word for it: for operators, who can mend it; null when it said nothing. */
+/** Returns the database's own message, which operators need to solve the problem; null if there is none. */
 export function reasonOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if (error instanceof AppError && error.code === 'database_unavailable') return reasonOf(error.cause)
   return error.message !== '' ? error.message : (sqlState(error) ?? null)
 }
 
-/** What is logged of a database that was away. */
+/** An outage of the database, for the log. */
 export type Absence = { seconds: number; failures: number }
 
-/** Notices when a database goes and when it is back, and counts what failed in between: a line for each, not thousands. */
+/**
+ * Detects when the database becomes unavailable and when it recovers, and counts failures in between: one log line
+ * each.
+ */
 export type Watch = {
   failed(error: unknown): void
   answered(): void
 }
 
-/** milliseconds without a failure after which an answer means that it is back */
+/** milliseconds without a failure after which a response means that the database has recovered */
 const QUIET_MS = 1_000
 
+/** Starts watching a database. `failed` reports an outage at its first failure; `answered` reports its end. */
 export function watch({
   onAway,
   onBack,
@@ -103,22 +109,23 @@ export function watch({
   }
 }
 
-/** Why a database answers reads and no writes, by SQLSTATE. Source: PostgreSQL, Appendix A */
+/** Reasons for which a database accepts reads but no writes, by SQLSTATE. Source: PostgreSQL, Appendix A */
 const REFUSES_WRITES: ReadonlyMap<string, string> = new Map([
   ['53100', 'its disk is full'],
   ['58030', 'its files cannot be written'],
   ['25006', 'the server accepts no writes'],
 ])
-/** milliseconds: far longer than between two renewals of a lease, which fail as long as writes do */
+/** milliseconds; much longer than the interval between lease renewals, which fail while writes fail */
 const RECENT_MS = 30_000
 
-/** Remembers that a database refuses writes: it answers anyone who only asks whether it is there. */
+/** Remembers that a database rejects writes. A health check by a read would not notice. */
 export type WriteRefusals = {
   failed(error: unknown): void
-  /** why writes fail; null when none has failed so within the last 30 s */
+  /** why writes fail; null if none has failed for such a reason in the last 30 s */
   recent(): string | null
 }
 
+/** Remembers the last error by which the database rejected a write. */
 export function watchWrites(ticks: () => number): WriteRefusals {
   let last: { why: string; at: number } | null = null
   return {

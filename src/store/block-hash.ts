@@ -2,11 +2,11 @@ import type { Hex } from '../ids.ts'
 import { toHex } from '../hex.ts'
 import type { Db } from './db.ts'
 
-/** The hash of a block of the canonical chain as the follower has stored it; null when it has none of that number. */
+/** Returns the hash of a block of the canonical chain, as the follower stored it; null if that number is not stored. */
 export const storedBlockHash = (db: Db, chainId: number, number: number): Promise<Hex | null> =>
   storedHash(db, 'hash', { chainId, number })
 
-/** The hash that the block of this number names as its parent's; null when it is not stored. */
+/** Returns the parent hash of the block with this number; null if it is not stored. */
 export const storedParentHash = (db: Db, chainId: number, number: number): Promise<Hex | null> =>
   storedHash(db, 'parent_hash', { chainId, number })
 

@@ -1,8 +1,8 @@
 import { toHex } from '../hex.ts'
 import { wordDigits } from '../ids.ts'
 
-/** uint256 as the 32 big-endian bytes that the database holds. */
+/** Encodes a uint256 for the database: 32 bytes, big-endian. */
 export const toWord = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')
 
-/** The number in a uint256 column. */
+/** Decodes a uint256 column. */
 export const fromWord = (bytes: Uint8Array): bigint => BigInt(toHex(bytes))

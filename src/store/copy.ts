@@ -4,19 +4,19 @@ import { openPool } from './pool.ts'
 
 export type TableColumns = { name: string; columns: string[] }
 
-/** One transaction, in which whole tables come out and go in as lines in the text format of COPY (PostgreSQL, COPY). */
+/** Copies whole tables out and in, within one transaction, as lines in the text format of COPY (PostgreSQL, COPY). */
 export type CopySession = {
   query<Row>(text: string, parameters?: unknown[]): Promise<Row[]>
-  /** The rows of a table, whole lines, some MiB at a time; ends with how many they were. */
+  /** yields the rows of a table in pieces of whole lines, some MiB each; returns the number of rows */
   copyOut(table: TableColumns): AsyncGenerator<Buffer, number>
-  /** @param lines  whole ones @returns how many rows were stored */
+  /** @param lines  whole lines @returns number of rows stored */
   copyIn(table: TableColumns, lines: Buffer): Promise<number>
 }
 
-/** `snapshot`: what was committed when it began, and nobody waits for it; `write`: all of it is committed, or nothing. */
+/** `snapshot`: reads what was committed at its beginning, and blocks nobody. `write`: commits everything or nothing. */
 export type CopyAccess = 'snapshot' | 'write'
 
-/** Where a database is: PostgreSQL at a connection string, or the embedded one in a folder. */
+/** Location of a database: PostgreSQL at a connection string, or the embedded one in a folder. */
 export type DatabasePlace = { url: string; pooler: 'none' | 'transaction' } | { dir: string }
 
 const BEGIN: Record<CopyAccess, string> = {
@@ -24,25 +24,26 @@ const BEGIN: Record<CopyAccess, string> = {
   write: 'begin',
 }
 
-/** So that both databases write the same text for the same value, and none of it takes too long: this transaction only. */
+/** Settings for this transaction only: both databases write the same text for a value, and no time-out ends it. */
 const SETTINGS = [
   ...["timezone = 'UTC'", "datestyle = 'ISO, MDY'", "intervalstyle = 'postgres'", "bytea_output = 'hex'"],
   ...['extra_float_digits = 1', 'statement_timeout = 0', 'idle_in_transaction_session_timeout = 0'],
 ]
 
-/** Indexes of millions of rows are built in it; its own default is 64 MB. */
+/** Restoring builds indexes of millions of rows; the default is 64 MB. */
 const INDEX_MEMORY = "maintenance_work_mem = '256MB'"
 
-/** bytes of lines at a time */
+/** bytes of lines in one piece */
 const PIECE_BYTES = 4 * 1_048_576
-/** milliseconds; building an index of a large table takes minutes */
+/** milliseconds; building the index of a large table takes minutes */
 const DEADLINE_MS = 86_400_000
-/** pages of 8 KiB at a time: the embedded database gives what it copies out in one piece of memory */
+/** pages of 8 KiB per statement: the embedded database returns the whole result in one buffer */
 const PAGES = 256
 
 /**
- * Works in one transaction on a connection of its own. What is thrown rolls everything back.
- * @throws Error  DATABASE_URL cannot be read @throws database_unavailable
+ * Works in one transaction on a separate connection. An error rolls everything back.
+ * @throws Error  DATABASE_URL cannot be read
+ * @throws database_unavailable
  */
 export async function withCopySession<T>(
   place: DatabasePlace,
@@ -59,7 +60,7 @@ export async function withCopySession<T>(
       await session.query('commit')
       return result
     } catch (error) {
-      // Where the connection is gone, so is the transaction.
+      // A lost connection has rolled back already.
       await session.query('rollback').catch(() => {})
       throw error
     }
@@ -126,7 +127,10 @@ async function openPostgresSession(place: { url: string; pooler: 'none' | 'trans
   }
 }
 
-/** What node-postgres asks of something that speaks the copy protocol. Source: its lib/client.js; PostgreSQL, COPY Operations */
+/**
+ * The interface that node-postgres requires of a query that uses the copy protocol.
+ * Source: its lib/client.js; PostgreSQL, COPY Operations
+ */
 type Copying = {
   submit(connection: pg.Connection): void
   handleCopyInResponse(connection: pg.Connection): void
@@ -145,7 +149,7 @@ const rowsOf = ({ text }: { text: string }): number => Number(/^COPY (\d+)$/.exe
 const mapped = (error: Error): Error => (isAway(error) ? unavailable(error) : error)
 const start = (client: pg.PoolClient, copying: Copying): void => void client.query(copying as unknown as pg.Submittable)
 
-/** The connection is read no faster than what it brings is used: one piece waits at most, and what the socket holds. */
+/** Reads the connection no faster than the rows are used: at most one piece waits, plus the socket's buffer. */
 async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buffer, number> {
   let piece = Buffer.allocUnsafe(PIECE_BYTES)
   let length = 0
@@ -163,7 +167,7 @@ async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buf
         piece.copy(larger, 0, 0, length)
         piece = larger
       }
-      // Copied at once: the connection writes over what it has handed out.
+      // Copy at once: the connection reuses the buffer.
       length += chunk.copy(piece, length)
       if (length < PIECE_BYTES) return
       connection.stream.pause()
@@ -188,7 +192,7 @@ async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buf
       const ended = end as { error: Error | null } | null
       if (ended?.error) throw ended.error
       if (length > 0) {
-        // A message is a row (PostgreSQL, COPY Operations), so this ends with one.
+        // Each message is one row (PostgreSQL, COPY Operations), so a piece ends with a whole row.
         const lines = piece.subarray(0, length)
         piece = Buffer.allocUnsafe(PIECE_BYTES)
         length = 0
@@ -198,7 +202,7 @@ async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buf
       connection.stream.resume()
     }
   } finally {
-    // Nobody reads the rest of it: nothing else can be asked on this connection.
+    // The remaining rows are not read, so the connection cannot be used again.
     if (end === null) connection.stream.destroy()
   }
 }

@@ -24,19 +24,20 @@ import { boundTime, parseIso, TIMESTAMPTZ } from './read-time.ts'
 import type { Database } from './rows.ts'
 import { systemClock } from '../clock.ts'
 
-/** A database handle: the whole database, or a transaction inside it. Inside a transaction it is called `db` too. */
+/** A database handle: the whole database, or an open transaction. Inside a transaction it is called `db`, too. */
 export type Db = Kysely<Database> | Transaction<Database>
 export type RootDb = Kysely<Database>
 
-/** Opens PostgreSQL: `pool.ts` has the options. @throws Error  DATABASE_URL cannot be read */
+/** Opens PostgreSQL with the options of `pool.ts`. @throws Error  DATABASE_URL cannot be read */
 export async function openPostgres(options: PoolOptions): Promise<RootDb> {
   const pool = await openPool(options)
   return handleOf(new PostgresDialect({ pool }))
 }
 
 /**
- * Opens the embedded database in a folder, or in memory from a snapshot.
- * One connection: a query outside an open transaction waits for it, so every function takes its executor.
+ * Opens the embedded database in a folder, or in memory from a snapshot. It has a single connection: a query outside an
+ * open transaction waits until that ends. A transaction that awaits such a query would hang, so every function takes
+ * its handle.
  */
 export async function openEmbedded(place: { dir: string } | { snapshot: Blob }): Promise<RootDb> {
   const { PGlite } = await import('@electric-sql/pglite')
@@ -46,20 +47,21 @@ export async function openEmbedded(place: { dir: string } | { snapshot: Blob }):
       ? await PGlite.create({ dataDir: place.dir, parsers })
       : await PGlite.create({ loadDataDir: place.snapshot, parsers })
   const db = handleOf(new PGliteDialect({ pglite }))
-  // Kysely closes what it has used: a database destroyed before its first query would stay open and keep the process alive.
+  // Kysely closes only what it has used: if it were destroyed before its first query, the database would keep the
+  // process alive.
   await sql`select 1`.execute(db)
   return db
 }
 
 const RETRYABLE = new Set(['40001', '40P01'])
 const MAX_TRIES = 5
-/** milliseconds, doubled with each try; of two that got in each other's way, chance lets one go first */
+/** milliseconds, doubled with each try; randomized, so that two conflicting transactions do not retry together */
 const BACK_OFF_MS = 10
 
 /**
- * A handle on a database. A statement outside a transaction runs again after a serialisation failure or a deadlock, and a
- * database that is away is one refusal, `database_unavailable`. Statements of a transaction fail as they fail: `retrying`
- * runs the transaction again.
+ * Creates a handle. A statement outside a transaction is retried after a serialization failure or a deadlock. If the
+ * database is unavailable, it fails with `database_unavailable`. Statements inside a transaction are not retried: use
+ * `retrying` for the whole transaction.
  */
 export const handleOf = (dialect: Dialect): RootDb =>
   new Kysely<Database>({
@@ -109,9 +111,9 @@ function retryingDriver(driver: Driver): Driver {
 }
 
 /**
- * Runs an idempotent transaction again after a serialisation failure or a deadlock (40001, 40P01), up to 5 times within
- * 150 ms, and turns a database that is away into one refusal. What a lost connection at COMMIT did is unknown: the
- * caller of a write repeats with its key and gets the truth.
+ * Retries an idempotent transaction after a serialization failure or a deadlock (40001, 40P01), up to 5 times within
+ * 150 ms. If the connection is lost at COMMIT, the outcome is unknown: the client of a write learns it by a retry with
+ * the same key.
  * @throws database_unavailable
  */
 export async function retrying<T>(work: () => Promise<T>): Promise<T> {
@@ -125,7 +127,7 @@ export async function retrying<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Foreign database errors become ours here and in `pool.ts`, nowhere else. */
+/** Maps foreign database errors to ours. This happens only here and in `pool.ts`. */
 export function mapDatabaseError(error: unknown): unknown {
   if (error instanceof AppError) return error
   return isAway(error) || RETRYABLE.has(sqlState(error) ?? '') ? unavailable(error) : error

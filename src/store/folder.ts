@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Makes a folder that only its owner opens, with those above it that are missing.
- * @param setting  which names it, for the message
+ * Creates a folder that only its owner can open, with missing parents.
+ * @param setting  setting of the path, for the message
  * @throws Error naming setting and reason
  */
 export async function makeFolder(path: string, setting: string): Promise<void> {
@@ -16,8 +16,8 @@ export async function makeFolder(path: string, setting: string): Promise<void> {
 }
 
 /**
- * Level by level: Node's own `recursive` takes an ENOENT for a missing parent, and tries forever where the file system says
- * so of a folder whose parent exists, as /proc does.
+ * Creates the folders one by one. Node's `recursive` takes every ENOENT for a missing parent. It loops forever if the
+ * file system reports it for a folder whose parent exists, as /proc does.
  */
 async function makeWithParents(path: string): Promise<void> {
   try {

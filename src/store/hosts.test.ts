@@ -121,7 +121,10 @@ test(
     const db = await open(standbyFirst)
     t.after(() => db.destroy())
     assert.equal(await portOf(db), pair.primary.port)
+    // The standby has it before the primary dies.
+    await pair.synchronous(true)
     await sql`create table things (n int)`.execute(db)
+    await pair.synchronous(false)
 
     await pair.primary.kill()
     await assert.rejects(portOf(db), { code: 'database_unavailable' })

@@ -2,25 +2,26 @@ import type pg from 'pg'
 import { sqlState } from './away.ts'
 import { type Clock } from '../clock.ts'
 
-/** A connection string of one server, and what may be said of it: its name and port. */
+/** A database server: its connection string (secret), and its name and port, which may be logged. */
 export type Host = { url: string; name: string }
 
 export type Hosts = {
   list: Host[]
-  /** Only a server that takes writes will do: always so with several, and where `target_session_attrs` says so. */
+  /** only a server that takes writes is used: with several servers, or if `target_session_attrs` says so */
   mustTakeWrites: boolean
 }
 
-/** The parts of a connection string; the user may hold a colon, a password anything but a slash. */
+/** The parts of a connection string. The user name may contain a colon, the password anything except a slash. */
 const FORM = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^/?#@]*)(\/[^?#]*)?(\?[^#]*)?$/
 
 /**
- * Reads DATABASE_URL as libpq writes it: `postgres://user@h1:5432,h2:5432/db?target_session_attrs=read-write`.
- * @throws Error  which part cannot be used; the connection string itself, which holds a password, is never repeated
+ * Reads DATABASE_URL, with several hosts in libpq's form:
+ * `postgres://user@h1:5432,h2:5432/db?target_session_attrs=read-write`.
+ * @throws Error  naming the part that cannot be used; never the connection string, which holds a password
  * Source: PostgreSQL, 34.1.1.3 Specifying Multiple Hosts
  */
 export function readHosts(url: string): Hosts {
-  // Sockets as node-postgres writes them: one server, which is not looked into.
+  // A socket path in node-postgres's form is one server and needs no parsing.
   if (/^(socket:|\/)/.test(url)) return { list: [{ url, name: 'its socket' }], mustTakeWrites: false }
   const match = FORM.exec(url)
   if (match === null)
@@ -32,7 +33,7 @@ export function readHosts(url: string): Hosts {
   if (parameters.getAll('host').some((host) => host.includes(',')))
     throw new Error('several hosts go before the first slash, separated by commas, not in `host=`')
   const places = authority!.split(',')
-  // None at all is node-postgres's own default, or the socket of `host=`.
+  // An empty authority means node-postgres's default, or the socket of `host=`.
   if (authority !== '') for (const [index, place] of places.entries()) checkPlace(place, index + 1)
   const rest = parameters.size === 0 ? '' : `?${parameters.toString()}`
   return {
@@ -55,21 +56,21 @@ function checkPlace(place: string, position: number): void {
     throw new Error(`the port of host ${position} must be between 1 and 65535`)
 }
 
-/** What a server says of itself; null is what it may not be asked, or what it knows nothing of. */
+/** The state that a server reports; null is what it does not allow to be read, or does not know. */
 type HostState = {
   takesWrites: boolean
-  /** the same of a server and of all copies of it */
+  /** equal for a server and all its copies */
   cluster: string | null
   /** grows with each promotion */
   timeline: number | null
-  /** seconds since 1970, of the server's start: one server that is in the list under two names has one */
+  /** start of the server, seconds since 1970: equal if two names lead to one server */
   startedAt: string | null
 }
 
-/** milliseconds that a server has to say what it is */
+/** milliseconds within which a server must report its state */
 const PROBE_MS = 2_000
 
-/** Asks one server whether it takes writes. @throws what the connection threw */
+/** Asks one server for its state. @throws the error of the connection */
 async function probeHost({ url }: Host): Promise<HostState> {
   const { Client } = (await import('pg')).default
   const client = new Client({ connectionString: url, connectionTimeoutMillis: PROBE_MS, query_timeout: PROBE_MS })
@@ -78,12 +79,12 @@ async function probeHost({ url }: Host): Promise<HostState> {
     await client.connect()
     return await standingOf(client)
   } finally {
-    // Not waited for: a server that hangs answers no goodbye.
+    // Not awaited: a server that hangs does not confirm the end.
     void client.end().catch(() => {})
   }
 }
 
-/** Whether the server behind a connection takes writes. */
+/** Returns whether the server behind a connection takes writes. */
 export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise<boolean> {
   const { rows } = await client.query<{ takes_writes: boolean }>(
     `select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off' as takes_writes`,
@@ -93,11 +94,11 @@ export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise
 
 async function standingOf(client: pg.ClientBase): Promise<HostState> {
   if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
-  // A statement each: everyone may ask for each of them, but some installations withdraw the first.
+  // One statement each: every role may run them by default, but some installations revoke the first.
   const cluster = await readText(client, 'select system_identifier::text as told from pg_control_system()')
   const file = await readText(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
   const startedAt = await readText(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
-  // The first eight digits of the name of a WAL file are its timeline, in hexadecimal.
+  // The first 8 hexadecimal digits of a WAL file name are the timeline.
   const timeline = file === null ? null : Number.parseInt(file.slice(0, 8), 16)
   return { takesWrites: true, cluster, timeline, startedAt }
 }
@@ -107,7 +108,7 @@ async function readText(client: pg.ClientBase, statement: string): Promise<strin
     const { rows } = await client.query<{ told: string }>(statement)
     return rows[0]?.told ?? null
   } catch (error) {
-    // Not allowed, or unknown to an engine that only speaks as PostgreSQL does.
+    // Not allowed, or unknown to a database that is only compatible with PostgreSQL.
     if (['42501', '42883', '0A000'].includes(sqlState(error) ?? '')) return null
     throw error
   }
@@ -116,11 +117,11 @@ async function readText(client: pg.ClientBase, statement: string): Promise<strin
 /** A server of the list that takes writes. */
 type Writer = HostState & { host: Host }
 
-/** Another server than before, or the name of before leads to one that was promoted since. */
+/** Returns whether the primary has changed: it is another server, or the same name after a promotion. */
 export const isOther = (before: Writer, now: Writer): boolean =>
   before.timeline !== now.timeline || (before.host !== now.host && !isSame(before, now))
 
-/** Of names that lead to one server, a balancer's before it for instance, the first. */
+/** Removes names that lead to the same server, such as a load balancer in front of it. The first name remains. */
 export function distinct(writers: Writer[]): Writer[] {
   return writers.filter((writer, index) => !writers.slice(0, index).some((before) => isSame(before, writer)))
 }
@@ -129,8 +130,8 @@ const isSame = (one: HostState, other: HostState): boolean =>
   one.startedAt !== null && one.startedAt === other.startedAt && one.cluster === other.cluster
 
 /**
- * Of servers that take writes the one that was promoted last: that of a later timeline than all others. Null where that
- * is unknown: one of them has no timeline, two have the same, or they are no copies of each other.
+ * Returns the server that was promoted last: the one with a later timeline than all others. Returns null if that is
+ * unknown: a timeline is missing, two are equal, or the servers are not copies of each other.
  */
 export function lastPromoted(writers: Writer[]): Writer | null {
   const isBehind = (other: Writer, writer: Writer) =>
@@ -141,38 +142,38 @@ export function lastPromoted(writers: Writer[]): Writer | null {
 const mayBeCopies = (one: HostState, other: HostState): boolean =>
   one.cluster === null || other.cluster === null || one.cluster === other.cluster
 
-/** The server that was found, and which of those found so far it is, counted. */
+/** The primary, and how many changes of the primary this process has seen. */
 export type WritableHost = Host & { generation: number }
 
-/** Where the primary is. */
+/** Finds the primary. */
 export type Primary = {
-  /** the server to connect to. @throws Error  none of them takes writes, or which one may is unknown */
+  /** returns the server to connect to. @throws Error if none takes writes, or if it is unknown which one should */
   find(): Promise<WritableHost>
-  /** a connection was lost or takes no writes: the next one asks all of them again */
+  /** a connection was lost or takes no writes: the next `find` asks all servers again */
   forget(): void
-  /** that of the server found last; a connection that was begun under an earlier one is used no more */
+  /** generation of the server found last; connections of an earlier generation are no longer used */
   generation(): number
 }
 
-/** What is reported of the search; names, several with "and" between them. */
+/** Receives the results of the search. Several names are joined by "and". */
 export type Listeners = {
-  /** another server than before is used */
+  /** the primary has changed */
   onChange: (name: string) => void
-  /** several take writes: the one that is used, and the others */
+  /** several servers take writes: the one that is used, then the others */
   onSecond: (names: string) => void
-  /** several take writes, and which was promoted last is unknown: none is used, nor the one that was */
+  /** several servers take writes, and it is unknown which was promoted last: none is used */
   onUndecided: (names: string) => void
 }
 
-/** milliseconds after which the servers are asked again, beside the work */
+/** milliseconds after which the servers are asked again in the background */
 const LOOK_AGAIN_MS = 5_000
-/** milliseconds that the answer "none" is good for */
+/** milliseconds for which the result "none" is reused */
 const NONE_MS = 200
 
 /**
- * Finds the one of several servers that takes writes, and after a promotion the next one. Of two that do, that of the
- * later timeline: an old primary that came back believes to be one still. What this process has seen of a later
- * timeline it does not forget, so that an old primary which is alone within reach is not taken either.
+ * Finds the server that takes writes, and its successor after a promotion. If several do, takes the one with the latest
+ * timeline, because an old primary that returns still takes writes. The latest timeline seen is remembered, so that an
+ * old primary is not used even if it is the only one that responds.
  */
 export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, onUndecided }: Listeners): Primary {
   let known: WritableHost | null = null
@@ -213,7 +214,7 @@ export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, o
     return known
   }
 
-  /** Uses none of them, nor what is connected to one. */
+  /** Stops using the known server and all connections to it. */
   function leave(): void {
     if (last !== null) generation++
     last = null
@@ -227,13 +228,13 @@ export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, o
     rivals = told
   }
 
-  /** The latest timeline that was seen of a cluster; of any, where either has not told which it is. */
+  /** Returns the latest timeline seen of a cluster; of any cluster if one of the two is unknown. */
   function newestOf(cluster: string | null): number {
     const seen = [...newest].filter(([name]) => name === null || cluster === null || name === cluster)
     return Math.max(0, ...seen.map(([, timeline]) => timeline))
   }
 
-  /** One search at a time: what an earlier one still finds must not replace what a later one has found. */
+  /** One search at a time: the result of an earlier search must not replace that of a later one. */
   function searchOnce(): Promise<WritableHost> {
     if (searching !== null) return searching
     const end = () => void (searching = null)
@@ -245,7 +246,8 @@ export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, o
   return {
     async find() {
       if (known === null) return searchOnce()
-      // Two that both take writes may both be reached: the work continues with what is known until there is news.
+      // Search in the background, because a second server may take writes by now. Until then, continue with the known
+      // one.
       if (clock.ticks() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
       return known
     },

@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Now, by the clock of the database, and in any case after another time of the row: of two times the signer takes the later one,
- * and the clocks of two databases, or of one before and after a failover, may differ.
+ * Returns the present time of the database, but at least 1 ms after the row's time in `column`. The signer takes the
+ * later of two times. Without this, a change could lose to an older one, because clocks differ between databases and
+ * after a failover.
  */
 export const laterThan = (column: string): RawBuilder<Date> =>
   sql<Date>`greatest(clock_timestamp(), ${sql.ref(column)} + interval '1 millisecond')`

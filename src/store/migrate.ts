@@ -8,7 +8,7 @@ const FOLDER = new URL('../../migrations/', import.meta.url)
 
 export type Migration = { number: number; name: string; text: string; sha256: string }
 
-/** The numbered SQL files, in order. */
+/** Reads the numbered SQL files, in order. */
 export async function readMigrations(): Promise<Migration[]> {
   const names = (await readdir(FOLDER)).filter((name) => /^\d{4}_\w+\.sql$/.test(name)).toSorted()
   return Promise.all(
@@ -20,15 +20,15 @@ export async function readMigrations(): Promise<Migration[]> {
 }
 
 /**
- * Brings the database up to date, each migration in a transaction of its own. Replicas that start together wait
- * for each other on the primary key of the first row.
- * @param others  migrations in place of this program's; only a test has some
- * @throws Error when a migration that was applied has been changed since, or the database is newer than this program
+ * Migrates the database, each migration in its own transaction. Replicas that start together wait for each other on the
+ * primary key of the first row.
+ * @param others  migrations instead of this program's, for tests
+ * @throws Error  if an applied migration was changed since, or the database is newer than this program
  */
 export async function migrate(db: RootDb, others?: readonly Migration[]): Promise<void> {
   await createLedger(db)
   const migrations = others ?? (await readMigrations())
-  // One question at nearly every start, instead of a transaction for each.
+  // One query at nearly every start, instead of a transaction per migration.
   const applied = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
   const known = new Map(applied.map(({ number, sha256 }) => [number, sha256]))
   for (const migration of migrations) {
@@ -48,8 +48,8 @@ function assertNotNewer(known: ReadonlyMap<number, string>, migrations: readonly
 }
 
 /**
- * For a program whose role may not change tables: they are as this version makes them.
- * @throws Error naming the command that brings them there
+ * Checks that the tables are as this version needs them, for a program whose role may not change tables.
+ * @throws Error  naming the command that migrates them
  */
 export async function assertMigrated(db: RootDb): Promise<void> {
   const applied = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
@@ -73,7 +73,7 @@ function assertSame({ name, sha256 }: Migration, applied: string): void {
 const LEDGER =
   'create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())'
 
-/** Applies migrations inside a transaction that is open, to a database that nobody else has seen. */
+/** Applies migrations inside an open transaction, to a database that no one else uses yet. */
 export async function migrateWithin(
   query: (text: string, parameters?: unknown[]) => Promise<unknown>,
   migrations: readonly Migration[],
@@ -85,13 +85,14 @@ export async function migrateWithin(
   }
 }
 
-/** The table of what was applied, made by the first that comes. */
+/** Creates the table of applied migrations if it does not exist. */
 export async function createLedger(db: RootDb): Promise<void> {
   try {
     await sql.raw(LEDGER).execute(db)
   } catch (error) {
-    // Replicas that create it at once: "if not exists" is not atomic in PostgreSQL, and the loser gets one of these by how far
-    // the winner was: the name in an index, the table, or the row type of the same name.
+    // "if not exists" is not atomic in PostgreSQL. If replicas create the table together, the loser gets one of these
+    // errors. Which one depends on how far the winner was: the name in an index, the table, or the row type of the same
+    // name.
     if (!['23505', '42P07', '42710'].includes(sqlState(error) ?? '')) throw error
   }
 }
@@ -118,7 +119,10 @@ async function apply(root: RootDb, migration: Migration): Promise<void> {
   })
 }
 
-/** Statements end with a semicolon at the end of a line; our migrations hold no function bodies. */
+/**
+ * Splits a migration into statements. They end with a semicolon at the end of a line; migrations contain no function
+ * bodies.
+ */
 function statementsOf(text: string): string[] {
   return text
     .replaceAll(/^\s*--.*$/gm, '')

@@ -5,48 +5,58 @@ import { prepareMarked } from './prepared.ts'
 import { boundTime, TIMESTAMPTZ } from './read-time.ts'
 import { systemClock, type Clock } from '../clock.ts'
 
-/** milliseconds; the server ends a statement itself, where it can still be reached */
+/** milliseconds after which the server ends a statement, if it can be reached */
 const STATEMENT_TIMEOUT_MS = 15_000
-/** milliseconds after which a statement, COMMIT included, counts as unanswered and its connection is destroyed */
+/**
+ * milliseconds without a response after which a connection is destroyed; applies to every statement, COMMIT included
+ */
 const DEADLINE_MS = 20_000
-/** milliseconds to get a connection, a new one or one that others give back */
+/** milliseconds to wait for a connection, new or returned */
 const CONNECT_MS = 5_000
 const IDLE_MS = 30_000
 
 export const INT8 = 20
 
 export type PoolOptions = {
-  /** connection string, of one server or several; never logged */
+  /** connection string of one server or several; secret, never logged */
   url: string
-  /** connections, at most */
+  /** maximum number of connections */
   pool: number
-  /** keeps marked statements parsed (`prepared.ts`); default: where no pooler may hand the next one to another connection */
+  /**
+   * prepares marked statements (`prepared.ts`); default: unless a pooler may hand the next statement to another
+   * connection
+   */
   prepares?: boolean
-  /** `transaction`: a pooler in between gives each transaction another connection, so nothing is set on one */
+  /** `transaction`: a pooler gives each transaction another connection, so no session settings are made */
   pooler?: 'none' | 'transaction'
   deadlineMs?: number
   clock?: Clock
-  /** called once when the database goes away, not of each failure */
+  /** called once when the database becomes unavailable, not for each failure */
   onError: (error: Error) => void
   onBack?: (absence: Absence) => void
-  /** called with each failure of a database that is away, as it said it */
+  /** called for each failure of an unavailable database, with the original error */
   onFailure?: (error: unknown) => void
-  /** called for each connection that was lost, and of the first after none: what answers next may be an older database */
+  /** called for each lost connection, and for the first one after none: the database that responds next may be older */
   onLost?: () => void
-  /** called with how long each has waited for a connection, milliseconds */
+  /** called with the time that a request waited for a connection, milliseconds */
   onWait?: (ms: number) => void
-  /** called with the name of the server that takes writes, where there are several */
+  /** called with the name of the primary, if there are several servers */
   onPrimary?: (name: string) => void
-  /** called with the names of servers that all take writes, the one that is used first */
+  /** called with the names of servers that all take writes; the first one is used */
   onSecondPrimary?: (names: string) => void
-  /** called with the names of servers that all take writes, of which none is used: which was promoted is unknown */
+  /**
+   * called with the names of servers that all take writes; none is used, because it is unknown which was promoted last
+   */
   onUndecided?: (names: string) => void
 }
 
-/** What Kysely uses of a pool. */
+/** The part of a pool that Kysely uses. */
 export type Pool = { connect(): Promise<pg.PoolClient>; end(): Promise<void>; options: object }
 
-/** int8 holds block numbers, nonces, gas and chain ids only: all of them safe integers, or the row is damaged. */
+/**
+ * Parses an int8: block numbers, nonces, gas and chain ids.
+ * @throws Error if it is not a safe integer: the row is damaged
+ */
 export function readInt8(text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value)) throw new Error('an int8 column holds an unsafe integer')
@@ -54,9 +64,9 @@ export function readInt8(text: string): number {
 }
 
 /**
- * Connections to PostgreSQL that are known to answer, or are no more: each statement has a deadline here too, because a
- * link that hangs says nothing, and a connection that was cut off, timed out, or answered that it takes no writes is
- * destroyed instead of being given back.
+ * Opens a pool whose connections respond or are destroyed. Each statement has a deadline on this side too, because a
+ * link that hangs reports nothing. A connection that was cut, timed out, or takes no writes is destroyed when it is
+ * returned.
  * @throws Error  DATABASE_URL cannot be read
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
@@ -78,7 +88,8 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     max,
     connectionTimeoutMillis: CONNECT_MS,
     idleTimeoutMillis: IDLE_MS,
-    // A pooler refuses what it does not know to restore between transactions: there they belong to the role.
+    // A pooler rejects session settings that it cannot restore between transactions; there they must be set on the
+    // role.
     ...(pooler === 'none'
       ? { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }
       : {}),
@@ -92,12 +103,13 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     },
     onConnect: prepare,
   })
-  // An idle connection that ends is no failure: the next request opens another. Without a listener it ended the process.
+  // An idle connection that ends is not a failure: the next request opens another. Without a listener, the error ends
+  // the process.
   clients.on('error', () => {})
 
   /**
-   * Begins a connection. Whom it leads to is written down now: while it connects another server may be promoted, and
-   * then it still leads to the old one.
+   * Begins a connection. Its generation is recorded now: if another server is promoted while it connects, it leads to
+   * the old one.
    */
   function begin(config: pg.ClientConfig): pg.Client {
     const client = new pg.Client({ ...config, connectionString: target.url })
@@ -125,7 +137,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     leave('which server is the primary is unknown')
   }
 
-  /** Ends what still works on a server that is not used any more: what commits there would be confirmed and then be gone. */
+  /** Cuts connections in use to a server that is no longer used: a commit there would be confirmed and then lost. */
   function leave(why: string): void {
     for (const client of lent) if (!isCurrent(client)) cut(client, why)
   }
@@ -134,7 +146,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     return generations.get(client) === primary.generation()
   }
 
-  /** What every new connection goes through before it is used. */
+  /** Prepares every new connection before its first use. */
   async function prepare(client: pg.ClientBase): Promise<void> {
     client.on('error', lost)
     if (clients.totalCount === 1) onLost()
@@ -142,8 +154,9 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     setDeadline(client)
     if (mustTakeWrites && !(await takesWrites(client)))
       throw Object.assign(new Error('the server does not accept writes'), { code: '25006' })
-    // Planned for each execution all the same: a plan that was made while a table was empty took any index, and 16 ms
-    // a statement a thousand rows later. And nothing here runs long enough to be worth compiling.
+    // Plan each execution, also of prepared statements. A plan made while a table was empty used the wrong index: it
+    // cost 16 ms per statement a thousand rows later. No statement here runs long enough for JIT compilation to pay
+    // off.
     if (pooler === 'none') await client.query('set plan_cache_mode = force_custom_plan; set jit = off')
   }
 
@@ -182,7 +195,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     return list.length === 1 ? clients.connect() : takeCurrent()
   }
 
-  /** Of several servers the one that is the primary now; connections to an earlier one end here. */
+  /** Returns a connection to the present primary, and closes connections to earlier ones. */
   async function takeCurrent(): Promise<pg.PoolClient> {
     for (;;) {
       target = await primary.find()
@@ -206,7 +219,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
         return client
       } catch (error) {
         primary.forget()
-        // Whatever it was, name, password or link: without a connection nothing is wrong with a request.
+        // Whatever the reason (name, password or link), the request itself is not at fault.
         throw failed(error)
       } finally {
         onWait(clock.ticks() - since)
@@ -217,13 +230,16 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   }
 }
 
-/** One server: whatever is in front of it, a balancer or a moved address, decides which that is. */
+/** A single server. If a load balancer or a moving address is in front, that decides which server it is. */
 const only = (host: Host): Primary => {
   const found = Promise.resolve({ ...host, generation: 0 })
   return { find: () => found, forget: () => {}, generation: () => 0 }
 }
 
-/** Ends a connection immediately, with what waits for its answer. A polite end would wait for the one that does not answer. */
+/**
+ * Ends a connection immediately, with all that waits for its response. A regular end would wait for the pending
+ * response.
+ */
 function cut(client: pg.ClientBase, why: string): void {
   const { connection } = client as unknown as { connection: pg.Connection }
   connection.stream.destroy(Object.assign(new Error(why), { code: 'ETIMEDOUT' }))

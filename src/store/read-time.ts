@@ -1,25 +1,29 @@
 import { sql } from 'kysely'
 
 /**
- * A time as text with the microseconds that a Date would lose: a page ends exactly where the next begins. `infinity` has no such text.
- * @param column  as the statement calls it
+ * Selects a time as text with microseconds, which a Date would lose: a page must end exactly where the next begins.
+ * `infinity` has no such text.
+ * @param column  its name in the statement
  */
 export const momentText = (column: string) =>
   sql<string>`to_char(${sql.raw(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-/** Type of `timestamptz`. */
+/** OID of the type `timestamptz`. */
 export const TIMESTAMPTZ = 1184
 
-/** The years 1 and 9999: beyond them the forms that dates are written in elsewhere end, and so does ours. */
+/** The years 1 and 9999: common date formats end there, and so do ours. */
 const FIRST = Date.parse('0001-01-01T00:00:00Z')
 const LAST = Date.UTC(9_999, 11, 31, 23, 59, 59, 999)
 
-/** As the database writes it: `2026-02-03 04:05:06.789+00`. Without a T a year before 50 would be one of 2000. */
+/**
+ * Parses the database's format, `2026-02-03 04:05:06.789+00`. Without the T, a year before 50 would be read as 20xx.
+ */
 export const parseIso = (text: string): Date => new Date(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'))
 
 /**
- * A time as code may use it. The column also takes `infinity`, `-infinity` and years that no `Date` holds, and each driver makes something
- * else of them: a number, an invalid date. What is beyond counts as the last moment, or the first.
+ * Wraps a parser so that every time is usable. The column also accepts `infinity`, `-infinity` and years that no `Date`
+ * holds, for which drivers return a number or an invalid date. Times beyond the bounds become the first or the last
+ * moment.
  */
 export const boundTime =
   (parse: (text: string) => unknown) =>

@@ -4,15 +4,15 @@ import type { Database } from './rows.ts'
 
 type Table = keyof Database
 type Grants = {
-  /** every row, to read and to write */
+  /** tables with all rows, to read and write */
   whole: Table[]
   read: Table[]
-  /** columns that may not be read, of tables of which the others may */
+  /** tables that may be read except for these columns */
   without: Partial<Record<Table, string[]>>
   more: string[]
 }
 
-/** People, applications, what they allowed, and what is a secret of theirs. */
+/** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
   whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
   read: [
@@ -33,7 +33,10 @@ export const OF_AUTH: Grants = {
   more: ['update on stopped_lanes'],
 }
 
-/** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
+/**
+ * Grants of the API: transactions, blocks and what is derived from them. Of users it may read identities, but nothing
+ * that signs them in.
+ */
 export const OF_API: Grants = {
   whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
   read: [
@@ -48,14 +51,15 @@ export const OF_API: Grants = {
     'withdrawals',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
-  // A row is locked by those only who may change something of it: this column, by which only the history judges from where on it is
-  // complete. Who can write as the API can make it claim more than it has.
+  // Locking a row requires the privilege to update one of its columns. `accounts.created_at` is harmless: only the
+  // history uses it, to judge from which block it is complete. Someone who controls the API could make it claim too
+  // much.
   more: ['update (created_at) on accounts', 'update (transaction_id, refusal) on withdrawals'],
 }
 
 /**
- * Gives the roles of the two programs what each needs, and takes everything else. In one transaction, for running programs too.
- * Only the owner of the tables can.
+ * Grants each program's role what it needs, and revokes everything else. It works in one transaction, also while the
+ * programs run. Only the owner of the tables can do this.
  */
 export async function grantRoles(root: RootDb, roles: { auth: string; api: string }): Promise<void> {
   await root.transaction().execute(async (db) => {
@@ -91,7 +95,7 @@ async function columnsOf(db: Db, table: string): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** What the program of the API must not be able to do to tables, whatever is done to it. */
+/** What the API's role must not be able to do, even if the API is compromised. */
 const FORBIDDEN = {
   'read e-mail addresses': sql`has_column_privilege('identities', 'email', 'select')`,
   'read secrets of applications': sql`has_column_privilege('applications', 'secret_hashes', 'select')`,
@@ -107,7 +111,7 @@ const FORBIDDEN = {
   'lift what was revoked': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
 }
 
-/** @throws Error naming what the role of this connection can do that the API does not need */
+/** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */
 export async function assertNarrow(db: RootDb): Promise<void> {
   const can: string[] = []
   for (const [what, privilege] of Object.entries(FORBIDDEN)) {

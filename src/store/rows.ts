@@ -94,7 +94,7 @@ export type Database = {
     ordinal: number
     sponsor_id: string
     client_id: string
-    /** decimal digits, like the next */
+    /** decimal digits, as is `charged` */
     wei: string
     charged: string
     hour: Time
@@ -216,7 +216,7 @@ export type Database = {
     transitions: JsonColumn<Transition[]>
     created_at: DefaultTime
     updated_at: DefaultTime
-    /** of a transaction that carries operations: which accounts delegate in it */
+    /** in a transaction that includes operations: the accounts that delegate in it */
     authorizations: JsonColumn<OuterAuthorization[]> | null
   }
   strangers: { sender_id: string; user_id: string; made_at: DefaultTime }
@@ -261,7 +261,7 @@ export type Database = {
     chain_id: number
     hash: Bytes
     transaction_id: string
-    /** null: dropped, a week after its transaction was final; the signer's ledger has them */
+    /** null: dropped one week after finality; the signer's ledger still has the bytes */
     raw: Bytes | null
     gas_limit: number
     max_fee: Bytes

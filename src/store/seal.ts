@@ -2,19 +2,21 @@ import { createHmac, sign, timingSafeEqual, verify, type KeyObject } from 'node:
 import type { Selectable } from 'kysely'
 import type { Database } from './rows.ts'
 
-/** Keys by which the authorization server seals rows, so that what someone else wrote is told from it. */
+/** Keys by which the authorization server seals rows, so that rows written by others are recognized. */
 export type SealKeys = {
-  /** the one that seals; null in a program that only checks */
+  /** the key that seals; null in a program that only checks */
   signing: { kid: string; key: KeyObject } | null
-  /** public halves by their ids, that of the one that seals among them */
+  /** public keys by id, including the one that seals */
   known: ReadonlyMap<string, KeyObject>
-  /** keys of MACs, made of the private halves; null in a program that has none: a row under a MAC counts unseen there */
+  /**
+   * MAC keys, derived from the private keys; null in a program without them, which accepts rows under a MAC unchecked
+   */
   macs: ReadonlyMap<string, KeyObject> | null
 }
 
 type Columns<T extends keyof Database> = Selectable<Database[T]>
 
-/** What is read of a row for its seal. Times and bytes are texts where the statement makes them so. */
+/** The columns that are read for a seal. Times and bytes are texts if the statement converts them. */
 export type SealedRows = {
   applications: Columns<'applications'>
   consents: Pick<Columns<'consents'>, 'account_id' | 'client_id' | 'permissions' | 'keys' | 'ways'>
@@ -27,7 +29,7 @@ export type SealedRows = {
     uid: string | null
     user_id: string | null
     client_id: string | null
-    /** anyone who writes to the database may have put a JSON null there */
+    /** null: someone with write access may have stored a JSON null */
     payload: Record<string, unknown> | null
     consumed_at: string | null
   }
@@ -37,11 +39,11 @@ export type SealedRows = {
 export type SealedTable = keyof SealedRows
 
 /**
- * What the seal of a row covers: its primary key, and every column that leads to a token or to someone's account. A MAC costs a tenth of a
- * signature; a signature can be checked by the program of the API, which has no secret of the authorization server.
+ * The columns that a seal covers: the primary key, and every column that leads to a token or to an account. A MAC costs
+ * a tenth of a signature. Signatures can be checked by the API, which has no secret of the authorization server.
  */
 const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: SealedRows[T]) => unknown[] } } = {
-  /** By which it is given tokens, and what people are shown of it. Quotas, weight and budgets of sponsors lead to no token. */
+  /** Columns that decide about tokens, and what users are shown. Quotas, weight and gas budgets lead to no token. */
   applications: {
     by: 'mac',
     covers: (row) => [
@@ -66,11 +68,11 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
     by: 'mac',
     covers: (row) => [row.account_id, row.client_id, row.permissions, row.keys, row.ways],
   },
-  /** Of one that was linked: the user that it leads to. */
+  /** For a linked identity: the user that it leads to. */
   identities: { by: 'signature', covers: (row) => [row.provider, row.subject, row.user_id] },
   /**
-   * When it was used belongs to it: a used code that is made unused is another row. The end of a grant does not: the refresh of a token
-   * moves it, and what comes of a grant has an end of its own.
+   * The time of use is covered, so that a used code cannot be made unused. The expiry of a grant is not: refreshing a
+   * token moves it, and everything issued under the grant has its own expiry.
    */
   oauth_records: {
     by: 'mac',
@@ -80,7 +82,10 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
       return [row.kind, row.id_hash, row.grant_id, row.uid, row.user_id, row.client_id, payload, row.consumed_at]
     },
   },
-  /** For which sign-in, at whom, in which browser, for which request, until when. That it came back the provider allows once. */
+  /**
+   * Sign-in, provider, browser, request and expiry. Its use is not covered, because the provider accepts each code only
+   * once.
+   */
   sign_ins: {
     by: 'mac',
     covers: (row) => [
@@ -97,8 +102,8 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
 }
 
 /**
- * The seal of a row: id of the key, a space, HMAC-SHA256 (RFC 2104) or Ed25519 in base64url. Null where this program makes none. A row in
- * another table, under another key or with another value has another one.
+ * Computes the seal of a row: key id, a space, HMAC-SHA256 (RFC 2104) or Ed25519 signature in base64url. It differs for
+ * another table, key or value. Returns null if this program lacks the key.
  */
 export function sealOf<T extends SealedTable>(keys: SealKeys, table: T, row: SealedRows[T]): string | null {
   const { signing, macs } = keys
@@ -109,7 +114,10 @@ export function sealOf<T extends SealedTable>(keys: SealKeys, table: T, row: Sea
   return key === undefined ? null : `${signing.kid} ${hmac(key, text).toString('base64url')}`
 }
 
-/** Whether a row says what it said when the holder of one of the keys sealed it. */
+/**
+ * Returns whether a holder of a known key sealed the row with these values. Without MAC keys, a row under a MAC counts
+ * as sealed.
+ */
 export function isSealed<T extends SealedTable>(
   { known, macs }: Omit<SealKeys, 'signing'>,
   table: T,
@@ -128,18 +136,18 @@ export function isSealed<T extends SealedTable>(
   return given.length === expected.length && timingSafeEqual(given, expected)
 }
 
-/** The id of the key that a seal is by. */
+/** Returns the id of the key of a seal. */
 export const keyOfSeal = (seal: string): string => seal.split(' ', 1)[0]!
 
-/** No two rows have the same. */
+/** Encodes table and covered columns. The encoding is unambiguous: no two rows have the same. */
 export const sealedText = <T extends SealedTable>(table: T, row: SealedRows[T]): Buffer =>
   Buffer.from(`chatelaine row\n${canonical([table, ...TABLES[table].covers(row)])}`, 'utf8')
 
 const hmac = (key: KeyObject, text: Buffer): Buffer => createHmac('sha256', key).update(text).digest()
 
 /**
- * JSON with the members of each object in one order: the database keeps its own, and gives numbers and texts back as they were.
- * What JSON has no word for is left out, as it is where the row is written.
+ * Writes JSON with sorted object members, because the database reorders them; numbers and texts come back unchanged.
+ * Undefined members are omitted, as when the row is written.
  */
 function canonical(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'

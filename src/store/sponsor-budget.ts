@@ -4,19 +4,19 @@ import { textsIn } from './column-values.ts'
 import type { Db } from './db.ts'
 
 /**
- * Wei that sponsors may send in a rolling day for writes of one application: to one person, and to all of them. `contracts`: whose
- * writes it pays for, in lower case; null: those of any.
+ * Gas budget of an application: maximum wei that sponsors spend on its writes in a rolling day, per user and in total.
+ * `contracts`: targets that it pays for, in lower case; null: all.
  */
 export type SponsorBudget = { perUser: bigint; perApplication: bigint; contracts: readonly Hex[] | null }
 
-/** The columns of `applications` that hold it: the first two, or neither. */
+/** The columns of `applications` that hold the budget. The first two are both set or both null. */
 export const BUDGET_COLUMNS = ['sponsor_per_user', 'sponsor_per_application', 'sponsor_contracts'] as const
 
-/** Whether a budget pays for a write. @param to  its target, in lower case */
+/** Returns whether a budget pays for a write. @param to  target, in lower case */
 export const paysFor = ({ contracts }: Pick<SponsorBudget, 'contracts'>, to: Hex): boolean =>
   contracts === null || contracts.includes(to)
 
-/** What an application's row says of it; null: sponsors send nothing for it. */
+/** Reads the budget of an application's row; null: sponsors pay nothing. */
 export const sponsorBudgetOf = ({
   sponsor_per_user: perUser,
   sponsor_per_application: perApplication,
@@ -36,22 +36,27 @@ type BudgetRow = {
   sponsor_contracts: Hex[] | null
 }
 
-/** hours that a rolling day is counted in. An hour counts whole until its last minute is a day old, so a day holds no more than the budget. */
+/**
+ * Hours in a rolling day. An hour counts in full until its last minute is a day old, so a day never exceeds the budget.
+ */
 export const DAY_HOURS = 24
-/** Whose row of `gas_spent` holds what all people of an application were sent. */
+/** Account id of the rows of `gas_spent` that hold the sum over all users of an application. */
 export const EVERYONE = '00000000-0000-0000-0000-000000000000'
 
-/** wei that were paid in the rolling day for writes of an application, to anyone; what is on its way with its highest fee. */
+/**
+ * Returns the wei spent on an application's writes in the rolling day, for one account or (default) all. Transactions
+ * in flight count with their maximum fee.
+ */
 export async function spentOfBudget(db: Db, clientId: string, accountId: string = EVERYONE): Promise<bigint> {
   return (await readSpent(db, clientId, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
 }
 
-/** The same for all applications of a network. */
+/** Returns the same for all applications of a network. */
 export async function spentOnNetwork(db: Db, chainId: number): Promise<bigint> {
   return (await readSpentOnNetwork(db, chainId)).reduce((sum, { wei }) => sum + wei, 0n)
 }
 
-/** By the hour, oldest first. The database's clock is the one that all replicas have. */
+/** Returns the spending per hour, oldest first, by the database's clock, which all replicas share. */
 export async function readSpent(
   db: Db,
   clientId: string,
@@ -68,6 +73,7 @@ export async function readSpent(
   return rows.map(({ account_id: accountId, hour, wei }) => ({ accountId, hour, wei: BigInt(wei) }))
 }
 
+/** Returns the spending on a network per hour, for all applications, oldest first. */
 export async function readSpentOnNetwork(db: Db, chainId: number): Promise<{ hour: Date; wei: bigint }[]> {
   const rows = await db
     .selectFrom('gas_spent_on_network')

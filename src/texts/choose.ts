@@ -12,24 +12,24 @@ import { es } from './es.ts'
 import { fr } from './fr.ts'
 import { ja } from './ja.ts'
 
-/** Every language of the pages, English first: it is what nobody asked otherwise gets. */
+/** Every language of the pages. English is first: it is the default. */
 export const languages: readonly Texts[] = [en, de, fr, es, ja]
 
-/** Longer wishes are no browser's; reading them would only cost. */
+/** Maximum length of a language preference: browsers send none that is longer. */
 const MAX_WISH_CHARACTERS = 500
 
 /**
- * The language that someone reads best of those that are there.
+ * Chooses the language that the user reads best.
  * @param accept     the header `Accept-Language`, RFC 9110 §12.5.4
- * @param uiLocales  what the application says of its user, best first and parted by spaces: it goes before the browser's
- *                   word (OpenID Connect Core §3.1.2.1)
+ * @param uiLocales  the preferences that the application sends, best first, separated by spaces; they precede the
+ *                   browser's (OpenID Connect Core §3.1.2.1)
  */
 export function textsFor({ accept, uiLocales }: { accept?: string | undefined; uiLocales?: string | null }): Texts {
   const told = (uiLocales ?? '').slice(0, MAX_WISH_CHARACTERS).split(' ')
   return firstOf(told) ?? firstOf(wishesOf((accept ?? '').slice(0, MAX_WISH_CHARACTERS))) ?? en
 }
 
-/** By the first part of a tag alone (RFC 4647 §3.4): `fr-CA` reads French. */
+/** Matches the first part of each tag only (RFC 4647 §3.4): `fr-CA` reads French. */
 function firstOf(tags: string[]): Texts | undefined {
   for (const tag of tags) {
     const [primary] = tag.toLowerCase().split('-')
@@ -39,7 +39,7 @@ function firstOf(tags: string[]): Texts | undefined {
   return undefined
 }
 
-/** The tags of an `Accept-Language`, best first; those of weight 0 are not wanted. */
+/** Returns the tags of an `Accept-Language`, best first, without those of weight 0. */
 function wishesOf(accept: string): string[] {
   const wishes = accept.split(',').flatMap((entry) => {
     const [tag = '', ...parameters] = entry.split(';').map((part) => part.trim())

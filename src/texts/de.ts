@@ -4,7 +4,6 @@ import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-de.ts'
 
-/** German. */
 export const de: Texts = {
   language: 'de',
   locale: 'de-DE',

@@ -5,9 +5,9 @@ import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
 import { userMessages } from './user-messages-en.ts'
 
-/** English, and the shape of every other language: a text that one of them lacks does not compile. */
+/** The English texts, and the shape of every other language: one that lacks a text does not compile. */
 export const en = {
-  /** for `lang`, for the browser’s wish and for how numbers and times are written */
+  /** for `lang`, for the browser’s preference, and for how numbers and times are written */
   language: 'en',
   /** how times are written: day, month and year in this order */
   locale: 'en-GB',
@@ -20,7 +20,7 @@ export const en = {
     terms: 'Terms',
   },
   networks: {
-    /** a network whose coins are worth something */
+    /** a network whose currency is worth something */
     main: (family: string) => `${family} network`,
     test: (family: string) => `${family} test network`,
     testNamed: (family: string, name: string) => `${family} test network (${name})`,
@@ -72,7 +72,7 @@ export const en = {
     cancel: 'Cancel',
     cancelTo: (application: string) => `Cancel and go back to ${application}`,
     back: 'Back to the sign-in page',
-    /** why one signs in again, by what one wanted; `spends`: to allow an application to spend */
+    /** why a user must sign in again, by what they wanted; `spends`: to allow an application to spend */
     why: {
       send: 'Sending takes a sign-in of the last 15 minutes. Sign in again to continue.',
       export: 'Exporting your key takes a sign-in of the last 5 minutes. Sign in again to continue.',
@@ -103,7 +103,7 @@ export const en = {
       'It runs on this device and cannot prove its identity, so you are asked at every sign-in. Allow it only if you have just started it yourself.',
     where: 'Revoke access at any time in your account',
     switch: 'Use another account',
-    /** of an application of the operator's own, instead of `question`, `spends` and `allow` */
+    /** for an application of the operator's own, instead of `question`, `spends` and `allow` */
     ownTitle: (application: string) => `Continue to ${application}`,
     ownQuestion: (application: string) => `Continue to ${application} with this account?`,
     ownHint: (application: string, operator: string) => `${application} is run by ${operator}, as this page is.`,
@@ -163,7 +163,7 @@ export const en = {
   },
   /** title of a refusal that has none in `codes`; its help is the text of `userMessages` */
   failed: 'This did not work',
-  /** refusals that users can come across on a page: what happened, and what helps */
+  /** errors that users can meet on a page: what happened, and what helps */
   codes: {
     sign_in_expired: ['This sign-in is no longer valid', 'Go back to the application and sign in again.'],
     sign_in_refused: ['The sign-in was refused', 'Go back to the application and sign in again.'],
@@ -323,7 +323,7 @@ export const en = {
     another: 'Send something else',
     ambiguous: 'The amount cannot be read or is ambiguous. Write it without thousands separators, for example 1.5.',
   },
-  /** everything that was signed with the account, by the signer's log */
+  /** everything that was signed with the account, from the signer's log */
   signatures: signatures.en,
   /** native currency in the activity */
   native: native.en,
@@ -372,7 +372,7 @@ export const en = {
     delete: 'Delete my data',
     keep: 'Keep everything',
   },
-  /** what has just been done, by the code in the address */
+  /** what the user has just done, by the code in the address */
   done: {
     again: 'You signed in again. Now repeat what you wanted to do.',
     revoked: 'Access revoked. The application has to ask you again, and its access ends within a minute.',
@@ -387,5 +387,5 @@ export const en = {
   } as Record<string, string>,
 }
 
-/** A language: the same texts as the English. */
+/** A language: the same texts as in English. */
 export type Texts = typeof en

@@ -4,7 +4,6 @@ import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-es.ts'
 
-/** Spanish. */
 export const es: Texts = {
   language: 'es',
   locale: 'es-ES',

@@ -1,4 +1,4 @@
-/** What the pages say about the export of a key. */
+/** Texts of the pages about the export of a key. */
 type ExportTexts = {
   title: string
   whatItIs: string

@@ -4,7 +4,7 @@ import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-fr.ts'
 
-/** French. Before : ; ? ! and within « » stands a narrow no-break space, `\u202f`. */
+/** French. A narrow no-break space, `\u202f`, precedes : ; ? ! and separates « » from the text within. */
 export const fr: Texts = {
   language: 'fr',
   locale: 'fr-FR',

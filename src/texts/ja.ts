@@ -4,7 +4,6 @@ import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-ja.ts'
 
-/** Japanese. */
 export const ja: Texts = {
   language: 'ja',
   locale: 'ja-JP',

@@ -1,6 +1,6 @@
-/** What the pages say of native currency that came or went. */
+/** Texts of the pages about native currency that came or went. */
 type NativeTexts = {
-  /** where the history does not look at it */
+  /** if the history does not index it */
   notListed: string
   listedFrom: (block: number) => string
   internalFrom: (block: number) => string

@@ -1,9 +1,12 @@
 import type { Texts } from './en.ts'
 
-/** A network as people call it: what its coin is worth depends on whether it is a test. */
+/** The display name of a network: the currency of a test network is worth nothing. */
 type NamedNetwork = { family: string; test?: string }
 
-/** By chain id. Source: chainlist.org, and each project's documentation; a network without an entry keeps its own name. */
+/**
+ * Display names by chain id. Source: chainlist.org, and each project's documentation; other networks have their own
+ * name.
+ */
 const KNOWN = new Map<number, NamedNetwork>([
   [1, { family: 'Ethereum' }],
   [10, { family: 'OP Mainnet' }],
@@ -33,7 +36,7 @@ const KNOWN = new Map<number, NamedNetwork>([
   [11_155_420, { family: 'OP', test: 'Sepolia' }],
 ])
 
-/** What people read for a network: “Ethereum test network” for `devnet`. */
+/** Returns the display name of a network: “Ethereum test network” for `devnet`. */
 export function networkTitle({ networks }: Texts, { chainId, name }: { chainId: number; name: string | null }): string {
   const known = KNOWN.get(chainId)
   if (known === undefined) return name === null ? networks.unknown(String(chainId)) : networks.main(name)
@@ -42,5 +45,5 @@ export function networkTitle({ networks }: Texts, { chainId, name }: { chainId: 
   return test === '' ? networks.test(family) : networks.testNamed(family, test)
 }
 
-/** Whether the coins of a network are known to be worth nothing. */
+/** Returns whether the currency of a network is known to be worth nothing. */
 export const isTestNetwork = (chainId: number): boolean => KNOWN.get(chainId)?.test !== undefined

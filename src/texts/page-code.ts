@@ -1,4 +1,4 @@
-/** Refusals that have a title of their own on a page; every other has the general title, its user message and its code. */
+/** Errors with a title of their own on a page; every other error has the general title, its user message and its code. */
 export type PageCode =
   | 'sign_in_expired'
   | 'sign_in_refused'

@@ -1,11 +1,11 @@
-/** What the page says that lists everything signed for a person. */
+/** Texts of the page that lists everything signed for a user. */
 type SignaturesTexts = {
   title: string
   hint: string
   check: string
   raised: string
   cancelled: string
-  /** of an operation: somebody else pays the fee */
+  /** of an operation: another account pays the fee */
   sponsored: string
   /** of several calls: all are done or none */
   together: string

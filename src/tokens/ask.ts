@@ -5,15 +5,15 @@ import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 
 /**
- * What a contract is, by its own word. A contract can be fungible and a collection at once (ERC-404); an ERC-1155 contract that is nothing
- * else is neither.
+ * The standards of a contract, by its own answers. A contract can be fungible and a collection at once (ERC-404). A
+ * pure ERC-1155 contract is neither.
  */
 export type TokenStandards = {
-  /** ERC-20: it has decimals, or allowances if it is a collection too */
+  /** ERC-20: it has decimals and, if it is a collection too, allowances */
   isFungible: boolean
-  /** ERC-721, or a collection from before ERC-165 */
+  /** ERC-721, or an older collection without ERC-165 */
   isCollection: boolean
-  /** Wraps the native currency and logs `Deposit` and `Withdrawal` instead of transfers, as WETH9 does. */
+  /** wraps the native currency and logs `Deposit` and `Withdrawal` instead of transfers, as WETH9 does */
   isWrapper: boolean
 }
 
@@ -27,16 +27,22 @@ export const NO_FACTS: TokenFacts = {
   standards: { isFungible: false, isCollection: false, isWrapper: false },
 }
 
-/** What one token answered. `isContract` is false for an address without code; `isComplete` when it answered everything that it should have. */
+/**
+ * The answer of one token. `isContract`: the address has code. `isComplete`: it answered all calls that a token must
+ * answer.
+ */
 export type TokenAnswer = { facts: TokenFacts; isContract: boolean; isComplete: boolean }
 
-/** keccak256 of `decimals()`, four bytes */
+/** first four bytes of keccak256 of `decimals()` */
 export const DECIMALS: Hex = '0x313ce567'
 
 const interfaceCall = (id: string): Hex => `0x01ffc9a7${id.padEnd(64, '0')}`
 const ofZeros = (selector: string): Hex => `0x${selector}${'0'.repeat(128)}`
 
-/** The calls that every token gets, in order. Source of the interface ids: ERC-165, ERC-721, ERC-1155; the draft of ERC-721 is CryptoKitties'. */
+/**
+ * The calls to every token, in order. Sources of the interface ids: ERC-165, ERC-721, ERC-1155, and CryptoKitties for
+ * the draft of ERC-721.
+ */
 const QUESTIONS = {
   symbol: '0x95d89b41',
   name: '0x06fdde03',
@@ -48,28 +54,28 @@ const QUESTIONS = {
   approvals: ofZeros('e985e9c5'),
   /** `allowance(address,address)` */
   allowances: ofZeros('dd62ed3e'),
-  /** `deposit()`, of no value */
+  /** `deposit()`, with value 0 */
   deposit: '0xd0e30db0',
 } as const satisfies Record<string, Hex>
 type Question = keyof typeof QUESTIONS
 
-/** gas of each call: storage reads and a short text need a twentieth of it, a gas bomb ends here */
+/** gas of each call: storage reads and a short text need 5 % of it; it bounds what a hostile token burns */
 export const METADATA_GAS = 500_000
 const GAS: Hex = `0x${METADATA_GAS.toString(16)}`
 
-/** with the check of the code ten calls each: one batch stays at 50 */
+/** with the code check, each token needs ten calls: a batch has at most 50 */
 export const MAX_TOKENS = 5
 
 const MAX_DECIMALS = 77n
 
-/** The block at which a question is answered: by its hash, its number or a tag. */
+/** The block of a call: hash, number or tag. */
 export type AtBlock = { blockHash: Hex } | Hex | 'latest' | 'finalized'
 
 /**
- * Asks tokens what they are and what they call themselves, all at one block in one batch. A token that reverts, burns its gas or
- * answers nonsense has empty facts.
+ * Asks tokens for their standards, symbol, name and decimals, at one block in one batch. A token that reverts, runs out
+ * of gas or returns invalid data has empty facts.
  * @param tokens  addresses, at most MAX_TOKENS
- * @throws RpcUnavailable | RpcError  when the node, not a token, failed
+ * @throws RpcUnavailable | RpcError  if the node, not a token, failed
  */
 export async function askTokens(chain: Chain, tokens: readonly Hex[], at: AtBlock): Promise<TokenAnswer[]> {
   const calls = tokens.map((to) => [
@@ -82,7 +88,7 @@ export async function askTokens(chain: Chain, tokens: readonly Hex[], at: AtBloc
 }
 
 function readAnswer([code, ...results]: unknown[]): TokenAnswer {
-  // A node that does not know the block fails here too, so what fails below is the token's own doing.
+  // A node that does not know the block fails here already, so later failures are caused by the token.
   if (code instanceof RpcError) throw code
   const read = results.map(readResult)
   const answered = Object.fromEntries(
@@ -100,8 +106,9 @@ function readAnswer([code, ...results]: unknown[]): TokenAnswer {
 }
 
 /**
- * ERC-165 decides what is a collection, decimals what is fungible. Some collections have stray decimals: they have no allowances. Collections
- * without ERC-165 (the first ERC-404) have approvals for all pieces, as an ERC-1155 has.
+ * Derives the standards. ERC-165 identifies collections, decimals identify fungible tokens. Some collections have
+ * decimals by mistake: they have no allowances. Collections without ERC-165 (the first ERC-404) have operator
+ * approvals, as ERC-1155 does.
  */
 function readStandards(answered: Record<Question, Hex | null>): { standards: TokenStandards; isMulti: boolean } {
   const { decimals, saysCollection, saysDraft, saysMulti, approvals, allowances, deposit } = answered
@@ -113,17 +120,19 @@ function readStandards(answered: Record<Question, Hex | null>): { standards: Tok
 
 const textOf = (data: Hex | null): string | null => (data === null ? null : decodeTokenText(data))
 
-/** Bytes, or null for what is none and for a call that failed. @throws RpcError  when the node failed */
+/** Returns the bytes of a result; null if it is invalid or the call failed. @throws RpcError if the node failed */
 function readResult(result: unknown): Hex | null {
   if (result instanceof RpcError) {
     if (isNodesFault(result)) throw result
     return null
   }
-  // Without a group that repeats: on megabytes one overflows the stack.
+  // No repeated group: on megabytes of input it would overflow the stack.
   return typeof result === 'string' && result.length % 2 === 0 && /^0x[0-9a-f]*$/i.test(result) ? (result as Hex) : null
 }
 
-/** Everything else is the execution's, and a revert is, whatever it says: a token may revert with "rate limit exceeded". */
+/**
+ * Returns whether a node, not the execution, failed. A revert is always the token's: it may say "rate limit exceeded".
+ */
 const isNodesFault = (error: RpcError): boolean =>
   !isExecutionError(error) &&
   (isRateLimited(error) || (error.rpcCode === -32603 && !/gas|opcode|stack|vm/i.test(error.message)))
@@ -131,7 +140,10 @@ const isNodesFault = (error: RpcError): boolean =>
 const isYes = (data: Hex | null): boolean => data?.length === 66 && BigInt(data) === 1n
 const isBoolean = (data: Hex | null): boolean => data?.length === 66 && BigInt(data) <= 1n
 
-/** null when the answer is no number at all; a number outside 0..77 counts as 0, because no amount could be shown with it */
+/**
+ * Decodes decimals. Returns null if the result is too short. Numbers above 77 count as 0, because no amount could be
+ * shown with them.
+ */
 export function readDecimals(data: Hex | null): number | null {
   if (data === null || data.length < 66) return null
   const decimals = BigInt(data.slice(0, 66))

@@ -7,15 +7,15 @@ import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 import { knownTokens as knownOf, type KnownTokens } from './suspicion.ts'
 
-/** Tokens that the operator knows, by chain id and lower-case address: `11155111:0x…`. */
+/** Tokens that the operator listed, by chain id and lower-case address: `11155111:0x…`. */
 export type ListedTokens = NonNullable<App['knownTokens']>
 
 const KEY = /^([1-9][0-9]{0,15}):(0x[0-9a-fA-F]{40})$/
 const FIELDS = ['symbol', 'decimals', 'name']
 
 /**
- * Reads KNOWN_TOKENS_FILE: an object as `tokens` of a policy, `{"11155111:0x…": {"symbol": "USDC", "decimals": 6, "name": "USD Coin"}}`.
- * `name` may be left out, and `decimals`, which says nothing here.
+ * Reads KNOWN_TOKENS_FILE, an object like `tokens` of a policy: `{"11155111:0x…": {"symbol": "USDC", "decimals": 6,
+ * "name": "USD Coin"}}`. `name` and `decimals` are optional; `decimals` is not used.
  * @throws Error naming every problem
  */
 export function readKnownTokens(file: string): ListedTokens {
@@ -56,7 +56,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const lists = slot('tokens that the operator knows', (_chain: Chain): { last: KnownAt | null } => ({ last: null }))
 type KnownAt = { of: ListedTokens | undefined; known: KnownTokens }
 
-/** What is known of a network: the operator's tokens there, and its own currency, always. */
+/** Returns the known tokens of a network: those that the operator listed, and always its native currency. */
 export function knownTokensOf({ knownTokens }: Pick<App, 'knownTokens'>, chain: Chain): KnownTokens {
   const remembered = lists.of(chain)
   if (remembered.last === null || remembered.last.of !== knownTokens) {

@@ -1,6 +1,7 @@
 /**
- * Letters that are drawn like a Latin one or a digit, beside those that compatibility forms (NFKD) already make equal:
- * for each Latin letter the others. Source: Unicode UTS 39, confusables.txt, those of scripts that fonts draw alike.
+ * For each Latin letter or digit, the letters that look like it, in addition to those that compatibility forms (NFKD)
+ * equate.
+ * Source: Unicode UTS 39, confusables.txt, for scripts that fonts draw alike.
  */
 const DRAWN_ALIKE: Readonly<Record<string, string>> = {
   A: 'АΑᎪꓮ', B: 'ВΒᏴꓐ', C: 'СϹᏟꓚ', D: 'ᎠꓓĐÐ', E: 'ЕΕᎬꓰ', F: 'Ϝꓝ', G: 'ԌᏀꓖ', H: 'НΗᎻꓧ', I: 'ІΙӀᏆꓲ', J: 'ЈᎫꓙ', K: 'КΚᏦꓗ',
@@ -14,37 +15,44 @@ const LATIN = new Map(
   Object.entries(DRAWN_ALIKE).flatMap(([latin, others]) => Array.from(others, (one) => [one, latin] as const)),
 )
 
-/** Signs of currencies that issuers themselves write for a letter, as in USD₮: they disguise nothing. */
+/** Currency signs that issuers themselves use as letters, as in USD₮. They are not a disguise. */
 const SIGNS = new Map(Object.entries({ '₮': 'T', $: 'S', '€': 'E', Ξ: 'E', '₿': 'B', Ð: 'D', Ł: 'L' }))
 
-/** Words of more than one script of which one is drawn like Latin. Greek letters are part of honest names: αETH, βDAI. */
+/**
+ * Scripts that look like Latin but do not occur in one word with it. Greek is missing: αETH and βDAI are genuine names.
+ */
 const FOREIGN = /[\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Lisu}]/u
 const LATIN_LETTER = /\p{Script=Latin}/u
 
-/** A text as it is drawn: every letter by the Latin one that it looks like, without marks. */
+/** Replaces each letter by the Latin one that it looks like, and removes marks. */
 export const asDrawn = (text: string): string =>
   Array.from(text.normalize('NFKD').replace(/\p{M}/gu, ''), (one) => LATIN.get(one) ?? one).join('')
 
 /**
- * What two texts have in common that people cannot tell apart. Equal texts have equal ones; punctuation, spaces and pictures count for
- * nothing, so that "USDC ✔" is "USDC".
+ * Returns a key that is equal for texts that look alike. Punctuation, spaces and pictures are ignored: "USDC ✔" equals
+ * "USDC".
  */
 export function drawnKey(text: string): string {
   const letters = Array.from(asDrawn(withoutSigns(text))).filter((one) => /[\p{L}\p{N}]/u.test(one))
-  // Before lower case: a capital I and a small l are one stroke, a capital L is not.
+  // Before lower-casing: a capital I and a small l look alike, a capital L does not.
   const strokes = letters.map((one) => (/[Il1]/.test(one) ? '1' : one)).join('').toLowerCase() // prettier-ignore
   return strokes.replaceAll('0', 'o').replaceAll('5', 's').replaceAll('rn', 'm').replaceAll('vv', 'w')
 }
 
 const withoutSigns = (text: string): string => Array.from(text, (one) => SIGNS.get(one) ?? one).join('')
 
-/** What two texts have in common when they are spelt alike: case, spaces, punctuation and signs of currencies aside. */
+/**
+ * Returns a key that is equal for texts that are spelt alike, ignoring case, spaces, punctuation and currency signs.
+ */
 export const speltKey = (text: string): string =>
   withoutSigns(text.replace(/^\$/, ''))
     .replace(/[^\p{L}\p{N}]/gu, '')
     .toLowerCase()
 
-/** Letters of another script, or marks, where a Latin letter is drawn. Signs of currencies are none. */
+/**
+ * Returns whether a text has letters of another script, or marks, that look like Latin letters. Currency signs do not
+ * count.
+ */
 export const isDisguised = (text: string): boolean =>
   Array.from(text).some(
     (one) => !SIGNS.has(one) && one > '\u007f' && /[\p{L}\p{N}\p{M}]/u.test(one) && isLatinDrawn(one),
@@ -52,6 +60,6 @@ export const isDisguised = (text: string): boolean =>
 
 const isLatinDrawn = (one: string): boolean => /^[a-z0-9]*$/i.test(asDrawn(one))
 
-/** Words in which letters of two scripts stand together that nobody writes in one word. */
+/** Returns whether a word mixes letters of two scripts that nobody mixes in one word. */
 export const hasMixedScripts = (text: string): boolean =>
   text.split(/[^\p{L}\p{M}]+/u).some((word) => FOREIGN.test(word) && LATIN_LETTER.test(word))

@@ -2,21 +2,21 @@ import type { LogForm } from '../abi/transfers.ts'
 import type { TokenStandards } from './ask.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from './record.ts'
 
-/** `token_type` in the table of transfers: the form of the log. */
+/** Numbers of log forms in `transfers.token_type`. */
 export const FORM_NUMBERS = { ...TOKEN_TYPE_NUMBERS, WRAPPED: 900 } as const satisfies Record<LogForm, number>
 
 export const FORMS = Object.keys(FORM_NUMBERS) as LogForm[]
 
-/** The form that a number of the table stands for; null for native currency. */
+/** Returns the log form of a number; null for native currency. */
 export const formOf = (number: number): LogForm | null => FORMS.find((form) => FORM_NUMBERS[form] === number) ?? null
 
-/** What moved in a transfer of a token. `tokenId` is null for an ERC-20; `value` is 1 for an ERC-721. */
+/** The asset and amount of a token transfer. `tokenId` is null for ERC-20; `value` is 1 for ERC-721. */
 export type Moved = { tokenType: TokenType; tokenId: bigint | null; value: bigint }
 
 /**
- * The type of what moved. The contract decides: of a collection every number is an id, of a contract that is only fungible every number is an
- * amount, indexed or not. The form of the log decides if the contract is both, or says nothing.
- * @returns null for a deposit into a contract that wraps nothing
+ * Returns the token type of a transfer. The contract decides: a collection has ids, a contract that is only fungible
+ * has amounts, whether indexed or not. If the contract is both or neither, the form of the log decides.
+ * @returns null for a deposit into a contract that is not a wrapper
  */
 export function typeOfForm(form: LogForm, { isFungible, isCollection, isWrapper }: TokenStandards): TokenType | null {
   if (form === 'WRAPPED') return isWrapper ? 'ERC20' : null
@@ -25,7 +25,8 @@ export function typeOfForm(form: LogForm, { isFungible, isCollection, isWrapper 
 }
 
 /**
- * What a transfer adds to what `balanceOf` counts: the same, but of a contract that is fungible its pieces are amounts already.
+ * Returns how a transfer counts in `balanceOf`. As `movedOf`, but null for pieces of a contract that is also fungible,
+ * whose amounts already include them.
  */
 export function countedOf(transfer: Parameters<typeof movedOf>[0], standards: TokenStandards): Moved | null {
   const moved = movedOf(transfer, standards)
@@ -33,8 +34,8 @@ export function countedOf(transfer: Parameters<typeof movedOf>[0], standards: To
 }
 
 /**
- * What moved by the log of a form with these numbers.
- * @param value  of the form ERC-721 the count of ids from `tokenId` on
+ * Returns what a log transferred.
+ * @param value  for the form ERC-721: number of ids, starting at `tokenId`
  */
 export function movedOf(
   { form, tokenId, value }: { form: LogForm; tokenId: bigint | null; value: bigint },
@@ -43,7 +44,7 @@ export function movedOf(
   const tokenType = typeOfForm(form, standards)
   if (tokenType === null) return null
   if (form === 'ERC20' && tokenType === 'ERC721') return { tokenType, tokenId: value, value: 1n }
-  // A range has ids, whatever the contract is.
+  // A range of several has ids, whatever the contract is.
   if (form === 'ERC721' && value !== 1n) return { tokenType: form, tokenId, value }
   return form === 'ERC721' && tokenType === 'ERC20'
     ? { tokenType, tokenId: null, value: tokenId! }

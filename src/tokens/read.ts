@@ -32,10 +32,10 @@ const memories = slot('what tokens call themselves', (_chain: Chain): TokenCache
 }))
 
 /**
- * What a token calls itself: from memory (30 s), the table, or, the first time, from the token itself; concurrent
- * readers share one question. A token that does not tell has "", "" and 0.
+ * Returns the facts of a token: from memory (30 s), from the table, or, if it was never asked, from the token itself.
+ * Concurrent readers share one query. A token that does not answer has "", "" and 0.
  * @param address  20 bytes, any case
- * @throws chain_unavailable | chain_timeout  when it was never asked and the node is away
+ * @throws chain_unavailable | chain_timeout  if it was never asked and the node is unavailable
  */
 export async function readTokenFacts(app: App, chain: Chain, address: Hex): Promise<TokenFacts> {
   const memory = memories.of(chain)
@@ -52,10 +52,10 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
 }
 
 /**
- * What many tokens call themselves, with one look into the table and one question for every few that it does not hold.
- * A token that cannot be asked although others can has "", "" and 0 this once.
+ * Returns the facts of many tokens, with one query of the table and one batch per few tokens that it lacks. A token
+ * that cannot be asked although others can has "", "" and 0 in this result only.
  * @param addresses  20 bytes, lower-case
- * @throws chain_unavailable | chain_timeout  when there are tokens that were never asked and the node is away
+ * @throws chain_unavailable | chain_timeout  if some were never asked and the node is unavailable
  */
 export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]): Promise<Map<Hex, TokenFacts>> {
   const memory = memories.of(chain)
@@ -104,7 +104,7 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   return answered.answers[0]!.answer.facts
 }
 
-/** At the newest block that the node knows, too. @throws chain_unavailable | chain_timeout */
+/** Asks at the newest block of the node. @throws chain_unavailable | chain_timeout */
 function atNewest(chain: Chain, ask: (at: AtBlock) => Promise<Answered[]>): Promise<AnswersAt> {
   return readAt(chain, 'latest', async ({ block }) => ({ block, answers: await ask({ blockHash: block.hash }) })).catch(
     (error: unknown) => {
@@ -125,9 +125,9 @@ const factsOf = ({ symbol, name, decimals, ...row }: FactsRow): TokenFacts => ({
 })
 
 /**
- * What was answered at the newest block is stored in the background if the follower has stored that block; otherwise the
- * tokens are asked again, at a stored block, because nothing would retract an answer of a block that is never stored. An
- * address without code is no token: callers could fill the table with them.
+ * Stores answers of the newest block in the background, if the follower has stored that block. Otherwise the tokens are
+ * asked again at a stored block, because nothing would retract answers of a block that is never stored. Addresses
+ * without code are skipped: callers could fill the table with them.
  */
 async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
   const tokens = answers.filter(({ answer }) => answer.isContract)

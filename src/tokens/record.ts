@@ -7,23 +7,26 @@ import type { Db } from '../store/db.ts'
 
 export type TokenType = 'ERC20' | 'ERC721' | 'ERC1155'
 
-/** A token type as the small number that the tables hold. */
+/** Numbers of token types in the tables. */
 export const TOKEN_TYPE_NUMBERS = { ERC20: 20, ERC721: 721, ERC1155: 1155 } as const satisfies Record<TokenType, number>
 
-/** The column that says that a form of logs was seen of a token; of the others nothing follows. */
+/** The column that records a log form of a token. Other forms are not recorded. */
 const SEEN_BY_FORM = { ERC20: 'logs_amounts', ERC721: 'logs_ids', WRAPPED: 'logs_deposits' } as const
 
-/** seconds since a token was asked until a transfer of it has it asked again: doubled up to an hour with each answer that changes nothing */
+/**
+ * seconds after an answer in which a transfer does not cause a new query; doubled with each unchanged answer, up to an
+ * hour
+ */
 const FIRST_AGE_SECONDS = 10
 const LAST_AGE_SECONDS = 3_600
 
-/** rows of one statement */
+/** rows per statement */
 const CHUNK = 200
 
 /**
- * Stores tokens that were seen for the first time; what they are and call themselves is asked later, at a stored block. A token that was
- * asked some time ago is asked again, for a transfer may follow a change of its name or its decimals.
- * @param tokens  `form` is that of a log that was seen, null if none was; a token may be named several times
+ * Stores tokens that were seen for the first time; `refresh.ts` asks them later, at a stored block. A known token is
+ * due again if its last answer is old enough, because a transfer may follow a change of its name or decimals.
+ * @param tokens  `form`: form of a log that was seen, null if none; a token may occur several times
  */
 export async function noteTokens(
   db: Db,
@@ -47,7 +50,7 @@ export async function noteTokens(
       .values(rows)
       .onConflict((on) => on.doNothing())
       .execute()
-    // Apart from the insert: with `do update` every token of every block would be locked, for the few it changes.
+    // Separate from the insert: `do update` would lock every token of every block, for the few rows that change.
     const moved = some.filter(({ form }) => form !== null)
     if (moved.length === 0) continue
     await db
@@ -78,8 +81,8 @@ const addressesOf = (tokens: readonly { address: Hex }[]) => tokens.map(({ addre
 const isStaleAfter = sql`least(${sql.lit(LAST_AGE_SECONDS)}, ${sql.lit(FIRST_AGE_SECONDS)} * power(2, least(attempts, 20))) * interval '1 second'`
 
 /**
- * After a reorganisation another contract may be at an address: tokens that were asked at a block that is lost, or
- * nobody knows where, are asked again.
+ * Makes tokens due again after a reorganisation, because another contract may be at an address. This applies to tokens
+ * whose answers come from a removed or unknown block.
  */
 export async function reviewTokens(db: Db, chain: Chain, fromNumber: number): Promise<void> {
   await db

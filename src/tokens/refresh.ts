@@ -8,10 +8,10 @@ import type { Db, RootDb } from '../store/db.ts'
 import { askTokens, MAX_TOKENS, type AtBlock, type TokenAnswer } from './ask.ts'
 import { slot } from '../state.ts'
 
-/** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
+/** seconds until a token with an incomplete answer is asked again; doubled each time, up to a day */
 const FIRST_RETRY_SECONDS = 60
 const LAST_RETRY_SECONDS = 86_400
-/** seconds until a token that told everything is asked again: tokens rename themselves */
+/** seconds until a token with a complete answer is asked again, because tokens rename themselves */
 const KNOWN_SECONDS = 86_400
 
 type RefreshContext = Pick<App, 'db' | 'telemetry'>
@@ -21,19 +21,22 @@ const running = slot('tokens that are being asked again', (_chain: Chain): { run
 }))
 
 /**
- * Asks the tokens that are due, in the background: new ones, and others whose time has come.
- * One run per network and process; a call during a run returns that one. Never rejects: a node or a database that
- * is away leaves the tokens due.
- * @returns when nothing is due any more
+ * Asks all tokens that are due, in the background: new ones, and those whose retry time has come. There is one run per
+ * network and process; a call during a run returns that run. It never rejects: if node or database is unavailable, the
+ * tokens remain due.
+ * @returns resolves when no token is due
  */
 export function refreshTokens(app: RefreshContext, chain: Chain): Promise<void> {
   return running.of(chain).run ?? run(app, chain, Promise.resolve())
 }
 
-/** What tokens answered at a block that may not be stored, now or ever. */
+/** Answers of tokens at a block that may not be stored yet, or never will be. */
 export type AnswersAt = { block: { number: number; hash: Hex }; answers: Answered[] }
 
-/** The same, after storing what some of them have just answered: if its block is stored, they are not asked again. */
+/**
+ * Refreshes tokens after storing these answers. If the block of the answers is stored, those tokens are not asked
+ * again.
+ */
 export function refreshAfter(
   app: RefreshContext,
   chain: Chain,
@@ -44,7 +47,7 @@ export function refreshAfter(
   return run(
     app,
     chain,
-    // What could not be stored is due still.
+    // Answers that could not be stored leave their tokens due.
     stored.catch(() => {}).then(() => before ?? undefined),
   )
 }
@@ -78,15 +81,15 @@ async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
 }
 
 /**
- * Where tokens are asked for good. `number`: a reorganisation that takes this block back takes the answer back;
- * `hash`: of the block that was asked, null where it is final.
+ * The block at which tokens are asked. `number`: a reorganisation of this block invalidates the answers. `hash`: of
+ * that block; null if it is final.
  */
 type ReadBlock = { at: AtBlock; number: number; hash: Hex | null }
 
 /**
- * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
- * retracted. Of blocks that are final, as while catching up, the newest: nodes forget old states.
- * @returns null while no block is stored: nobody could retract the answer
+ * Returns the newest stored block: an answer from a branch that was never stored would never be retracted. If that
+ * block is final, as while catching up, returns the newest final block instead, because nodes drop old states.
+ * @returns null while no block is stored, because nothing could retract the answers
  */
 async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBlock | null> {
   const row = await db
@@ -108,10 +111,10 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
 export type Answered = { address: Hex; answer: TokenAnswer }
 
 /**
- * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
- * with it hurts itself only, is missing in the answer and is asked again later.
+ * Asks tokens what they are, all in one batch. If the batch fails, asks one by one. A token that makes the node fail is
+ * then missing in the result and asked again later.
  * @param tokens  at most MAX_TOKENS
- * @throws RpcUnavailable | RpcError  when not one of them could be asked
+ * @throws RpcUnavailable | RpcError  if none could be asked
  */
 export async function askAll(app: RefreshContext, chain: Chain, tokens: Hex[], at: AtBlock): Promise<Answered[]> {
   try {
@@ -134,7 +137,7 @@ export async function askAll(app: RefreshContext, chain: Chain, tokens: Hex[], a
   }
 }
 
-/** The node works, but not for these. What is known of them stays. */
+/** Postpones tokens for which a working node fails. Their stored facts remain. */
 async function postpone(db: Db, chain: Chain, tokens: Hex[]): Promise<void> {
   if (tokens.length === 0) return
   await db
@@ -146,8 +149,8 @@ async function postpone(db: Db, chain: Chain, tokens: Hex[]): Promise<void> {
 }
 
 /**
- * Stores what tokens said, if the block at which they said it is still one of ours. The history waits meanwhile, and a
- * reorganisation: it finds these answers and takes them back, or was before them and took the block.
+ * Stores answers if their block is still canonical. The lock makes the history and reorganisations wait. A
+ * reorganisation then either finds these answers and retracts them, or came first and removed the block.
  */
 async function storeAnswers(root: RootDb, chain: Chain, place: ReadBlock, answers: Answered[]): Promise<void> {
   await root.transaction().execute(async (db) => {
@@ -162,8 +165,8 @@ async function isOurs(db: Db, { chainId }: Chain, { number, hash }: ReadBlock): 
 }
 
 /**
- * Each token is asked again: one that told everything after a day, another one sooner, and later each time. One that told everything once and
- * does not any more keeps what it said. `attempts` counts the answers that were the same.
+ * Stores answers. Every token is asked again: after a day if its answer was complete, otherwise sooner, with growing
+ * intervals. An incomplete answer does not replace a complete one. `attempts` counts equal answers.
  */
 async function upsert(db: Db, chain: Chain, { number }: ReadBlock, answers: Answered[]): Promise<void> {
   if (answers.length === 0) return

@@ -6,12 +6,12 @@ import { SPAM_POINTS, type TokenReason } from './spam-wire.ts'
 import { suspectToken, type ToldToken } from './suspicion.ts'
 import { selectUsed } from './used.ts'
 
-/** Why a token is taken for spam: `score` from 50 to 100. */
+/** Why a token counts as spam. `score`: 50 to 100. */
 export type TokenSpam = { score: number; reasons: TokenReason[] }
 
 /**
- * Those of some tokens that are spam by their own words, unless the person has used them.
- * @param tokens  `address` lower-case
+ * Returns the tokens that are spam by their symbol or name, except those that the user has used.
+ * @param tokens  `address` in lower case
  */
 export async function findSpamTokens(
   app: Pick<App, 'db' | 'knownTokens'>,

@@ -10,11 +10,11 @@ export const TOKEN_REASONS = {
 } as const
 export type TokenReason = keyof typeof TOKEN_REASONS
 
-/** From so many points on it is spam. */
+/** Minimum score of spam. */
 export const SPAM_POINTS = 50
 export const MAX_POINTS = 100
 
-/** A verdict on the wire, with what each reason means. */
+/** Describes a spam verdict on the wire, with the meaning of each reason. */
 export function spamVerdict<Reason extends string>(
   reasons: Readonly<Record<Reason, string>>,
   { title, description }: { title: string; description: string },
@@ -22,7 +22,7 @@ export function spamVerdict<Reason extends string>(
   return Type.Object(
     {
       score: Type.Integer({ minimum: SPAM_POINTS, maximum: MAX_POINTS }),
-      // Text and no closed list: reasons may be added.
+      // A text, not an enumeration, because reasons may be added.
       reasons: Type.Array(Type.Unsafe<Reason>(Type.String({ examples: ['look_alike_symbol'] })), {
         description: Object.entries(reasons)
           .map(([code, text]) => `\`${code}\`: ${String(text)}`)

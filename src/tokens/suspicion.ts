@@ -3,18 +3,18 @@ import { asDrawn, drawnKey, hasMixedScripts, isDisguised, speltKey } from './loo
 import type { TokenType } from './record.ts'
 import { MAX_POINTS, type TokenReason } from './spam-wire.ts'
 
-/** What speaks against a token by its own words, and by how much: 50 points or more are spam. */
+/** Suspicion of spam by a token's symbol and name: 50 points or more count as spam. */
 export type TokenSuspicion = { points: number; reasons: TokenReason[] }
 
-/** What an operator knows of a network: its tokens by lower-case address, and its own currency. Made by `knownTokens`. */
+/** Known tokens of a network by lower-case address, and its native currency. Created by `knownTokens`. */
 export type KnownTokens = {
   byAddress: ReadonlyMap<Hex, CalledToken>
   native: CalledToken
-  /** of all of them, what is compared */
+  /** comparison keys of all of them */
   models: readonly ModelKeys[]
 }
 
-/** What a token or the network's own currency is called. */
+/** Symbol and name of a token or of the native currency. */
 export type CalledToken = { symbol: string; name: string }
 
 type ModelKeys = { symbol: TextKeys; name: TextKeys }
@@ -22,27 +22,31 @@ type TextKeys = { drawn: string; spelt: string }
 
 const keysOf = (text: string): TextKeys => ({ drawn: drawnKey(text), spelt: speltKey(text) })
 
+/** Prepares known tokens for comparison. */
 export const knownTokens = (byAddress: ReadonlyMap<Hex, CalledToken>, native: CalledToken): KnownTokens => ({
   byAddress,
   native,
   models: [...byAddress.values(), native].map(({ symbol, name }) => ({ symbol: keysOf(symbol), name: keysOf(name) })),
 })
 
-/** A token by its own words, which are hostile, and cleaned. */
+/** A token with its own symbol and name, which are hostile input, but cleaned. */
 export type ToldToken = { address: Hex; tokenType: TokenType; symbol: string; name: string }
 
-/** Symbols that are imitated everywhere, also where an operator lists nothing: in disguise only, for anyone may have the plain one. */
+/**
+ * Symbols that are often imitated, also if the operator lists none. Only disguised forms count: any token may have the
+ * plain symbol.
+ */
 const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB WBNB POL MATIC AVAX WAVAX USDT USDC DAI BUSD TUSD USDE SUSDE PYUSD FDUSD FRAX USDS GHO EURC XAUT PAXG LINK UNI AAVE ARB OP CRV LDO MKR SHIB PEPE APE GRT ENS SUSHI COMP'.split(' ').map(keysOf) // prettier-ignore
 
 const POINTS = {
   disguised: 80,
   twin: 60,
-  /** the symbol alone: symbols are nobody's */
+  /** an equal symbol alone: symbols are not unique */
   namesake: 25,
   sameName: 20,
   scheme: 70,
   path: 60,
-  /** protocols are named by their sites, too: yearn.finance, Curve.fi */
+  /** low, because some protocols are named after their site: yearn.finance, Curve.fi */
   site: 20,
   call: 50,
   lure: 30,
@@ -60,7 +64,7 @@ const CALL = /\b(claim|redeem|receive)\s+(your|ur|now|here|at|on|free|\$?\d)|\bv
 const LURES = /\b(claim|claims|claimable|visit|rewards?|airdrops?|bonus|vouchers?|redeem|giveaway|gifts?|winner|eligible|prize|free)\b/g // prettier-ignore
 const MONEY = /\$\s?\d[\d.,]*|\b\d[\d.,]*\s?k?\s?\$|\b\d[\d.,]*\s?k?\s?(usdc|usdt|usd|eth|weth|steth|btc|wbtc|dai|bnb|matic|arb|op)\b/ // prettier-ignore
 
-/** Points by the token's own words. A pure function; a known token has none. */
+/** Rates a token's symbol and name. A known token has no points. */
 export function suspectToken(token: ToldToken, known: KnownTokens): TokenSuspicion {
   const suspicion: TokenSuspicion = { points: 0, reasons: [] }
   if (known.byAddress.has(token.address)) return suspicion
@@ -80,7 +84,10 @@ export function suspectToken(token: ToldToken, known: KnownTokens): TokenSuspici
   return suspicion
 }
 
-/** An amount of money alone is in the names of options and pools; beside a site or a promise it is bait. */
+/**
+ * Rates lures. An amount of money alone also occurs in names of options and pools; together with a site or a promise it
+ * is bait.
+ */
 function lureOf(text: string, hasSite: boolean): number {
   if (CALL.test(text)) return POINTS.call
   const lures = new Set(text.match(LURES)).size
@@ -102,7 +109,7 @@ function imitationOf(
     ) || // prettier-ignore
     IMITATED.some(isImitated)
   if (isImitation) return { disguised: POINTS.disguised, same: 0 }
-  // A collection by the symbol of a currency is not taken for it.
+  // A collection with the symbol of a currency is not mistaken for it.
   if (tokenType !== 'ERC20') return { disguised: 0, same: 0 }
   const words = name.split(/[^\p{L}\p{N}]+/u).map(speltKey)
   const same = models.map((model) => {

@@ -6,30 +6,31 @@ import type { Db } from '../store/db.ts'
 
 type TokenHolder = { accountId: string; chainId: number }
 
-/** transfers of a token that are looked at for one that the person made */
+/** newest transfers of a token that are checked for one that the user made */
 const LOOKED_AT = 20
-/** operations of the person whose calls are looked at for an address */
+/** newest operations of the user whose calls are searched for an address */
 const SIGNED = 100
 
 /**
- * That a row of `transactions` or `operations` did what it says, or is on its way to. What was cancelled, replaced, reverted, has failed or was
- * never signed moved nothing, whatever block it names.
+ * Builds the SQL condition that a row of `transactions` or `operations` took effect, or still may. Cancelled, replaced,
+ * reverted, failed or never signed ones moved nothing, whatever block they name.
  */
 const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBMITTED', 'MINED', 'FINALIZED')`
 
 /**
- * Whether there is a row. As a value and not as `exists`: the planner turns that into one scan of all that the person has, for
- * what may be asked of a handful.
+ * Builds the SQL condition that there is a row. It is a value instead of `exists`: the planner would turn `exists` into
+ * one scan of all rows of the user, although only few tokens are asked about.
  */
 const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
-/** Where something happened: in which transaction, and by which log. */
+/** A place on the chain: transaction hash and log index. */
 type LoggedPlace = { hash: RawBuilder<unknown>; logIndex: RawBuilder<unknown> }
 
 /**
- * That what happened is of the person's own transaction or a sponsor's for them, by our own record: on chain the sender may be
- * another. Of one that carries operations only what was logged within one of theirs is: who else is in it may have had a token say anything.
- * All is of an operation whose logs are not known yet.
+ * Builds the SQL condition that, by our records, the user or a sponsor for the user caused a log. On the chain, the
+ * sender may be someone else.
+ * In a transaction with operations, only logs within the user's operation count: other users' operations may have made
+ * a token log anything. If the log range of the operation is unknown yet, all logs count.
  * Indexes: attempts by its primary key, carried_transaction.
  */
 export const isOwnPlace = ({ accountId, chainId }: TokenHolder, { hash, logIndex }: LoggedPlace) =>
@@ -47,15 +48,16 @@ export const isOwnPlace = ({ accountId, chainId }: TokenHolder, { hash, logIndex
       )
     )`)
 
-/** That a transaction carries operations. Index: attempts by its primary key. */
+/** Builds the SQL condition that a transaction includes operations. Index: attempts by its primary key. */
 export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
   isThere(sql`
     from attempts as attempt join transactions as own on own.id = attempt.transaction_id
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and own.authorizations is not null`)
 
 /**
- * That the person's own transaction went to an address, or that it is in one of the newest that they signed for a sponsor to send; not
- * what moved nothing (`isDone`).
+ * Builds the SQL condition that the user's transactions or signed operations used an address. It is the target of a
+ * transaction, or occurs in the calls of one of the newest operations. Those that moved nothing do not count
+ * (`isDone`).
  * Indexes: transactions_target, operations_account.
  */
 const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
@@ -72,8 +74,10 @@ const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unkno
     where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)}`)})`
 
 /**
- * That the person has used a token: called it, or moved it with whatever they called, as with a router: the newest transfers tell.
- * The token is a range and in the order, because only transfers_token has it there: by statistics the planner would filter another index.
+ * Builds the SQL condition that the user has used a token. The user called it, or one of its newest transfers was
+ * caused by the user, as through a router.
+ * The token is a range and part of the order, so that the planner uses transfers_token. By its statistics it would
+ * filter another index.
  * Indexes: transactions_target, transfers_token, attempts by its primary key.
  */
 export const isUsed = (holder: TokenHolder, token: RawBuilder<unknown>) =>
@@ -86,7 +90,7 @@ export const isUsed = (holder: TokenHolder, token: RawBuilder<unknown>) =>
     ) as newest
     where ${isOwnPlace(holder, { hash: sql`newest.hash`, logIndex: sql`newest.log_index` })}`)})`
 
-/** Which of these tokens the person has used. @param tokens  20 bytes, lower-case */
+/** Returns which tokens the user has used. @param tokens  20 bytes, lower-case */
 export async function selectUsed(db: Db, holder: TokenHolder, tokens: readonly Hex[]): Promise<Set<Hex>> {
   if (tokens.length === 0) return new Set()
   const { rows } = await sql<{ token: Uint8Array }>`

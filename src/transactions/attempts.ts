@@ -5,7 +5,7 @@ import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { writeFees, type Attempt, type AttemptRow, type Bound } from './intent.ts'
 
-/** Every attempt of a transaction, newest first. */
+/** Returns every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {
   return db
     .selectFrom('attempts')
@@ -17,7 +17,7 @@ export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'ch
     .execute()
 }
 
-/** Every attempt of several, newest first, by transaction. */
+/** Returns every attempt of several transactions, by transaction id, newest first. */
 export async function readAttemptsOf(db: Db, ids: string[]): Promise<Map<string, AttemptRow[]>> {
   if (ids.length === 0) return new Map()
   const attempts = await db
@@ -30,7 +30,7 @@ export async function readAttemptsOf(db: Db, ids: string[]): Promise<Map<string,
   return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
 }
 
-/** Keeps the bytes of an attempt, which someone is about to send. Kept once, it stays as it is. */
+/** Stores the bytes of an attempt that is about to be sent. An attempt that is already stored is not changed. */
 export async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): Promise<void> {
   await db
     .insertInto('attempts')

@@ -3,9 +3,11 @@ import { openCrashPoints } from '../crash-at.ts'
 import { slot } from '../state.ts'
 
 /**
- * Named points on the way of a write at which a proof may stop it: a hook that throws leaves everything as a killed
- * process would, and `CRASH_AT` (crash-at.ts) kills or stops the real one. In production there is no such thing.
- * They stand around the steps (steps.ts); only those within a database transaction (`in-…`) are in its body.
+ * Named points in a write at which a test may interrupt it. A hook that throws leaves the state that a killed process
+ * would leave.
+ * `CRASH_AT` (crash-at.ts) kills or stops the real process. In production both are absent.
+ * The points are around the steps (steps.ts). Only points inside a database transaction (`in-…`) are in the body of
+ * a step.
  */
 export type Step =
   | 'before-bind'
@@ -42,12 +44,12 @@ export type Step =
 type Hook = (step: Step) => void | Promise<void>
 const hooks = slot('what interrupts the steps of writes', (_app: App): { hook: Hook | null } => ({ hook: null }))
 
-/** Tests only: calls `hook` at every step of this App, until it is given null. */
+/** For tests only: calls `hook` at every step of this App, until `hook` is null. */
 export function interruptSteps(app: App, hook: Hook | null): void {
   hooks.of(app).hook = hook
 }
 
-/** The signal to this very process when this step was asked for. */
+/** Sends a signal to this process if `CRASH_AT` names this step. */
 export const crashAt: (step: Step) => void = openCrashPoints(
   process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? ''),
 )
@@ -58,8 +60,9 @@ export async function reach(app: App, step: Step): Promise<void> {
 }
 
 /**
- * A step with the points around it: it is called as it was, and a proof may stop it there. What fails does not reach the point after it.
- * @param points.after  by what came of it; null: no point
+ * Wraps a step with the points before and after it. The wrapped step has the same signature. If the step throws, the
+ * point after it is not reached.
+ * @param points.after  a point, or a function that chooses one by the result; null: no point
  */
 export const between =
   <Rest extends unknown[], Result>(

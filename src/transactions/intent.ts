@@ -7,21 +7,21 @@ import { fromWord, toWord } from '../store/bytes.ts'
 import type { OuterAuthorization } from '../store/column-values.ts'
 import type { Database } from '../store/rows.ts'
 
-/** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */
+/** A write as the caller requested it. `to` and `data` are lower-case hex; `value` is wei. */
 export type Intent = {
   to: Hex
   data: Hex
   value: bigint
-  /** gas units: the caller's own limit; without one it is estimated */
+  /** gas units: the caller's own limit; if absent, the service estimates one */
   gas?: bigint
-  /** the caller's ABI text, kept to explain a revert later; empty when there was none */
+  /** the caller's ABI text, stored to explain a revert later; empty without an ABI */
   abi: string
-  /** null when the caller gave no ABI */
+  /** null without an ABI */
   fn: AbiFunction | null
   errors: AbiErrorItem[]
 }
 
-/** What it takes: gas units and wei per gas. */
+/** Gas limit (gas units) and fees (wei per gas) of a transaction. */
 export type Terms = { gas: bigint; fees: Fees }
 
 /** Signed bytes with the terms they were signed at. */
@@ -37,9 +37,9 @@ export type Bound = Terms & {
   to: Hex
   value: bigint
   data: Hex
-  /** of the request, when the id was made of its idempotency key */
+  /** SHA-256 of the request, if the id was derived from its idempotency key */
   requestHash: Uint8Array | null
-  /** of a transaction that carries operations: which accounts delegate in it; null: it carries none */
+  /** accounts that delegate in a sponsor's transaction that includes operations; null for any other transaction */
   authorizations?: OuterAuthorization[] | null
 }
 
@@ -75,7 +75,7 @@ export function writeFees(fees: Fees): { max_fee: Buffer; max_priority_fee: Buff
   return { max_fee: toWord(fees.maxFeePerGas), max_priority_fee: toWord(fees.maxPriorityFeePerGas) }
 }
 
-/** The fee columns as hexadecimal digits, for rows that travel as JSON. */
+/** Returns the fee columns as hexadecimal digits, for rows that are passed as JSON. */
 export function feeDigits(fees: Fees): { max_fee: string; max_priority_fee: string | null } {
   if (fees.type === 'legacy') return { max_fee: wordDigits(fees.gasPrice), max_priority_fee: null }
   return { max_fee: wordDigits(fees.maxFeePerGas), max_priority_fee: wordDigits(fees.maxPriorityFeePerGas) }

@@ -11,14 +11,14 @@ import type { OperationRow } from './operation.ts'
 import { type Clock } from '../clock.ts'
 
 /**
- * The key of a request, with the SHA-256 of what was asked. `isTold`: what is asked for was read off the row of an answer, so nothing
- * may be signed for it.
+ * The idempotency key of a request, with the SHA-256 of its content. `isTold`: the content was read from the row of an
+ * earlier response, so nothing may be signed for it.
  */
 export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer; isTold?: boolean | undefined }
 
 /**
- * The idempotency key of a request; undefined when there is none.
- * @param headers  `Idempotency-Key` and `X-Idempotency-Key`; both may be sent, with the same text
+ * Returns the idempotency key of a request; undefined if there is none.
+ * @param headers  `Idempotency-Key` and `X-Idempotency-Key`; if both are present, they must be equal
  * @throws idempotency_key_invalid
  */
 export function readIdempotencyKey(headers: Record<string, string | string[] | undefined>): string | undefined {
@@ -40,7 +40,7 @@ const invalidKey = (detail: string): AppError =>
   })
 
 export type SendOptions = {
-  /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
+  /** the caller's key, its route and the SHA-256 of the request */
   idempotency: { key: string; route: string; requestHash: Uint8Array; isTold?: boolean } | null
 }
 
@@ -53,27 +53,31 @@ export const toKey = (
   return { scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash), isTold }
 }
 
-/** hours for which a key answers what it answered, from when its transaction is final */
+/** hours after finality for which a key returns the stored response */
 const KEPT_HOURS = 24
 
-/** A transaction of an account, or an operation, which has a `sequence`. */
+/** A transaction of an account, or an operation. Only operations have a `sequence`. */
 export type WriteRow = (TransactionRow & { sequence?: undefined }) | OperationRow
 
-/** What a key stands for: a write and the hash that was returned for it, a write that has no bytes yet, or an id to use. */
+/**
+ * What a key stands for: a write with the hash that was returned for it, a write without signed bytes, or a free id.
+ */
 export type KeyLookup = { told: WriteRow; hash: Hex } | { unsigned: WriteRow } | { free: string }
 
 type UseFacts = { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
 type KeyedRow = UseFacts & WriteRow
 
-/** uses of one key looked for at first; four times as many each time that all of them are there */
+/** uses of one key read at first; four times as many whenever all of them exist */
 const FIRST_USES = 4
 
 /**
- * What a key stands for: its newest use. One that was abandoned (its nonce filled before anyone was given a hash) and
- * one that has been final for a day leave the key to the next. A transaction that may still be mined, or reorganised out
- * of its block, keeps it: given free, it would send the same thing twice.
- * @throws idempotency_key_reused  when it belongs to another body
- * @throws idempotency_in_flight   when someone took the intent up within the last seconds, or what was told is not there any more
+ * Finds what a key stands for: its newest use. A use frees the key if it has been final for 24 hours, or if it was
+ * abandoned: its nonce was filled before a hash was returned.
+ * A transaction that may still be mined or reorganised out of its block does not free its key. Otherwise a retry would
+ * send the same write twice.
+ * @throws idempotency_key_reused  if the key belongs to another request
+ * @throws idempotency_in_flight  if a request worked on the intent within the last 2 s, or if `isTold` and no answered
+ *     use exists
  */
 export async function findKey(
   app: Pick<App, 'clock' | 'db'>,
@@ -87,22 +91,26 @@ export async function findKey(
   }
   if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()
   if (use.told !== null) return { told: use, hash: toHex(use.told) }
-  // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
-  // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
+  // After two seconds the process that worked on it is done, dead or slow. If it is slow, two processes finish the
+  // write, which is safe.
+  // The signer gives both the same bytes, and neither can vacate a nonce that the other has claimed as well.
   if (!use.is_idle || isTold) throw inFlight()
   return { unsigned: use }
 }
 
-/** minutes: far longer than a write may take to look at its key */
+/** minutes: far longer than a write takes to look up its key */
 const KEPT_ON_MINUTES = 2
 
-/** Whether a key stands for an answered write, whatever its body was, and will for the next two minutes: nothing new is sent under it. */
+/**
+ * Returns whether a key stands for an answered write, whatever its body, and will for the next 2 minutes. Then nothing
+ * new is sent under the key.
+ */
 export async function isAnswered(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): Promise<boolean> {
   const { use } = await newestUse(app, scope)
   return use !== null && use.told !== null && use.is_kept
 }
 
-/** Whether an intent has a nonce by now: another request with its key was at work beside this one. */
+/** Returns whether an intent already has a nonce because a concurrent request with the same key bound it. */
 export async function isBound(db: Db, id: string): Promise<boolean> {
   const rows = await db
     .selectFrom('transactions')
@@ -113,7 +121,7 @@ export async function isBound(db: Db, id: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** The newest use of a key, whether it has bytes, and the block that it is in. */
+/** Returns the newest use of a key, whether it has signed bytes, and its block. */
 export async function lastUse(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): Promise<LastUse | null> {
   const { use } = await newestUse(app, scope)
   if (use === null) return null
@@ -123,7 +131,10 @@ export async function lastUse(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): 
 
 type LastUse = { id: string; isTold: boolean; state: TransactionState; block: { number: number; hash: Hex } | null }
 
-/** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
+/**
+ * Finds the newest use of a key. A later use proves that the one before it was over, even if a restored database shows
+ * it as open again.
+ */
 async function newestUse(
   app: Pick<App, 'clock' | 'db'>,
   scope: KeyScope,
@@ -139,7 +150,10 @@ async function newestUse(
   return newest
 }
 
-/** By the primary keys. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
+/**
+ * Reads uses by primary key. The hash that was returned is that of the cheapest attempt: every fee bump costs more than
+ * the attempt before it.
+ */
 async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[]): Promise<Map<string, KeyedRow>> {
   const rows = await db
     .selectFrom('transactions as t')
@@ -172,7 +186,8 @@ async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[])
     .where('o.id', 'in', ids)
     .execute()
   const uses = new Map<string, KeyedRow>(rows.map((row) => [row.id, row]))
-  // Of a process that knows otherwise who sends a write there may be both: the signer signs one of them.
+  // Two replicas that disagree on the gas mode may have created both a transaction and an operation. The signer signs
+  // only one of them.
   for (const row of operations) {
     const own = uses.get(row.id)
     if (own === undefined || certaintyOf(row) >= certaintyOf(own)) uses.set(row.id, row)
@@ -182,7 +197,9 @@ async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[])
 
 const certaintyOf = ({ told, state }: KeyedRow): number => (told !== null ? 2 : state === 'BOUND' ? 1 : 0)
 
-/** By the clock of its writer as by the database's: a server that was promoted may be a day ahead. */
+/**
+ * Age by both the writer's clock and the database's: after a failover, the promoted server's clock may be a day ahead.
+ */
 const ageOf = (table: 't' | 'o', { wall }: Clock) => {
   const row = sql.raw(table)
   return [
@@ -203,6 +220,7 @@ const keyReused = (): AppError =>
     'This idempotency key was used with a different request. This request had no effect. Use a new key for each new write.',
   )
 
+/** Returns the error for a key whose request is in progress elsewhere. */
 export const inFlight = (): AppError =>
   new AppError(
     'idempotency_in_flight',

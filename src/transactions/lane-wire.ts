@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { Address, Nullable } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 
-/** A stopped account on a network, as its operator sees it. */
+/** A stopped account on a network, as the operator API returns it. */
 export const StoppedLane = Type.Object(
   {
     userId: Type.String(),

@@ -7,25 +7,28 @@ import type { Database } from '../store/rows.ts'
 
 export type OperationRow = Selectable<Database['operations']>
 
-/** What a person's account does when a sponsor sends it, by an id of the dispatcher that is used up at most once. Hex is lower-case. */
+/**
+ * The calls of a user's account that a sponsor sends, with an id that the dispatcher uses up at most once. Hex is
+ * lower-case.
+ */
 export type Operation = {
   id: string
   accountId: string
   clientId: string
   chainId: number
   from: Hex
-  /** the code for which it is signed */
+  /** the account code that the signature is for */
   delegate: DelegateName
   space: Hex
-  /** its number in the space */
+  /** number within the space */
   sequence: number
-  /** in this order, all or none */
+  /** executed in this order, all or none */
   calls: OperationCall[]
-  /** gas units, for all that the account's code does */
+  /** gas units for everything that the account's code does */
   gas: bigint
-  /** the last second in which it can be done, since 1970 */
+  /** last second in which it can be executed, Unix time */
   deadline: number
-  /** the nonce by which the account delegates with it; null: it did before */
+  /** nonce of the account's EIP-7702 authorization that is sent along; null if the account already delegates */
   authorizationNonce: number | null
   requestHash: Uint8Array | null
 }
@@ -46,6 +49,6 @@ export const toOperation = (row: OperationRow): Operation => ({
   requestHash: row.request_hash,
 })
 
-/** The id in the dispatcher: 32 bytes. */
+/** Returns the 32-byte id of an operation in the dispatcher. */
 export const dispatcherId = ({ space, sequence }: Pick<Operation, 'space' | 'sequence'>): Hex =>
   `${space}${sequence.toString(16).padStart(24, '0')}`

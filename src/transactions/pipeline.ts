@@ -12,35 +12,40 @@ import { reconcileIntent } from './recovery/reconcile-operation.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /**
- * How a write reaches the chain: in a nonce of its own account (`send.ts`), or in a number of a space, which a sponsor's
- * transaction includes (`send-operation.ts`). `Bound` is what commit 1 leaves.
+ * How a write reaches the chain: with a nonce of its own account (`send.ts`), or with a number of a space that a
+ * sponsor's transaction includes (`send-operation.ts`). `Bound` is the result of commit 1.
  */
 export type Lane<Bound> = {
-  /** Rehearses and estimates the write, and stores it with a number of its own (commit 1). Signs nothing. */
+  /** Simulates and estimates the write, and stores it with a nonce or number (commit 1). Signs nothing. */
   bind: (id: string) => Promise<Bound>
-  /** Signs, stores the bytes (commit 2), sends, and answers. */
+  /** Signs, stores the bytes (commit 2), sends, and returns the response. */
   finish: (bound: Bound) => Promise<Outcome>
-  /** Finishes a row that an earlier request with the same key has bound. @throws idempotency_in_flight  if the row is of the other lane */
+  /**
+   * Finishes a row that an earlier request with the same key has bound.
+   * @throws idempotency_in_flight  if the row was bound for the other way of sending
+   */
   resume: (row: WriteRow) => Promise<Outcome>
   answered: Step
 }
 
-/** `lost`: the signer's ledger had something that the database had lost and has again. The write begins again. */
+/**
+ * `lost`: the signer's ledger had a record that the database had lost; the record is restored now. The write starts
+ * over.
+ */
 export type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'lost' }
 export const LOST = { kind: 'lost' } as const
 
-/** Of one account, records of the ledger that the database has lost; each costs one attempt. */
+/** Ledger records of one account that the database may have lost; each costs one attempt of the write. */
 export const MAX_LOST = 64
 
 /**
- * Sends a write once, in this order: claim the key, bind a number (commit 1), sign, store the bytes (commit 2), send, answer. Nothing is
- * sent and no hash is returned before the bytes are stored. If it throws before commit 1, nothing is stored. If it throws
- * later, a repeat with the same key finishes the write.
- *
- * The signer's ledger decides what was sent, not the database, which may have lost its newest commits. If the ledger has
- * another signature for an id or a number, the database is corrected and the write begins again.
- * @returns the answer, and whether it is the one of an earlier request with the same key
- * @throws idempotency_key_reused, idempotency_in_flight, database_unavailable, and what the lane throws
+ * Sends a write once, in this order: claim the key, bind a number (commit 1), sign, store the bytes (commit 2), send,
+ * answer. Nothing is sent and no hash is returned before the bytes are stored.
+ * If it throws before commit 1, nothing is stored. If it throws later, a retry with the same key finishes the write.
+ * The signer's ledger decides what was sent, not the database, which may have lost its newest commits. If the ledger
+ * has another signature for an id or a number, the database is corrected and the write starts over.
+ * @returns the answer, and whether it is that of an earlier request with the same key
+ * @throws idempotency_key_reused, idempotency_in_flight, database_unavailable, and the errors of `lane`
  */
 export async function sendOnce<Bound>(
   app: App,
@@ -74,7 +79,7 @@ async function attemptWrite<Bound>(
   try {
     bound = await lane.bind(known.free)
   } catch (error) {
-    // The write may be refused now because an earlier request has sent it.
+    // An earlier request may have sent this write, which may be the reason why it is refused now.
     const isRefused = error instanceof AppError || error instanceof SignerRefused
     if (key !== null && isRefused && (await reconcileIntent(app, chain, known.free)) !== null) return LOST
     throw error
@@ -82,7 +87,7 @@ async function attemptWrite<Bound>(
   return lane.finish(bound)
 }
 
-/** The network may have changed who pays for gas since: the row says how the write was sent. */
+/** Reads from the row how the write was sent, because the network's gas mode may have changed since. */
 const toldAnswer = async (
   app: App,
   chain: Chain,

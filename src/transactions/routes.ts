@@ -1,6 +1,6 @@
 /**
  * transactions: everything from a write's calldata to a final block.
- * Owns: nonces, signing through the signer, stored bytes, broadcasts, raises, cancels, states, the queue, recovery from
+ * Owns: nonces, signing through the signer, stored bytes, broadcasts, fee bumps, cancellations, states, the queue, recovery from
  *   the signer's ledger.
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
@@ -29,7 +29,7 @@ import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './lanes/su
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
 
-/** Not `transaction_not_found`: it was found before the wait. */
+/** Not `transaction_not_found`: the row existed before the wait. */
 const lost = (): AppError =>
   new AppError(
     'database_unavailable',
@@ -41,9 +41,9 @@ const lost = (): AppError =>
 
 type Id = { Params: Static<typeof wire.IdParam> }
 
-/** The caller's transactions: sending one, what became of each, and how to change one that is not mined yet. */
+/** Registers the routes that send, list, read, cancel and speed up the caller's transactions. */
 export function transactions(server: FastifyInstance, app: App): void {
-  /** POST /v1/transactions: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  /** POST /v1/transactions: scope `contracts:write`. 202 if `?wait=mined` timed out. */
   server.post<{ Body: Static<typeof TransactionRequest>; Querystring: Static<typeof wire.WaitQuery> }>(
     SUBMIT_ROUTE,
     { schema: { ...send, querystring: wire.WaitQuery }, config: { scope: 'contracts:write' } },
@@ -80,7 +80,10 @@ export function transactions(server: FastifyInstance, app: App): void {
     },
   )
 
-  /** GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found, overloaded. 202 when `?wait=mined` waited in vain. */
+  /**
+   * GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found, overloaded. 202 if `?wait=mined`
+   * timed out.
+   */
   server.get<Id & { Querystring: Static<typeof wire.WaitQuery> }>(
     '/v1/transactions/:id',
     { schema: wire.one, config: { scope: 'wallet:read', admission: 'status' } },
@@ -109,7 +112,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     '/v1/transactions/:id/speed-up',
     { schema: { ...wire.speedUp, querystring: NoQuery }, config: { scope: 'contracts:write', admission: 'status' } },
     (request) =>
-      // Funds for it may have to be mined first.
+      // A top-up for the higher fee may have to be mined first.
       underDeadline(
         app.clock.ticks() + TOPPED_UP_MS,
         () => speedUpTransaction(app, request.caller, request.params.id),

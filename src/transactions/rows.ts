@@ -15,14 +15,17 @@ import type { TransactionState, Transition } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 
-/** From a state to the one that follows, or to one of several. `NONE`: there is no row. */
+/** Maps a state to the next state, or to several possible ones. `NONE`: there is no row. */
 type Moves = { readonly [From in TransactionState | 'NONE']?: TransactionState | 'NONE' | readonly TransactionState[] }
 
 const IN_BLOCK = ['MINED', 'REVERTED', 'CANCELLED'] as const
 const OPENED = ['SUBMITTED', 'BOUND'] as const
 const SETTLED = ['MINED', 'REVERTED', 'CANCELLED', 'FAILED'] as const
 
-/** What may become of a row of `transactions`, by its cause. Rows are written here and nowhere else; docs/states.md explains each change. */
+/**
+ * State changes of rows of `transactions`, by cause. Only this file writes the state; docs/states.md explains each
+ * change.
+ */
 export const TRANSACTION_MOVES = {
   bind: { NONE: 'BOUND' },
   takeOver: { VACANT: 'BOUND' },
@@ -47,7 +50,7 @@ export const TRANSACTION_MOVES = {
     REPLACED: 'REPLACED',
     FAILED: 'FAILED',
   },
-  // The newest block that is proven corrects what a row says of another one.
+  // The newest verified block corrects a row that an earlier block has settled.
   mine: {
     SUBMITTED: IN_BLOCK,
     FAILED: IN_BLOCK,
@@ -71,7 +74,7 @@ export const TRANSACTION_MOVES = {
   explain: { REVERTED: 'REVERTED' },
 } as const satisfies Record<string, Moves>
 
-/** The same of `operations`. */
+/** State changes of rows of `operations`, by cause. */
 export const OPERATION_MOVES = {
   bind: { NONE: 'BOUND' },
   claim: { BOUND: 'BOUND' },
@@ -112,24 +115,27 @@ export const OPERATION_MOVES = {
 
 type WriteTable = 'transactions' | 'operations'
 
-/** Rows whose state nothing but this file writes. */
+/** The schema with a `state` column that only this file can write. */
 type Guarded = Omit<Database, WriteTable> & {
   [T in WriteTable]: Omit<Database[T], 'state'> & { state: ColumnType<TransactionState, never, never> }
 }
 
-/** An update as a text: a part of a larger statement, or more than the query builder can say. */
+/** An update as SQL text: for a part of a larger statement, or for updates that the query builder cannot express. */
 type UpdateParts = {
   /** columns other than the state */
   set: RawBuilder<unknown>
   from?: RawBuilder<unknown>
   where: RawBuilder<unknown>
-  /** what has the state before, if not the row itself */
+  /** table or alias that has the state before the change; default: the row itself */
   of?: string
-  /** which state follows, where the cause leads to several */
+  /** the next state, if the cause allows several */
   state?: RawBuilder<unknown>
 }
 
-/** Every statement changes only rows in a state that allows it, and leaves the others as they are. */
+/**
+ * Builds the statements that write a table. Every statement changes only rows in a state that allows the change, and
+ * leaves all other rows as they are.
+ */
 function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Record<Cause, Moves>) {
   const name = sql.raw(table)
   const isFrom = (cause: Cause, of: string = table): RawBuilder<boolean> =>
@@ -141,9 +147,9 @@ function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Recor
   const handle = (db: Db) => db as unknown as Kysely<Guarded>
   return {
     isFrom,
-    /** The state that an insert gives a row that is there already. */
+    /** Columns that `on conflict do update` sets on a row that already exists. */
     changed,
-    /** @param step  what is added to the row's transitions, with the new state */
+    /** @param step  appended to the row's transitions, together with the new state */
     update(db: Db, cause: Cause, step?: Omit<Transition, 'state'>) {
       const transitions = step && append([{ state: onlyStateAfter(all[cause]), ...step }])
       return handle(db)
@@ -163,7 +169,7 @@ function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Recor
         .insertInto(table)
         .values(rows as never) as InsertQueryBuilder<Guarded, T, InsertResult>
     },
-    /** @param rows  what follows `select`, in the order of the columns */
+    /** @param rows  SQL after `select <state>,`, in the order of `columns` */
     inserting: (cause: Cause, columns: string, rows: RawBuilder<unknown>): RawBuilder<unknown> =>
       sql`insert into ${name} (state, ${sql.raw(columns)}) select ${sql.lit(all[cause].NONE)}, ${rows}`,
     delete(db: Db, cause: Cause) {
@@ -183,7 +189,7 @@ const onlyStateAfter = (moves: Moves): TransactionState => {
   return state
 }
 
-/** Null where rows keep their state. */
+/** Returns null if the cause changes no state. */
 function stateAfter(table: WriteTable, moves: Moves): RawBuilder<unknown> | null {
   const all = Object.entries(moves).filter(([from]) => from !== 'NONE')
   const changes = all.filter(([from, to]) => from !== to)
@@ -197,24 +203,33 @@ function stateAfter(table: WriteTable, moves: Moves): RawBuilder<unknown> | null
 export const transactionRows = rowsOf('transactions', TRANSACTION_MOVES)
 export const operationRows = rowsOf('operations', OPERATION_MOVES)
 
-/** Transitions are only ever added to. */
+/** Returns SQL that appends to `transitions`, which is append-only. */
 export const append = (transitions: Transition[]) => sql<string>`transitions || ${JSON.stringify(transitions)}::jsonb`
 
 /**
- * When a row is changed in a transaction that may be older than the row: a follower's lasts while a block is proven, and `now()` is when
- * it began.
+ * Time of a change. `now()` is the start of the database transaction, which may be older than the row: a follower's
+ * transaction lasts while a block is verified.
  */
 export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
 
-/** What a row is called that holds a nonce and no intent. The intent reserves where it is bound next. */
+/**
+ * Returns the columns of a row that holds a nonce without an intent. The intent will reserve funds where it is bound
+ * next.
+ */
 export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null, reserved: null })
 
-/** What a row is called from now on that has ended without bytes: it holds a nonce, and its intent may be bound again. */
+/**
+ * Returns the columns of a row that ended without signed bytes: the row holds the nonce, and its intent may be bound
+ * again. A row with bytes is not changed.
+ */
 export const nobodysWithoutBytes = () => ({
   id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
   request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
   reserved: sql<string | null>`case when hash is null then null else reserved end`,
 })
 
-/** What an operation is called that was bound and never carried, and never will be: its id is free for another. */
+/**
+ * Returns the columns of an operation that was bound, was never included in a transaction and never will be. Its id is
+ * free for another operation.
+ */
 export const nobodysOperation = () => ({ id: newTransactionId(), request_hash: null, authorization_nonce: null })

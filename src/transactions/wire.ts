@@ -4,7 +4,7 @@ import { Address, answers, BigNumber, exactly, Hash, Limit, Nullable, Revert } f
 import type { Hex } from '../ids.ts'
 import type { TransactionState, Transition as StoredTransition } from '../store/column-values.ts'
 
-/** States that a caller can meet; an intent without bytes is nobody's business yet. */
+/** States that the API returns. An intent without signed bytes is not visible to callers. */
 export const publicStates = [
   'SUBMITTED',
   'MINED',
@@ -26,10 +26,10 @@ export const State = Type.Unsafe<(typeof publicStates)[number]>(
   ),
 )
 
-/** 0x-hex */
+/** 0x-prefixed hex */
 const Bytes = Type.Unsafe<Hex>(Type.String())
 
-/** gas prices: one of the two forms */
+/** fees: EIP-1559 or legacy */
 const fees = {
   maxFeePerGas: Type.Optional(BigNumber),
   maxPriorityFeePerGas: Type.Optional(BigNumber),
@@ -42,7 +42,7 @@ const callFields = {
   data: Bytes,
 }
 
-/** What the person's account signed, where a sponsor sends it. */
+/** An operation as the API returns it: the calls that the user signed and a sponsor sends. */
 export const Operation = Type.Object(
   {
     id: Type.Unsafe<Hex>(Type.String({ description: 'In the dispatcher: 32 bytes, used up at most once' })),
@@ -60,7 +60,7 @@ export const Operation = Type.Object(
 )
 export type WireOperation = Static<typeof Operation>
 
-/** Who pays for the gas of a write, where that is not its account. */
+/** Who pays for the gas of a write, if not its account. */
 export const GasPayer = Type.Object({ strategy: Type.Literal('sponsor'), payer: Address }, { title: 'GasPayer' })
 export type GasPayer = Static<typeof GasPayer>
 
@@ -77,7 +77,7 @@ const transactionFields = {
   accessList: Type.Array(Type.Unknown()),
 }
 
-/** `tx` of a dry run: it is not signed, and has no hash. */
+/** `tx` of a dry run: unsigned, without a hash. */
 export const RehearsedTransaction = Type.Object(transactionFields, { title: 'RehearsedTransaction' })
 export type WireTransaction = Static<typeof RehearsedTransaction>
 
@@ -120,7 +120,7 @@ const WaitReason = Type.Object(
 
 const HASH = `0x${'5e'.repeat(32)}`
 const number = (hex: string) => ({ type: 'BigNumber', hex })
-/** A transfer of 1.5 tokens, as examples show it. */
+/** A transfer of 1.5 tokens, for the examples. */
 export const SENT = {
   type: 2,
   chainId: 11_155_111,
@@ -197,7 +197,7 @@ const Transaction = Type.Object(
   { title: 'Transaction', examples: [MINED] },
 )
 
-/** A transaction as the API shows it. */
+/** A transaction as the API returns it. */
 export type Transaction = Static<typeof Transaction>
 
 export const WaitQuery = Type.Object(
@@ -220,7 +220,7 @@ export const IdParam = Type.Object({
 
 const shared = { tags: ['Transactions'] }
 
-/** Also answers 202 when it is not there yet, with this body. */
+/** Adds a 202 response with this body: the transaction is not mined yet. */
 export function withAccepted<T extends { response: Record<string, unknown> }>(responses: T, body: TSchema): T {
   return { ...responses, response: { ...responses.response, 202: body } }
 }

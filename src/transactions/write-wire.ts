@@ -20,12 +20,13 @@ export const DryRun = Type.Optional(
   Type.Boolean({ description: 'Do everything up to signing, and report what would happen' }),
 )
 
-/** bytes: as JSON it still fits into a body of 64 KiB */
+/** bytes: as JSON it fits into a body of 64 KiB */
 export const MAX_DATA_BYTES = 32_000
 
 /**
- * bytes of calldata of a write, its calls together: nodes take transactions of 128 KiB, and one that none takes holds up what comes after it. Encoded,
- * arguments are up to sixteen times as long as in the body.
+ * bytes of calldata of a write, over all its calls. Nodes reject transactions above 128 KiB, and one that no node
+ * accepts would block every later nonce.
+ * Needed because ABI encoding can make arguments 16 times as long as in the body.
  */
 export const MAX_CALLDATA_BYTES = 98_304
 
@@ -37,7 +38,7 @@ export const GasLimit = Type.Optional(
   }),
 )
 
-/** A transaction as wallets name it. Nonce and prices are not the client's business. */
+/** A write request with the field names of wallets. The service sets nonce and fees. */
 export const TransactionRequest = Type.Object(
   {
     to: Type.String({
@@ -99,7 +100,9 @@ export const WhyReverted = Type.Optional(
   Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' }),
 )
 
-/** What a write answers with, the first time and whenever its idempotency key is sent again: the fields that every client knows, then those that were added. */
+/**
+ * The response to a write, and to every retry with its idempotency key. The fields of the first API version come first.
+ */
 export const WriteAnswer = Type.Object(
   {
     status: WriteStatus,
@@ -133,7 +136,7 @@ const { hash: _, ...REHEARSED } = SENT
 
 export const GAS_AND_FEE = '`gas` is the gas limit, `fee` the most that it can cost beside the value, in wei'
 
-/** What a dry run answers with: it has no `hash`, `id` and `state`, and says what the call returns. */
+/** The response to a dry run: without `hash`, `id` and `state`, and with the value that the call returns. */
 export const DryRunAnswer = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
@@ -174,13 +177,13 @@ export const DryRunAnswer = Type.Object(
 )
 export type DryRunAnswer = Static<typeof DryRunAnswer>
 
-/** What a write may answer with. */
+/** Responses that a write can have. */
 export const writeAnswers = withAccepted(
   answers(either(WriteAnswer, DryRunAnswer), 409, 413, 415, 422, 502, 504),
   WriteAnswer,
 )
 
-/** Of every write. */
+/** Headers that every write accepts. */
 export const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({

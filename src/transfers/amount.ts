@@ -10,11 +10,11 @@ const MAX = 2n ** 256n - 1n
 /** `decimals()` */
 const DECIMALS: Hex = '0x313ce567'
 const DECIMALS_GAS = 500_000
-/** 10^78 is above 2^256: a token with more cannot hold one whole of itself */
+/** 10^78 is above 2^256: a token with more decimals cannot have one whole unit */
 const MAX_DECIMALS = 77n
 
 /**
- * The amount of a transfer in the smallest unit.
+ * Returns the amount of a transfer in the smallest unit.
  * @throws not_a_token, decimals_unknown, amount_precision, invalid_amount, chain_unavailable, chain_timeout
  */
 export async function readValueOf(chain: Chain, asset: Asset): Promise<bigint> {
@@ -37,7 +37,7 @@ function decimalsOf(chain: Chain, asset: Exclude<Asset, { tokenType: 'ERC721' }>
   return asset.tokenType === 'ERC1155' ? 0 : askDecimals(chain, asset.token)
 }
 
-/** From the token itself, at the newest block: what is stored for showing it falls back to 0, and this is money. */
+/** Asks the token itself, at the newest block: the stored decimals fall back to 0, which must not be used for money. */
 function askDecimals(chain: Chain, token: Hex): Promise<number> {
   return readAt(chain, 'latest', async (reads) => {
     const result = await reads.call({ to: token, data: DECIMALS, gas: DECIMALS_GAS })
@@ -53,6 +53,7 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
   })
 }
 
+/** Returns the error for a token address without code. */
 export const notToken = (cause?: unknown): AppError =>
   new AppError(
     'not_a_token',

@@ -12,8 +12,9 @@ const ABIS = {
 } as const
 
 /**
- * A transfer as a call. The safe form asks a contract that receives a collectible whether it can hold it.
- * @param value  smallest unit; 1 of an ERC-721
+ * Returns a transfer as a call. For collectibles it is the safe form, which asks a receiving contract whether it can
+ * handle them.
+ * @param value  smallest unit; 1 for an ERC-721
  */
 export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex; value: bigint }): Intent {
   if (asset.tokenType === 'NATIVE') return { to, data: '0x', value, abi: '', fn: null, errors: [] }
@@ -28,7 +29,10 @@ export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex
   }
 }
 
-/** What a call moves that says it as `intentOf` does; the account is lower-case. Null for any other call. */
+/**
+ * Returns what a call of the form of `intentOf` moves; null for any other call.
+ * @param account  lower-case
+ */
 export function transferIn(
   account: Hex,
   { to: target, data, value }: { to: Hex; data: Hex; value: bigint },
@@ -39,14 +43,14 @@ export function transferIn(
   )
   if (tokenType === undefined) return null
   const word = (index: number): string => data.slice(10 + 64 * index, 74 + 64 * index)
-  // Who may may move what another one holds: that is not sent from this account.
+  // A call may move tokens of another account that permits it: that is no transfer from this account.
   if (tokenType !== 'ERC20' && `0x${word(0).slice(24)}` !== account) return null
   const tokenId = tokenType === 'ERC20' ? null : BigInt(`0x${word(2)}`)
   const tx = { to: target, data, value: { hex: '0x0' } as WriteAnswer['tx']['value'] }
   return { tokenType, token: target.toLowerCase() as Hex, tokenId, ...movedBy(tokenType, tx) }
 }
 
-/** `value` in the smallest unit, 1 of an ERC-721. */
+/** `value` in the smallest unit; 1 for an ERC-721. */
 export type SentAsset = {
   tokenType: Asset['tokenType']
   token: Hex | null
@@ -61,10 +65,10 @@ const SELECTORS = {
   ERC721: selectorFor(ABIS.ERC721),
   ERC1155: selectorFor(ABIS.ERC1155),
 }
-/** Words of their arguments, at least. */
+/** Minimum number of words of their arguments. */
 const WORDS = { ERC20: 2, ERC721: 3, ERC1155: 5 }
 
-/** What a transaction that `intentOf` made moves, and to whom; `to` is lower-case. */
+/** Returns what a transaction made by `intentOf` moves, and to whom; `to` is lower-case. */
 export function movedBy(
   tokenType: Asset['tokenType'],
   { to, data, value }: Pick<WriteAnswer['tx'], 'to' | 'data' | 'value'>,

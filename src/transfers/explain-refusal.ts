@@ -13,8 +13,9 @@ import type { Asset } from './order.ts'
 export type TokenMove = { asset: Asset; from: Hex; value: bigint }
 
 /**
- * Does what sends or simulates a transfer, and says in words why a token refuses it. Only refusals pay for the look.
- * @throws insufficient_tokens, not_token_owner, not_a_token, and what `work` throws
+ * Runs what sends or simulates a transfer, and explains why a token rejects it. Only a rejected transfer costs further
+ * requests.
+ * @throws insufficient_tokens, not_token_owner, not_a_token, and the errors of `work`
  */
 export async function explaining<T>(app: App, chain: Chain, move: TokenMove, work: () => Promise<T>): Promise<T> {
   try {
@@ -23,19 +24,20 @@ export async function explaining<T>(app: App, chain: Chain, move: TokenMove, wor
     if (!(error instanceof AppError) || !('token' in move.asset)) throw error
     if (error.code === 'no_contract') throw notToken(error)
     if (error.code !== 'execution_reverted' && error.code !== 'transfer_refused') throw error
-    // A node that fails now has nothing to add to what the token said.
+    // If the node fails now, the token's own error remains.
     throw (await findShortage(app, chain, move, error).catch(() => null)) ?? error
   }
 }
 
 /**
- * Whether an ERC-20 says that it moves nothing, without a revert. Many answer nothing at all, which means yes.
+ * Checks that an ERC-20 does not return false, which some do in place of a revert. Many return nothing, which means
+ * success.
  * @throws transfer_refused
  */
 export async function refuseFalse({ rpc }: Chain, { asset, from }: TokenMove, { to, data }: Intent): Promise<void> {
   if (asset.tokenType !== 'ERC20') return
   const result = await ethCall(rpc, { to, data, from, at: 'latest' })
-  // Reverts are the simulation's: it also looks at what is pending.
+  // The simulation handles reverts: it also takes pending writes into account.
   if ('reverted' in result || result.data === '0x') return
   if (result.data.length >= 66 && BigInt(result.data.slice(0, 66)) === 1n) return
   throw new AppError(

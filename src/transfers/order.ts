@@ -8,14 +8,14 @@ import type { TransferRequest } from './wire.ts'
 
 export type TransferBody = Static<typeof TransferRequest>
 
-/** What is moved. `token` is lower-case. */
+/** The asset to move. `token` is lower-case. */
 export type Asset =
   | { tokenType: 'NATIVE'; amount: Decimal }
   | { tokenType: 'ERC20'; token: Hex; amount: Decimal }
   | { tokenType: 'ERC721'; token: Hex; tokenId: bigint }
   | { tokenType: 'ERC1155'; token: Hex; tokenId: bigint; amount: Decimal }
 
-/** Who gets it, as they were named. */
+/** The recipient as the request names it. */
 export type Addressee =
   | { by: 'address'; address: Hex }
   | { by: 'userId'; provider: string; subject: string }
@@ -27,18 +27,18 @@ const WORDS = ['tokenType', 'tokenAddress', 'amount', 'tokenId', 'toAddress', 't
 const MAX = 2n ** 256n - 1n
 
 /**
- * Everything of a transfer that can be refused without asking anyone.
+ * Validates everything of a transfer that needs no look-up or request.
  * @throws invalid_request, invalid_address, invalid_user_id, invalid_recipient, invalid_amount
  */
 export function readOrder(body: TransferBody): TransferOrder {
-  // An empty text is a field of a form that nobody filled in.
+  // Form fields that were not filled in are sent as an empty text.
   const given = Object.fromEntries(
     WORDS.flatMap((word) => (body[word] === undefined || body[word] === '' ? [] : [[word, body[word]]])),
   ) as Partial<Omit<TransferBody, 'dryRun'>>
   const asset = readAsset(body.tokenType, given)
   const to = readAddressee(given)
   if (to.by === 'address') refuseLost(asset, to.address)
-  // The same request has the same hash, in whatever order its fields came.
+  // The hash is independent of the order of the fields.
   const requestHash = createHash('sha256')
     .update(JSON.stringify(WORDS.map((word) => given[word] ?? null)))
     .digest()
@@ -94,7 +94,7 @@ function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername
   throw new AppError('invalid_user_id', detail, { errors: [{ pointer: '/toUserId', code: 'invalid', detail }] })
 }
 
-/** What is sent there is lost for everyone. */
+/** Rejects addresses at which the asset would be lost. */
 function refuseLost(asset: Asset, address: Hex): void {
   const isToken = 'token' in asset && asset.token === address
   if (!isToken && !/^0x0{40}$/.test(address)) return

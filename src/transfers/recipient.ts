@@ -11,15 +11,18 @@ import { assertIdentity, isIdentityProven } from '../users/proven-identity.ts'
 import type { Addressee } from './order.ts'
 import type { Recipient } from './wire.ts'
 
-/** What ids of people look like at a provider; null where there is no telling, undefined for one that is not here. */
+/**
+ * Patterns of user ids by provider; null if they cannot be checked, undefined if this installation does not have the
+ * provider.
+ */
 export type SubjectForms = { get(provider: string): SubjectForm | Promise<SubjectForm> }
 type SubjectForm = RegExp | null | undefined
 
-/** Someone for whom an account can be made ahead. */
+/** An identity for which an account can be created in advance. */
 export type Stranger = { provider: string; subject: string }
 
 /**
- * Who is meant: an address, or someone who has none yet.
+ * Returns the recipient's address, or the identity of a recipient without an account.
  * @throws unknown_recipient, identity_not_proven, address_not_proven
  */
 export async function findRecipient(
@@ -30,7 +33,8 @@ export async function findRecipient(
 ): Promise<{ address: Hex } | { stranger: Stranger }> {
   if (to.by === 'address') return { address: to.address }
   const isOwn = isApplicationProvider(to.provider) && (await bringsPeople(app.db, caller.clientId, to.provider))
-  // Those whom another application brings are its own: nobody else learns who they are, or that they are not.
+  // Users of another application's identity provider are visible only to that application: nobody else learns whether
+  // they exist.
   if (isApplicationProvider(to.provider) && !isOwn)
     throw unknown(to, 'This application has no identity provider with this name. Nothing was sent. Check the provider.')
   if (to.by === 'name') return { address: await findByName(app, to) }
@@ -41,7 +45,7 @@ export async function findRecipient(
   return { stranger: { provider, subject } }
 }
 
-/** An account that nobody can ever sign in to would keep what is sent there. */
+/** Rejects an identity that can never sign in: funds sent to its account would be lost. */
 function refuseUnreachable(to: Addressee & { by: 'userId' }, form: SubjectForm): void {
   if (form === undefined)
     throw unknown(
@@ -57,9 +61,12 @@ function refuseUnreachable(to: Addressee & { by: 'userId' }, form: SubjectForm):
     throw unknown(to, `This is not a user id of ${to.provider}. Nothing was sent. Check the user id.`)
 }
 
-/** None and two are answered alike: names change hands, so one that two people have is nobody's. */
+/**
+ * Finds the one user with a name. No user and two users give the same error: names change hands, so a name of two users
+ * is ambiguous.
+ */
 async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): Promise<Hex> {
-  // PostgreSQL refuses NUL, and no name holds one.
+  // PostgreSQL rejects NUL, and no name includes it.
   const canBe = !to.username.includes('\0') && to.username.isWellFormed()
   const found = canBe ? await named(app.db, to).limit(2).execute() : []
   const [one] = found
@@ -72,7 +79,7 @@ async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): P
   return provenAddress(app, storedAddressOf(one))
 }
 
-/** Over the index of names. A name counts as of the last sign-in; before one there is none. */
+/** Uses the index of names. A name is that of the last sign-in; before a sign-in there is none. */
 const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
   owners(db)
     .distinctOn('account.user_id')
@@ -86,8 +93,8 @@ function unknown(to: Addressee, detail: string): AppError {
 }
 
 /**
- * The recipient of what was sent, as the request named them; what else is known of them stays here.
- * @param address  by the transaction itself; null while there is none
+ * Returns the recipient of a transfer as the request named it, without anything else that is known of the user.
+ * @param address  from the transaction; null if there is none
  */
 export async function showRecipient(app: AddressProver, to: Addressee, address: Hex | null): Promise<Recipient> {
   const shown = address === null ? null : checksumAddress(address.toLowerCase())
@@ -105,7 +112,7 @@ export async function showRecipient(app: AddressProver, to: Addressee, address: 
       query.where('identity.subject', '=', (to as Addressee & { by: 'userId' }).subject),
     )
     .executeTakeFirst()
-  // Whose address it is by the database alone is told nobody.
+  // An identity that only the database links to this address is not shown.
   const isTheirs =
     row !== undefined && isIdentityProven(app.sealKeys, row) && (await isKnownAddress(app, storedAddressOf(row)))
   const identity = isTheirs ? row : undefined

@@ -16,10 +16,10 @@ import type { SubjectForms } from './recipient.ts'
 import { rehearseTransfer, transferTokens, TRANSFER_ROUTE } from './send.ts'
 import * as wire from './wire.ts'
 
-/** People whom one account looks for by name, or by id for nothing, per minute: too few to read a directory. */
+/** Look-ups of recipients per account and minute, by name or in a dry run: too few to read a directory. */
 const LOOK_UPS_PER_MINUTE = 10
 
-/** Sending native currency and tokens to people. */
+/** Registers the route that sends native currency and tokens to users. */
 export function transfers(server: FastifyInstance, app: App, { forms }: { forms: SubjectForms }): void {
   const limit = openLimit({
     name: 'recipients',
@@ -28,7 +28,7 @@ export function transfers(server: FastifyInstance, app: App, { forms }: { forms:
     now: () => app.clock.wall(),
   })
 
-  /** POST /v1/tokens/transfers: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  /** POST /v1/tokens/transfers: scope `contracts:write`. 202 if `?wait=mined` timed out. */
   server.post<{ Body: Static<typeof wire.TransferRequest>; Querystring: Static<typeof WaitQuery> }>(
     TRANSFER_ROUTE,
     { schema: wire.transfer, config: { scope: 'contracts:write' } },

@@ -16,17 +16,20 @@ import { findRecipient, showRecipient, type Stranger, type SubjectForms } from '
 import { standInOf, welcome } from './strangers.ts'
 import type { RehearsedTransfer, TransferAnswer } from './wire.ts'
 
-/** Scope of the idempotency keys of this operation; also the path. */
+/** Route of the operation, which is also the scope of its idempotency keys. */
 export const TRANSFER_ROUTE = '/v1/tokens/transfers'
 
-/** `lookUp` is called before someone is looked for in a way that is counted. @throws rate_limited */
+/**
+ * `lookUp` is called before a look-up that counts toward the limit.
+ * @throws rate_limited
+ */
 export type TransferOptions = { forms: SubjectForms; lookUp: () => void }
 
 /**
- * Sends native currency or tokens of the caller to a person or an address. Someone who has not signed in yet gets an account, once
- * the transfer was simulated to a stand-in.
- * @param idempotencyKey  as the caller sent it, checked
- * @throws what `readOrder`, `findRecipient`, `readValueOf`, `welcome`, `explaining` and `sendTransaction` throw
+ * Sends native currency or tokens of the caller to a user or an address. A recipient who has not signed in yet gets an
+ * account, after the transfer was simulated to a placeholder address.
+ * @param idempotencyKey  the caller's key, validated
+ * @throws the errors of `readOrder`, `findRecipient`, `readValueOf`, `welcome`, `explaining` and `sendTransaction`
  */
 export async function transferTokens(
   app: App,
@@ -43,14 +46,17 @@ export async function transferTokens(
   const options = { idempotency: idempotency && { ...idempotency, isTold: begun !== null } }
   const move = { asset, from: caller.address, value }
   const { answer, isReplay } = await explaining(app, chain, move, () => sendTransaction(app, caller, intent, options))
-  // By what was sent, or signed for a sponsor to send: a repeat gets what its first request did.
+  // From the transaction, or from the operation: a retry gets the result of its first request.
   const moved = movedBy(asset.tokenType, answer.operation ?? answer.tx)
   const { status, hash, explorerUrl, id, state } = answer
   const recipient = await showRecipient(app, to, moved.to)
   return { answer: { status, hash, explorerUrl, id, state, recipient, amount: amountOf(moved.value) }, isReplay }
 }
 
-/** Everything of a transfer but its signature; nobody gets an account. @throws as `transferTokens` */
+/**
+ * Performs everything of a transfer except its signature; no account is created.
+ * @throws as `transferTokens`
+ */
 export async function rehearseTransfer(
   app: App,
   caller: Caller,
@@ -59,7 +65,7 @@ export async function rehearseTransfer(
 ): Promise<RehearsedTransfer> {
   const { asset, to } = readOrder(body)
   const chain = chainOf(app, caller)
-  // Nothing is paid for what it tells of someone.
+  // A dry run costs the caller nothing but reveals whether a user exists, so it counts toward the look-up limit.
   if (to.by !== 'address') lookUp()
   const found = await findRecipient(app, caller, to, forms)
   const value = await readValueOf(chain, asset)
@@ -73,7 +79,7 @@ export async function rehearseTransfer(
   return { status, recipient: await showRecipient(app, to, address), amount: amountOf(value), gas, fee, rule }
 }
 
-/** Who gets it and what is called for that, when no request before this one has settled it. */
+/** Determines the recipient and the call, unless an earlier request has done so. */
 async function settle(
   app: App,
   chain: Chain,
@@ -90,7 +96,10 @@ async function settle(
   return { intent, value: move.value }
 }
 
-/** An account for someone, once the transfer would succeed: what is refused anyway makes none. */
+/**
+ * Creates an account for a recipient once the simulated transfer succeeds: a transfer that would be rejected creates
+ * none.
+ */
 async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, stranger: Stranger): Promise<Hex> {
   const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
   await explaining(app, chain, move, async () => {

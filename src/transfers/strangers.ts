@@ -7,13 +7,13 @@ import { retrying } from '../store/db.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Stranger } from './recipient.ts'
 
-/** People for whom one sender has an account made, in any 24 hours. */
+/** Recipients for whom one sender can have accounts created in 24 hours. */
 const MAX_A_DAY = 20
 const DAY_SECONDS = 86_400
 
 /**
- * The address of someone who has not signed in yet: exactly that account is theirs when they do. Twice, or by many
- * senders at once, it is one account.
+ * Creates the account of a user who has not signed in yet, and returns its address: the user gets exactly this account
+ * at the first sign-in. Repeated and simultaneous calls create one account.
  * @throws rate_limited, signer_unavailable, database_unavailable
  */
 export async function welcome(app: App, { accountId }: { accountId: string }, stranger: Stranger): Promise<Hex> {
@@ -24,7 +24,10 @@ export async function welcome(app: App, { accountId }: { accountId: string }, st
   return address
 }
 
-/** The lock on the sender's row puts their requests in order: twenty at once are twenty, not forty. */
+/**
+ * Counts a created account toward the limit. The lock on the sender's row serializes the sender's requests, so that
+ * simultaneous ones cannot exceed the limit.
+ */
 async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: UserId): Promise<void> {
   await retrying(() =>
     root.transaction().execute(async (db) => {
@@ -50,6 +53,9 @@ async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: U
   )
 }
 
-/** An address that a transfer is simulated to before there is an account: nobody's, and another one for everyone. */
+/**
+ * Returns the address that a transfer is simulated to before the account exists: nobody has its key, and it differs per
+ * recipient.
+ */
 export const standInOf = ({ provider, subject }: Stranger): Hex =>
   `0x${createHash('sha256').update(`chatelaine stand-in\0${provider}\0${subject}`).digest('hex').slice(0, 40)}`

@@ -8,7 +8,7 @@ import { DryRun, DryRunAnswer, GAS_AND_FEE, KeyHeaders, WhyReverted, WriteStatus
 const empty = 'An empty string counts as absent.'
 const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
 
-/** Who gets it is said in exactly one way. */
+/** The recipient is given in exactly one way. */
 export const TransferRequest = Type.Object(
   {
     tokenType: Type.Union([

@@ -13,20 +13,25 @@ import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 
-/** before any account id */
+/** before every account id */
 const START = '00000000-0000-0000-0000-000000000000'
-/** Pages of one look, once all were attested: of accounts without an attestation, which the signer is asked for… */
+/** Pages of accounts without an attestation per round, once all were attested. The signer attests them. */
 const LATE_PAGES = 10
-/** …and of all the others, whose attestations are checked: 160 ms a minute. */
+/** Pages of all other accounts per round, whose attestations are checked: 160 ms a minute. */
 const CHECKED_PAGES = 50
 
-/** Where the looks of a process are; each kind goes round. */
+/** Where this process has stopped, for each kind of round. */
 const places = slot('looks at addresses', () => ({ late: START, checked: START }))
 
 /**
- * Has the signer attest the addresses that its identity has not attested, as after its store was made anew: once all of them, page after
- * page by account id. Afterwards each is stored with its attestation. Someone took it away where there is none; what another identity attested
- * has a key that came late, by `restore-keys`, or never: some pages of each a look. What is not the signer's stays as it is, and is refused.
+ * Makes the signer attest the addresses that its current identity has not attested, and stores the attestations.
+ *
+ * At first, and after a new signer store, it handles all accounts, page by page in order of account id. Later, each
+ * round handles some pages of two kinds:
+ * - Without an attestation: it was deleted.
+ * - With one of another identity, or a wrong one: the key was restored later (`restore-keys`), or never.
+ *
+ * If the signer does not confirm an address, the row remains as it is, and is rejected.
  * @returns how many were attested
  * @throws signer_unavailable, database_unavailable
  */
@@ -48,7 +53,10 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
   )
 }
 
-/** Some pages from where the last look ended, over the end to the start: once round at most. */
+/**
+ * Handles some pages from where the previous round stopped, continuing at the start after the end: each page at most
+ * once.
+ */
 async function goRound<W extends string>(
   app: AddressProver,
   look: {
@@ -74,7 +82,7 @@ async function goRound<W extends string>(
   return attested
 }
 
-/** Over the primary key, or the index of those that lack it. */
+/** Uses the primary key, or the index of accounts without an attestation. */
 const page = (db: Db) =>
   db
     .selectFrom('accounts')
@@ -114,7 +122,7 @@ const noteAll = (db: Db, { origin }: Verifier) =>
     .onConflict((on) => on.column('only_row').doUpdateSet({ origin }))
     .execute()
 
-/** Attests what lacks the signer's word: it was taken away, another identity attested it, or its key came late. */
+/** Attests, each minute, accounts whose attestation is missing or is of another signer identity. */
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({

@@ -10,9 +10,9 @@ import { assertIdentity } from './proven-identity.ts'
 export type Account = { accountId: string; userId: string; address: Hex }
 
 /**
- * The account a path names, when this reader may see it: a user their own, by its stable id or by any identity linked
- * to it; an application those of users who signed in to it and allowed it. Each refusal has one fixed body, whether or not there is
- * such a user.
+ * Returns the account that a path names, if this reader may see it. A user sees their own account, by its stable id or
+ * any linked identity. An application sees those of users who signed in to it and allowed it. Each error has one fixed
+ * body, whether or not the user exists.
  * @throws invalid_user_id | forbidden_user | identity_not_proven | address_not_proven
  */
 export async function ownAccount(app: App, reader: Reader, userId: string): Promise<Account> {
@@ -34,9 +34,9 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
 }
 
 /**
- * Someone who signed in to the application and allowed it to read them by itself, or whom it brings by an identity
- * provider of its own: for these it vouches, and they are shown no page (decision 10). Look-ups by primary key in one
- * statement.
+ * Returns the account of a user who signed in to the application and allowed it to read them by itself. An application
+ * also reads users of its own identity provider: it vouches for them, and they see no consent page (decision 10). One
+ * statement, by primary keys.
  */
 async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, userId: string): Promise<Account> {
   const row = await ownerOf(app.db, identityOf(userId))
@@ -53,7 +53,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
   return { accountId: row.account_id, userId: row.user_id, address: await provenAddress(app, storedAddressOf(row)) }
 }
 
-/** The condition on `identity` for `users:read`. */
+/** Returns the condition on `identity` for `users:read`. */
 export const isReadable = (clientId: string) => sql<boolean>`(
   exists (select 1 from consents c where c.account_id = identity.account_id and c.client_id = ${clientId}
     and c.permissions @> '["users:read"]'::jsonb)

@@ -10,12 +10,12 @@ import { isReadable } from './authorize.ts'
 import { userWire } from './find.ts'
 import type { UserProfile } from './wire.ts'
 
-/** People of one name, at most. */
+/** Maximum number of users with one name. */
 const MAX_FOUND = 20
 
 /**
- * People of the caller's application who have exactly this name and allowed being found there (`users:directory`); the
- * caller among them. Found by the name at the identity that their account is known by. Over the index of names.
+ * Finds users of the caller's application who have exactly this name and allowed being found there (`users:directory`),
+ * including the caller. The name is that of the identity that the account was created for. Uses the index of names.
  * @throws invalid_request
  */
 export async function findByName(
@@ -25,7 +25,7 @@ export async function findByName(
 ): Promise<UserProfile[]> {
   if (provider !== undefined && !isProviderName(provider))
     throw refuse('provider', 'The provider must be the upper-case name of a provider.')
-  // PostgreSQL refuses NUL, and no name holds one.
+  // PostgreSQL rejects NUL, and no name contains one.
   if (username.includes('\0') || !username.isWellFormed()) return []
   const rows = await found(app.db, clientId)
     .where('identity.username', '=', username)
@@ -36,7 +36,7 @@ export async function findByName(
   return Promise.all(rows.map((row) => toProfile(app, row)))
 }
 
-/** Someone of the caller's application by their stable id, when they allowed being found there; null otherwise. */
+/** Finds a user of the caller's application by their stable id; null unless they allowed being found there. */
 export async function findMember(
   app: AddressProver,
   { clientId }: Pick<Caller, 'clientId'>,
@@ -52,8 +52,8 @@ export async function findMember(
 }
 
 /**
- * People of an application whom it may read by itself (`users:read`), the newest first. Over the index (application,
- * time, account); people who were never asked are passed over.
+ * Lists the users whom an application may read by itself (`users:read`), newest first. Uses the index (application,
+ * time, account), and skips users who were never asked.
  * @throws invalid_cursor
  */
 export async function listUsers(
@@ -79,7 +79,7 @@ export async function listUsers(
   return { users: await Promise.all(page.map((row) => toProfile(app, row))), nextCursor }
 }
 
-/** Everyone who signed in to an application, by the identity that their account is known by. */
+/** Selects everyone who signed in to an application, with the identity that their account was created for. */
 const members = (db: App['db'], clientId: string) =>
   db
     .selectFrom('application_users as member')
@@ -96,7 +96,7 @@ const members = (db: App['db'], clientId: string) =>
     .where('member.client_id', '=', clientId)
     .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
 
-/** Those of them who allowed being found. */
+/** Selects the members who allowed being found. */
 const found = (db: App['db'], clientId: string) =>
   members(db, clientId).where(sql<boolean>`exists (
     select 1 from consents c where c.account_id = member.account_id and c.client_id = ${clientId}
@@ -111,13 +111,13 @@ type DirectoryRow = {
   image_src: string | null
 }
 
-/** One false address makes an error of its whole page: what else was changed nobody knows. @throws address_not_proven */
+/** One wrong address fails the whole page: nobody knows what else was changed. @throws address_not_proven */
 async function toProfile(app: AddressProver, row: DirectoryRow): Promise<UserProfile> {
   const { user_id: userId, provider, username, image_src: imageSrc } = row
   return userWire({ userId, provider, username, address: await provenAddress(app, storedAddressOf(row)), imageSrc })
 }
 
-/** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
+/** Checks the parts of a cursor: PostgreSQL could not read those of a forged one. */
 const isPlace = (since: string, accountId: string): boolean =>
   isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
 

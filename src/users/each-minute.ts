@@ -3,11 +3,10 @@ import { every, type Clock } from '../clock.ts'
 const EVERY_MS = 60_000
 
 /**
- * Does something at the start, and then every minute, never twice at a time. What it needs may be away: it is done again a minute
- * later.
- * @param work    how many it did
- * @param done    told of a number above 0
- * @param failed  told once per outage
+ * Runs `work` at the start and then every minute, never twice at a time. If it fails, it runs again a minute later.
+ * @param work    returns how many it did
+ * @param done    called with a number above 0
+ * @param failed  called once per outage
  */
 export function eachMinute({
   clock,

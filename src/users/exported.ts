@@ -9,10 +9,10 @@ import { findNamed } from './find.ts'
 import type { ExportState } from './wire.ts'
 
 /**
- * The key of an account, sealed, and the account marked as exported. Marked before the signer is asked: a process that dies in
- * between leaves an account that counts as exported and may not be, never one that is and does not count. A key that left does not
- * come back, so only the request that set a mark takes it back, and only while nobody else has the key.
- * @throws what the signer refuses it with; the mark is then what it was
+ * Takes the key of an account, sealed, and marks the account as exported. The mark is set before the signer is asked.
+ * After a crash, an account may count as exported although it is not, but never the reverse. An exported key remains
+ * exported, so only the request that set a mark removes it, and only while nobody has the key.
+ * @throws the signer's rejection; the mark is then unchanged
  */
 export async function takeKey(
   { db, signer, clock }: Pick<App, 'db' | 'signer' | 'clock'>,
@@ -22,11 +22,11 @@ export async function takeKey(
   const isOurs = await markFirst(db, accountId, new Date(at))
   try {
     const sealed = await signer.takeKey({ token })
-    // Another time than that of any request under way: that one may be removed yet.
+    // A time other than that of any concurrent request, because such a request may still remove its own mark.
     await markLeft(db, accountId, new Date(Math.max(clock.wall(), at + 1)))
     return sealed
   } catch (error) {
-    // Unknown is not refused: the signer may have sealed it.
+    // An unknown result is not a rejection: the signer may have sealed the key.
     if (!(error instanceof AppError) || error.code === 'signer_unavailable') throw error
     const state = await signer.keyExport({ userId })
     if (state.exportedAt !== null) await settleExported(db, accountId, state)
@@ -35,19 +35,25 @@ export async function takeKey(
   }
 }
 
-/** The mark as the signer's ledger has it; where that knows of no export, as it was: the ledger may be an older one. */
+/**
+ * Sets the mark from the signer's ledger. If the ledger has no export, the mark remains: the ledger may be an older
+ * one.
+ */
 export async function settleExported(db: Db, accountId: string, { exportedAt }: KeyExport): Promise<void> {
   if (exportedAt !== null) await markLeft(db, accountId, new Date(exportedAt))
 }
 
-/** Where a process is in the ledger of the signer, the last restore of that, and whether it was told since what was kept here. */
+/**
+ * How far a process has read the signer's ledger, the ledger's last restore, and whether the stored statements were
+ * reported since.
+ */
 export type ExportedPlace = { through: number; restored?: string; isTold?: boolean }
 
 /**
- * Marks the accounts whose keys left by the signer's ledger, after a place in it: those that its own user took out with
- * `export-all`, and a key whose person did not come back after a process died here. What the signer has signed of each is kept for
- * `tellHeldElsewhere`.
- * @returns how many counted as exported by it for the first time
+ * Marks the accounts whose keys were exported according to the signer's ledger, from a place in it on. These are
+ * exports by `export-all`, and exports during which a process crashed here. The signer's statement about each is stored
+ * for `tellHeldElsewhere`.
+ * @returns how many count as exported because of this
  * @throws signer_unavailable, database_unavailable
  */
 export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, place: ExportedPlace): Promise<number> {
@@ -71,9 +77,10 @@ export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, p
 }
 
 /**
- * Tells the signer which keys are elsewhere, too, by its own word that was kept: one that was restored from before has lost it, and would refuse
- * nonces of these accounts that lie far ahead. Once for each process and restore.
- * @returns how many it had not known, and how many it does not believe: another signer said so
+ * Reports to the signer which keys are held elsewhere, by its own stored statements. A signer that was restored from a
+ * backup may have lost them, and would reject high nonces of these accounts. Once for each process and restore.
+ * @returns `taken`: how many the signer did not know; `refused`: how many it rejects, because another signer made the
+ *          statement
  * @throws signer_unavailable, database_unavailable
  */
 export async function tellHeldElsewhere(
@@ -100,7 +107,7 @@ export async function tellHeldElsewhere(
   return told
 }
 
-/** The reverse of what `keepStatement` stores; null where it cannot be that: one row holds up nobody else's. */
+/** Parses what `keepStatement` stored; null if it is malformed, so that one bad row does not block the others. */
 export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> | null {
   let value: unknown
   try {
@@ -120,7 +127,7 @@ export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> |
   return isStatement ? (value as Omit<HeldElsewhere, 'userId'>) : null
 }
 
-/** When the key of an account left; null: never, as far as this database knows. */
+/** Returns when the key of an account was exported; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
   const row = await db
     .selectFrom('accounts')
@@ -131,7 +138,7 @@ export async function readExported(db: Db, accountId: string): Promise<Date | nu
 }
 
 /**
- * Requests for keys that are under way, the newest 500 of them, the oldest first. Of the signer, which counts their delay.
+ * Lists the newest 500 open key exports, oldest first. The signer has them, because it counts their delay.
  * @returns `total`: how many there are
  */
 export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ exports: ExportState[]; total: number }> {
@@ -140,8 +147,8 @@ export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ ex
 }
 
 /**
- * Ends the request for someone's key; where there is none it does nothing.
- * @param wanted  the user, by any identity of theirs
+ * Cancels the key export of a user; without one, it does nothing.
+ * @param wanted  any identity of the user
  * @throws not_found
  */
 export async function cancelExport({ db, signer }: Pick<App, 'db' | 'signer'>, wanted: UserId): Promise<ExportState> {
@@ -163,7 +170,7 @@ const exportWire = ({ userId, state, askedAt, readyAt, lapsesAt, exportedAt }: O
 
 const timeOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
-/** @returns whether the mark is this request's: there was none. Said again after its answer was lost it is not, and stays. */
+/** Sets the mark. @returns whether this call set it: false if there was one, also if a retry follows a lost response */
 async function markFirst(db: Db, accountId: string, at: Date): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('accounts')
@@ -174,7 +181,7 @@ async function markFirst(db: Db, accountId: string, at: Date): Promise<boolean> 
   return numUpdatedRows > 0n
 }
 
-/** Forwards only. */
+/** Sets the mark, or moves it to a later time. */
 async function markLeft(db: Db, accountId: string, at: Date): Promise<void> {
   await db
     .updateTable('accounts')
@@ -203,7 +210,7 @@ async function markUser(db: Db, userId: string, at: Date): Promise<number> {
   return Number(numUpdatedRows)
 }
 
-/** A key that was brought and has left since has left. */
+/** An exported key that was imported before counts as exported, not as imported. */
 async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldElsewhere): Promise<void> {
   const elsewhere = JSON.stringify({ at, isBrought, statement })
   await db
@@ -217,7 +224,10 @@ async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldE
     .execute()
 }
 
-/** Marks whose keys left: an export by a person is marked at once, one by the signer's operator by this. */
+/**
+ * Marks exported accounts each minute: those exported by the signer's operator. Exports by users are marked
+ * immediately.
+ */
 export function startMarkingExports(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): {
   stop(): Promise<void>
 } {

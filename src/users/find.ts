@@ -9,24 +9,24 @@ import type { UserProfile } from './wire.ts'
 
 export type User = {
   accountId: string
-  /** the stable id: the identity that the account was made for. `sub` of every token */
+  /** the stable id: the identity that the account was created for; `sub` of every token */
   userId: UserId
   provider: string
   subject: string
   username: string
-  /** as the database has it */
+  /** the address as the database has it: not verified */
   stored: StoredAddress
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
-  /** sign-ins of before count for nothing */
+  /** sign-ins before this time do not count */
   signedOutAt: Date | null
 }
 
-/** A user whose address the signer attests: 20 bytes, lower-case. */
+/** A user whose address the signer attests: 20 bytes, lower case. */
 export type ProvenUser = User & { address: Hex }
 
-/** What is looked at before an identity is followed, and before an address is shown. */
+/** Columns to check before an identity is followed, and before an address is shown. */
 const OWNER = [
   'account.account_id',
   'account.user_id',
@@ -44,20 +44,22 @@ const PROFILE = [
   'identity.email_verified',
 ] as const
 
-/** Identities with the accounts that the database leads them to. By right only after `assertIdentity`. */
+/**
+ * Selects identities with the accounts that the database leads them to. Call `assertIdentity` before relying on a row.
+ */
 export const owners = (db: Db) =>
   db
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(OWNER)
 
-/** One of them, by the primary key. */
+/** Selects one of `owners`, by the primary key. */
 export const ownerOf = (db: Db, { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>) =>
   owners(db).where('identity.provider', '=', provider).where('identity.subject', '=', subject)
 
 /**
- * A user by their stable id, or by the id of any identity linked to the account: the same user either way.
- * Two index look-ups, three for a linked identity. Null for an unknown user and for a text that is no user id.
+ * Finds a user by their stable id, or by the id of any identity linked to the account; the result is the same. It takes
+ * two index look-ups, three for a linked identity. Null for an unknown user, and for a text that is not a user id.
  * @throws identity_not_proven
  */
 export async function findUser(app: IdentityReader, userId: UserId): Promise<User | null> {
@@ -68,13 +70,13 @@ export async function findUser(app: IdentityReader, userId: UserId): Promise<Use
   const first = await readUserRow(app.db, row.user_id)
   if (first === null) return null
   assertIdentity(app, first)
-  // Two rows that were moved to each other lead nowhere.
+  // Two rows that were exchanged lead to nobody.
   return first.user_id === row.user_id ? userOf(first) : null
 }
 
 /**
- * Whom an operator names, by what the database says: they are shown which account it is. Nobody signs in and nothing is sent by it.
- * A sponsor's too, which has no identity: it is frozen and resumed as others are.
+ * Finds the user whom an operator names, without checking the seal: the operator is shown which account it is. Do not
+ * use it to sign in or to send. It also finds sponsors, which have no identity but can be frozen and resumed.
  */
 export async function findNamed(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   if (parseUserId(userId)?.provider === SPONSOR_PROVIDER) return findSponsor(db, userId)
@@ -100,7 +102,7 @@ async function readUserRow(db: Db, userId: UserId) {
 }
 
 /**
- * The user with the address that may be shown, and that money may go to.
+ * Returns the user with an address that may be shown, and that money may be sent to.
  * @throws address_not_proven, signer_unavailable
  */
 export async function provenUser(app: AddressProver, user: User): Promise<ProvenUser> {
@@ -108,7 +110,7 @@ export async function provenUser(app: AddressProver, user: User): Promise<Proven
 }
 
 /**
- * The account that an identity leads to, and nothing that its provider says of the person. One index look-up.
+ * Finds the account that an identity leads to, without its profile. One index look-up.
  * @throws identity_not_proven
  */
 export async function findOwner(
@@ -123,11 +125,13 @@ export async function findOwner(
   return { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
-/** Whether an identity leads to an account. @throws identity_not_proven */
+/** Returns whether an identity leads to an account. @throws identity_not_proven */
 export const leadsTo = async (app: IdentityReader, userId: UserId, accountId: string): Promise<boolean> =>
   (await findOwner(app, userId))?.accountId === accountId
 
-/** Whether there is an account that was made for an identity: then it leads to no other by right. One index look-up. */
+/**
+ * Returns whether an account was created for an identity: then the identity may lead to no other. One index look-up.
+ */
 export async function hasOwnAccount(
   db: Db,
   { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>,
@@ -141,7 +145,7 @@ export async function hasOwnAccount(
   return own !== undefined
 }
 
-/** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
+/** Columns of a user for other statements, with `identities as identity` and `accounts as account`. */
 export const userColumns = sql.raw([...OWNER, ...PROFILE].join(', '))
 
 export type UserRow = Pick<
@@ -168,7 +172,7 @@ export function userOf(row: UserRow): User {
   }
 }
 
-/** The User object of the API. */
+/** Returns the User object of the API. */
 export function userWire({
   userId,
   provider,

@@ -7,19 +7,18 @@ import { findNamed } from './find.ts'
 import type { FreezeState } from './wire.ts'
 
 /**
- * Freezes an account: it moves nothing any more, here and in the signer, everywhere within seconds, and its ways to sign
- * in do not change. What was sent before is followed to its end. Frozen again it stays as it was. The sign-ins of before
- * are ended by oauth/sign-out.ts.
- * @param userId  the user, by any identity of theirs
+ * Freezes an account: within seconds it cannot send anything, here and in the signer, and its identities cannot be
+ * changed. Transactions already sent are still followed. Idempotent. oauth/sign-out.ts ends the existing sign-ins.
+ * @param userId  any identity of the user
  * @throws not_found
  */
 export const freezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, { isFrozen: true })
 
-/** Lets a frozen account continue, and the signer know that it may. @throws not_found */
+/** Unfreezes an account, here and in the signer. @throws not_found */
 export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> =>
   set(db, userId, { isFrozen: false })
 
-/** Whether an account is frozen. @throws not_found */
+/** Returns since when an account is frozen, if it is. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
   if (user === null)
@@ -32,7 +31,9 @@ export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeS
   return { userId: user.userId, frozenAt: row.frozen_at?.toISOString() ?? null }
 }
 
-/** Every account that is frozen, the longest frozen first. All at once: each process holds them all to refuse them. */
+/**
+ * Lists the frozen accounts, longest frozen first, without pages: each process holds them all to reject their requests.
+ */
 export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
   const rows = await db
     .selectFrom('accounts')
@@ -44,9 +45,7 @@ export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
   return rows.map((row) => ({ userId: row.user_id, frozenAt: row.frozen_at!.toISOString() }))
 }
 
-/**
- * Notes that every sign-in of before counts for nothing. By the clock of this process, as sign-ins are.
- */
+/** Ends the validity of all earlier sign-ins. Uses the clock of this process, as sign-ins do. */
 export async function noteSignedOut({ clock, db }: Pick<App, 'clock' | 'db'>, accountId: string): Promise<void> {
   await db
     .updateTable('accounts')
@@ -56,7 +55,7 @@ export async function noteSignedOut({ clock, db }: Pick<App, 'clock' | 'db'>, ac
 }
 
 /**
- * Stops who would change the ways to sign in of a frozen account, or delete what is known of its owner.
+ * Checks that the identities of an account may change and its user may be deleted: it is not frozen.
  * @throws account_frozen
  */
 export async function assertChangeable(db: RootDb, accountId: string): Promise<void> {
@@ -64,7 +63,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', ACCOUNT_FROZEN)
 }
 
-/** Each time after the one before (later-than.ts). */
+/** Each time is later than the one before (later-than.ts). */
 async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
   if (user === null)

@@ -11,13 +11,13 @@ export type Identity = {
   provider: string
   subject: string
   username: string
-  /** the identity that the account was made for: its id is the account's id, so it never leaves */
+  /** the identity that the account was created for: its id is the account's id, so it cannot be removed */
   isFirst: boolean
 }
 
 type IdentityOwner = { accountId: string; userId: UserId }
 
-/** The identities of an account, the first one first. */
+/** Lists the identities of an account, the first one first. */
 export async function listIdentities(db: Db, { accountId, userId }: IdentityOwner): Promise<Identity[]> {
   const rows = await db
     .selectFrom('identities')
@@ -33,8 +33,9 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
 }
 
 /**
- * Gives an account one more identity, which the caller has seen its owner prove. An identity belongs to one account:
- * where it has one, made before its owner came or not, it stays there, because that account may hold something.
+ * Links one more identity to an account; the caller must have verified that the user owns it. An identity belongs to
+ * one account. If it has an account, even one created before its first sign-in, it remains there, because that account
+ * may hold funds.
  */
 export async function linkIdentity(
   { db, sealKeys }: Pick<IdentityReader, 'db' | 'sealKeys'>,
@@ -62,7 +63,7 @@ export async function linkIdentity(
       .executeTakeFirst()
   const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await insert()
   if (made !== undefined) return 'linked'
-  // Whose seal is missing has just proven it.
+  // The user has just proved this identity, so restore its seal if it is missing.
   const { numUpdatedRows } = await db
     .updateTable('identities')
     .set({ seal })
@@ -74,9 +75,9 @@ export async function linkIdentity(
 }
 
 /**
- * Leads an identity that was moved back to the account that was made for it.
- * @param moved  only while it leads there
- * @returns whether it did, and there is one
+ * Leads an identity that was moved back to the account that was created for it.
+ * @param moved  the account that it now leads to; if that has changed, nothing is done
+ * @returns whether it was led back
  */
 export async function leadToOwnAccount(
   db: Db,
@@ -94,8 +95,9 @@ export async function leadToOwnAccount(
 }
 
 /**
- * Takes an identity away from its account, never the first one. Who signs in with it next gets an account of its own.
- * @returns whether it was there and could go
+ * Removes an identity from its account, but never the first one. The next sign-in with it creates an account of its
+ * own.
+ * @returns whether it was there and could be removed
  */
 export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwner, identity: UserId): Promise<boolean> {
   const parts = parseUserId(identity)
@@ -111,8 +113,9 @@ export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwne
 }
 
 /**
- * Forgets who someone is: name, picture, e-mail, and every identity but the first. The account's id and address stay,
- * because the chain has them forever, and so the same person finds the same account with the first identity.
+ * Deletes the personal data of a user: name, picture, e-mail address, and every identity but the first. The account's
+ * id and address remain, because the chain has them permanently. So the user finds the same account with the first
+ * identity.
  */
 export async function forgetPerson(db: Db, { accountId, userId }: IdentityOwner): Promise<void> {
   const first = parseUserId(userId)!

@@ -6,15 +6,16 @@ import { pregenerate } from './pregenerate.ts'
 
 export type ImportedAccounts = {
   imported: number
-  /** were in the database, and marked as brought */
+  /** were in the database and already marked as imported */
   present: number
-  /** `row`: its user, or its line where it names none */
+  /** `row`: the user, or the line if it names none */
   refused: { row: string; reason: string }[]
 }
 
 /**
- * Accounts of a manifest of `chatelaine signer import-keys`: each gets its rows, for the key that the signer has, and is marked as
- * brought, so that its key may be used elsewhere. One whose key it has not is refused, and nothing made. Killed at any point it is run again.
+ * Imports the accounts of a manifest of `chatelaine signer import-keys`. Each gets its rows, for the key that the
+ * signer has, and is marked as imported, because its key may also be used elsewhere. If the signer lacks a key, its
+ * account is rejected and nothing is created. After a crash, run it again.
  */
 export async function importAccounts(
   app: AddressProver & Pick<App, 'clock'>,
@@ -43,13 +44,14 @@ export async function importAccounts(
       return void done.refused.push({ row: `line ${at}`, reason: 'the line has no userId and address' })
     const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
     try {
-      // Asked for one whose key was not brought, the signer would make another account, and `import-keys` refuse the key for good.
+      // If its key was not imported, `createAccount` would make another one, and `import-keys` would then reject the
+      // imported key permanently.
       const [there] = (await app.signer.attest({ userIds: [userId!] })).attested
       if (there === undefined) return refuse('the signer has no account for this user: run import-keys first')
       if (there.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
       const { provider, subject: providerUserId } = identity
       const made = await pregenerate(app, { provider, providerUserId })
-      // The database may have the user under another identity of theirs.
+      // The database may have linked this identity to another account.
       if (made.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
       const { numUpdatedRows } = await db
         .updateTable('accounts')

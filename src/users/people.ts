@@ -13,9 +13,9 @@ import { findNamed } from './find.ts'
 import type { PeopleCounts, Person } from './wire.ts'
 
 /**
- * People of the whole installation, the newest account first, for its operator. Over the index (time, account).
- * @param search  a user id or an address as a whole, or how a username or an e-mail address begins, in any case of letters.
- *                Names and addresses of e-mail find rows to look at and decide nothing
+ * Lists the users of the whole installation for its operator, newest account first. Uses the index (time, account).
+ * @param search  a whole user id or address, or the beginning of a username or e-mail address, case-insensitive.
+ *                Usernames and e-mail addresses only find rows to look at; nothing is decided by them
  * @throws invalid_cursor
  */
 export async function listPeople(
@@ -24,7 +24,7 @@ export async function listPeople(
 ): Promise<{ people: Person[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string', 'string'])
   if (after !== null && (after[0] !== search || !isPlace(after[1] as string, after[2] as string))) throw foreignCursor()
-  // PostgreSQL refuses both, and no name holds one.
+  // PostgreSQL rejects both, and no name contains one.
   if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
   const rows = await accounts(app.db)
     .select(momentText('account.created_at').as('since'))
@@ -42,7 +42,7 @@ export async function listPeople(
   return { people: await toPeople(app, page), nextCursor }
 }
 
-/** One of them, by any identity of theirs. @throws not_found */
+/** Reads a user by any of their identities. @throws not_found */
 export async function readPerson(app: AddressProver, userId: UserId): Promise<Person> {
   const named = await findNamed(app.db, userId)
   const row = named && (await accounts(app.db).where('account.account_id', '=', named.accountId).executeTakeFirst())
@@ -50,7 +50,7 @@ export async function readPerson(app: AddressProver, userId: UserId): Promise<Pe
   return (await toPeople(app, [row]))[0]!
 }
 
-/** How many there are. Reads all rows of two tables: 0.2 s of the database for a million people. */
+/** Counts the users. It reads all rows of two tables: 0.2 s of database time for a million users. */
 export async function countPeople(db: Db): Promise<PeopleCounts> {
   const { rows } = await sql<{ accounts: number; frozen: number; signed_in: number }>`
       select count(*)::float8 as accounts, count(frozen_at)::float8 as frozen,
@@ -77,7 +77,7 @@ export async function countPeople(db: Db): Promise<PeopleCounts> {
 
 const COUNT_MS = 300_000
 
-/** Sets the metric `people`, at the start and then every five minutes. */
+/** Sets the metric `people` at the start, and then every five minutes. */
 export function startCountingPeople({ clock, db, telemetry }: Pick<App, 'clock' | 'db' | 'telemetry'>): Rounds {
   const { people, log } = telemetry
   const rounds = every(clock, COUNT_MS, async () => {
@@ -94,7 +94,7 @@ export function startCountingPeople({ clock, db, telemetry }: Pick<App, 'clock' 
   return rounds
 }
 
-/** A sponsor is no person. */
+/** Excludes sponsors, which are not users. */
 const isPerson = sql<boolean>`account.user_id not like ${`${SPONSOR_PROVIDER}-%`}`
 
 const accounts = (db: Db) =>
@@ -104,7 +104,7 @@ const accounts = (db: Db) =>
     .select(['account.created_at', 'account.frozen_at', 'account.exported_at'])
     .where(isPerson)
 
-/** Accounts that a search leads to: each part over an index of its own. */
+/** Selects the accounts that match a search; each part uses an index of its own. */
 function found(search: string): RawBuilder<unknown> {
   const begins = `${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
   const isAddress = explainAddress(search) === null
@@ -118,7 +118,7 @@ function found(search: string): RawBuilder<unknown> {
 
 type PersonRow = Awaited<ReturnType<ReturnType<typeof accounts>['execute']>>[number]
 
-/** An address that is not known to be right is left out: the operator looks at the row just then. */
+/** An address without a valid attestation is left out: the operator may be looking at just that row. */
 async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]> {
   if (rows.length === 0) return []
   const identities = await app.db
@@ -154,6 +154,6 @@ async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]
   return Promise.all(people)
 }
 
-/** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
+/** Checks the parts of a cursor: PostgreSQL could not read those of a forged one. */
 const isPlace = (since: string, accountId: string): boolean =>
   isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)

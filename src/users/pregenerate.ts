@@ -9,11 +9,12 @@ import type { Pregenerated } from './wire.ts'
 import { storeWrappedKey } from './wrapped-keys.ts'
 
 /**
- * The account of someone who has not signed in yet: its owner gets exactly it at the first sign-in. By the provider's
- * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
- * Twice is the same as once; where the identity was added to an account, that account is the answer.
- * @returns the address in lower case; `isNew`: this call made it
- * @throws invalid_request, identity_not_proven, address_not_proven, signer_unavailable, auth_unavailable, database_unavailable
+ * Creates the account of a user who has not signed in yet; the user gets this account at the first sign-in. The user is
+ * named by the provider's immutable id, never by a username: usernames change hands, and funds would go to someone
+ * else. Idempotent. If the identity was linked to another account, that account is returned.
+ * @returns the address in lower case; `isNew`: whether this call created it
+ * @throws invalid_request, identity_not_proven, address_not_proven, signer_unavailable, auth_unavailable,
+ *         database_unavailable
  */
 export async function pregenerate(
   app: AddressProver & Partial<Pick<App, 'auth'>>,
@@ -36,7 +37,7 @@ export async function pregenerate(
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
-  // In a second place before anyone can be told the address.
+  // Store the wrapped key before anyone can learn the address.
   await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
@@ -44,9 +45,9 @@ export async function pregenerate(
 }
 
 /**
- * The account of a sponsor: no person's, so that it has no identity. Twice is the same as once.
- * @param name  as `isSponsorName` has it
- * @returns the address in lower case; `isNew`: this call made the account
+ * Creates the account of a sponsor. It has no identity, because it is not a user. Idempotent.
+ * @param name  as `isSponsorName` accepts it
+ * @returns the address in lower case; `isNew`: whether this call created the account
  * @throws address_not_proven, signer_unavailable, database_unavailable
  */
 export async function makeSponsorAccount(app: AddressProver, name: string): Promise<Pregenerated> {
@@ -60,10 +61,11 @@ export async function makeSponsorAccount(app: AddressProver, name: string): Prom
 }
 
 /**
- * The rows of an account that the signer has: made for its first identity, and nothing where they are there.
- * @param userId  whose account it is, by the signer's word
- * @param attestation  its signature for that; without it the row is served once it was asked for
- * @returns whether this call made it
+ * Inserts the rows of an account that the signer has: for its first identity, unless they exist.
+ * @param userId  the user of the account, according to the signer
+ * @param attestation  the signer's signature for that; without it, the signer must attest the address before the row is
+ *                     used
+ * @returns whether this call created the account
  */
 export const restoreAccount = (
   db: Db,

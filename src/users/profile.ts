@@ -1,4 +1,4 @@
-/** What an identity provider says of a person. `subject` is its immutable id of them; nothing else identifies anyone. */
+/** The profile of a user at an identity provider. Only `subject`, the provider's immutable id, identifies the user. */
 export type Profile = {
   provider: string
   subject: string
@@ -6,14 +6,17 @@ export type Profile = {
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
-  /** the provider could not be asked for all of it: what is missing here stays as it was */
+  /** the provider could not be asked for everything: stored values replace what is missing here */
   isPartial?: boolean
 }
 
 const MAX_NAME_CHARACTERS = 255
 const MAX_URL_CHARACTERS = 2_048
 
-/** A profile that can be stored and shown: text without control characters, a picture only by http(s), a name always. */
+/**
+ * Returns a profile that can be stored and shown: text without control characters, a picture only by http(s), always a
+ * name.
+ */
 export function cleanProfile({
   provider,
   subject,
@@ -36,8 +39,8 @@ export function cleanProfile({
 }
 
 /**
- * One line of text, or null when nothing is left. Control and invisible formatting characters go: NUL because
- * PostgreSQL refuses it, direction overrides because they make one name look like another.
+ * Returns one line of text; null if nothing remains. Removes control characters and invisible formatting characters:
+ * PostgreSQL rejects NUL, and direction overrides make one name look like another.
  */
 function cleanText(text: string | null): string | null {
   if (text === null) return null
@@ -46,7 +49,7 @@ function cleanText(text: string | null): string | null {
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, '')
     .trim()
   const cut = clean.slice(0, MAX_NAME_CHARACTERS)
-  // Cutting between the halves of a surrogate pair would leave a lone one, which PostgreSQL refuses.
+  // A cut surrogate pair would leave a lone half, which PostgreSQL rejects.
   const whole = cut.isWellFormed() ? cut : cut.slice(0, -1)
   return whole === '' ? null : whole
 }

@@ -3,10 +3,10 @@ import { AppError } from '../errors.ts'
 import { accountIdOf, parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { isSealed, sealOf, type SealedRows, type SealKeys } from '../store/seal.ts'
 
-/** What it takes to follow an identity to its account. */
+/** The parts of an App that are needed to follow an identity to its account. */
 export type IdentityReader = Pick<App, 'db' | 'sealKeys' | 'telemetry'>
 
-/** An identity as the database has it, with the account that it leads to. */
+/** An identity as the database has it, with the account that it leads to: not verified. */
 export type StoredIdentity = {
   provider: string
   subject: string
@@ -16,9 +16,10 @@ export type StoredIdentity = {
 }
 
 /**
- * Lets nobody through an identity that someone else than the authorization server led to an account. The account's user id is the
- * identity that it was made for, and its own id is made of that: such a row proves itself, and the address the signer attests. One that
- * was linked needs the seal over identity and user, which one who can write to the database cannot make. Costs 0.1 ms for those.
+ * Rejects an identity that anyone but the authorization server led to an account. The first identity of an account
+ * verifies itself: it is the user id, the account id is derived from it, and the signer attests the address. A linked
+ * one needs a seal over identity and user, which an attacker with write access to the database cannot make. The check
+ * of a seal costs 0.1 ms.
  * @throws identity_not_proven
  */
 export function assertIdentity({ sealKeys, telemetry }: Omit<IdentityReader, 'db'>, row: StoredIdentity): void {
@@ -32,7 +33,9 @@ export function assertIdentity({ sealKeys, telemetry }: Omit<IdentityReader, 'db
   )
 }
 
-/** What was read, or null where an identity on the way is not proven: for what is then as if it were not there. The alarm has been raised. */
+/**
+ * Returns the result, or null if an identity is not verified: it then counts as absent. `assertIdentity` has logged it.
+ */
 export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
   try {
     return await reading
@@ -42,14 +45,14 @@ export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Whether an identity leads to its account by right. */
+/** Returns whether an identity rightly leads to its account. */
 export function isIdentityProven(keys: Omit<SealKeys, 'signing'>, row: StoredIdentity): boolean {
   const first = parseUserId(row.user_id)
   if (first === null || accountIdOf(first.provider, first.subject) !== row.account_id) return false
   return isFirst(row) || isSealed(keys, 'identities', row)
 }
 
-/** The seal of an identity that leads to a user; null where this program can make none, or none is needed. */
+/** Returns the seal of an identity that leads to a user; null if none is needed, or this program cannot make one. */
 export const identitySealOf = (keys: SealKeys, row: SealedRows['identities']): string | null =>
   isFirst(row) ? null : sealOf(keys, 'identities', row)
 

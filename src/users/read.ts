@@ -11,14 +11,16 @@ import { isIdentityProven } from './proven-identity.ts'
 import type { Me, UserProfile } from './wire.ts'
 
 /**
- * The profile a path names: one's own, and with `users:directory` those of others of the application.
+ * Reads the profile that a path names: the caller's own, and with `users:directory` those of other users of the
+ * application.
  * @throws forbidden_user | invalid_user_id
  */
 export async function readUser(app: App, reader: Reader, { userId }: { userId: string }): Promise<UserProfile> {
   try {
     return (await readIdentities(app, await ownAccount(app, reader, userId))).user
   } catch (error) {
-    // Someone else: shown to who may look people up, when that person allowed it; else as if there were nobody.
+    // Another user is shown if the caller may look up users and that user allowed it; otherwise the error is the same
+    // as for no user.
     const isOther = error instanceof AppError && error.code === 'forbidden_user' && reader.kind !== 'machine'
     const other = isOther && holds(app, reader, 'users:directory') ? await findMember(app, reader, userId) : null
     if (other === null) throw error
@@ -26,7 +28,7 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
   }
 }
 
-/** The caller's own profile, the network of the application and what the token allows. */
+/** Reads the caller's own profile, the network of the application, and the permissions of the token. */
 export async function readMe(app: App, caller: Caller): Promise<Me> {
   const chain = chainOf(app, caller)
   const [{ user, linked }, exportedAt] = await Promise.all([
@@ -43,7 +45,9 @@ export async function readMe(app: App, caller: Caller): Promise<Me> {
   }
 }
 
-/** The account shows itself as its first identity; that id stays when others are linked. */
+/**
+ * Reads the identities of an account. Its profile is that of the first one, whose id remains when others are linked.
+ */
 async function readIdentities(
   { db, sealKeys }: App,
   account: Account,
@@ -56,7 +60,7 @@ async function readIdentities(
     .orderBy('created_at')
     .execute()
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
-  // One that someone put into the table is nobody's, and is not shown as theirs.
+  // An unverified row may have been inserted by an attacker, so it is not shown.
   const others = rows.filter((row) => row !== own && isIdentityProven(sealKeys, { ...row, user_id: account.userId }))
   return {
     user: userWire({

@@ -1,7 +1,7 @@
 /**
  * users: people, their accounts and their ways to sign in.
- * Owns: identities, profiles, freezing, accounts made before a first sign-in, who may read whom (`authorize.ts`), the
- *   signer's word for addresses, and a second place for the keys as the signer wrapped them.
+ * Owns: identities, profiles, freezing, accounts created before a first sign-in, read access (`authorize.ts`), the
+ *   signer's attestations of addresses, and a copy of the wrapped keys.
  * Does not own: signing in (`oauth/`), keys in the clear (`signer/`), what an application may do (`applications/`,
  *   `oauth/consents.ts`).
  * Tables: accounts, accounts_attested, identities, wrapped_data_keys, wrapped_keys, wrapped_keys_copied.
@@ -16,10 +16,10 @@ import { findByName, listUsers, refuse } from './directory.ts'
 import { readMe, readUser } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Names that one person may look up, per minute: enough to send someone something, too few to read a directory. */
+/** Names that one user may look up per minute: enough to send to someone, too few to read a directory. */
 const NAMES_PER_MINUTE = 10
 
-/** The signed-in user, and the people of an application. */
+/** Registers the routes of the signed-in user and of an application's users. */
 export function users(server: FastifyInstance, app: App): void {
   const limit = openLimit({
     name: 'directory',
@@ -29,8 +29,8 @@ export function users(server: FastifyInstance, app: App): void {
   })
 
   /**
-   * GET /v1/users: with `users:directory` people of the application by their name, machines with `users:read` all of
-   * them, paged. Errors: invalid_request, invalid_cursor, rate_limited.
+   * GET /v1/users: with `users:directory`, users of the application by their name; for machines with `users:read`, all
+   * of them, in pages. Errors: invalid_request, invalid_cursor, rate_limited.
    */
   server.get<{ Querystring: Static<typeof wire.UsersQuery> }>(
     '/v1/users',
@@ -52,8 +52,8 @@ export function users(server: FastifyInstance, app: App): void {
   )
 
   /**
-   * GET /v1/users/:userId: scope `wallet:read`, others of the application with `users:directory`; machines `users:read`.
-   * Errors: forbidden_user, invalid_user_id.
+   * GET /v1/users/:userId: needs `wallet:read`; for other users of the application also `users:directory`; for machines
+   * `users:read`. Errors: forbidden_user, invalid_user_id.
    */
   server.get<{ Params: { userId: string } }>(
     '/v1/users/:userId',

@@ -12,16 +12,16 @@ import { storeWrappedKey } from './wrapped-keys.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
 
-/** How long a sign-in waits for the first funds of a new account, milliseconds. */
+/** Maximum time for which a sign-in waits for the first funds of a new account, in milliseconds. */
 const FAUCET_PATIENCE_MS = 5_000
 
 /**
- * The account of someone whom an identity provider vouches for; made at the first sign-in. Found by provider and
- * subject, by nothing else. Name, picture and e-mail follow the provider at each sign-in; a name stays when the
- * provider gives none: Apple gives it once.
+ * Signs in the user that an identity provider vouches for; creates their account at the first sign-in. The account is
+ * found by provider and subject only. Name, picture and e-mail address are updated from the provider each time. A
+ * missing name is not updated: Apple gives it once.
  *
- * Two first sign-ins at once give one account: its id and its key are functions of the identity, and the rows are
- * inserted only where there are none. The account is stored before this returns, so nobody sees an unsaved address.
+ * Concurrent first sign-ins yield one account: its id and key are functions of the identity, and existing rows are not
+ * replaced. The account is stored before this returns, so nobody sees an unsaved address.
  * @throws identity_not_proven, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
@@ -36,7 +36,7 @@ export async function signIn(
 
   const userId = userIdOf(profile.provider, profile.subject)
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
-  // In a second place before anyone can be told the address.
+  // Store the wrapped key before anyone can learn the address.
   await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username, isKeyNew })
   const stored = await refresh(db, profile)
@@ -49,7 +49,8 @@ export async function signIn(
 type StoredSignIn = { userId: UserId; accountId: string; stored: StoredAddress; identity: StoredIdentity }
 
 /**
- * Whose identity the database leads to another's account does not sign in, nor whose account it gives another address or made up.
+ * Rejects a sign-in whose identity was led to another account in the database, or whose account has another address or
+ * a made-up one.
  * @throws identity_not_proven, address_not_proven
  */
 async function proven(
@@ -62,7 +63,7 @@ async function proven(
 
 type Named = Required<Profile> & { username: string; isNamed: boolean }
 
-/** Writes what the provider says now over what it said before; null when the identity is not known yet. */
+/** Updates the stored profile; null if the identity is not known yet. */
 async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed, isPartial }: Named,
@@ -85,11 +86,12 @@ async function refresh(
 }
 
 /**
- * An account and the identity that it is made for, where they are not there: by one statement, since the identity of an account that
- * is there without it could be linked to another one. Where it leads to another, none is made.
- * @param username  of the identity, where it is made
- * @param isKeyNew  the signer made the key for this row: an address that no one was told before has no transfers from before
- * @returns whether this call made the account
+ * Inserts an account and the identity that it is created for, unless they exist. It is one statement: without its
+ * identity, an account could lose that identity to another one. If the identity leads to another account, none is
+ * created.
+ * @param username  of the identity, if it is inserted
+ * @param isKeyNew  whether the signer made the key for this row: then the address was unknown and has no past transfers
+ * @returns whether this call created the account
  */
 export async function insertAccount(
   db: Db,
@@ -108,11 +110,12 @@ export async function insertAccount(
   const proof = attestation === undefined ? null : fromHex(attestation)
   const account = sql`${accountId}::uuid, ${userId}::text, ${fromHex(address)}::bytea, ${proof}::bytea, ${isKeyNew}::boolean`
   const columns = sql`account_id, user_id, address, attestation, is_key_new`
-  // A sponsor is no person: without an identity it is in no list of people, and nobody can send to it or sign in to it by name.
+  // A sponsor has no identity. So it is in no list of users, and nobody can send to it or sign in to it by name.
   const insert =
     provider === SPONSOR_PROVIDER
       ? sql`insert into accounts (${columns}) values (${account}) on conflict do nothing returning account_id`
-      : // Linked meanwhile, the identity leads to another account: one of its own would be nobody's. Who links it waits here, or has it.
+      : // If the identity was linked concurrently, it leads to another account, and this account would belong to nobody.
+        // A concurrent link waits for this statement, or is already stored.
         sql`with first as (
               insert into identities (provider, subject, account_id, username)
               values (${provider}, ${subject}, ${accountId}, ${username ?? subject})
@@ -125,13 +128,16 @@ export async function insertAccount(
   return rows.length > 0
 }
 
-/** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */
+/**
+ * Requests the first funds on development networks. It waits, so that a first write succeeds; a failure never stops a
+ * sign-in.
+ */
 async function giveFirstCoins(
   { chains, clock, telemetry }: Pick<App, 'chains' | 'clock' | 'telemetry'>,
   address: Hex,
 ): Promise<void> {
   const gifts = [...chains.values()].map(async ({ chainId, faucet, gas }) => {
-    // There a sponsor pays for each write.
+    // On other networks, a sponsor pays for each write.
     if (gas !== 'self') return
     try {
       await faucet?.(address)

@@ -20,11 +20,11 @@ const ALICE = {
   imageSrc: 'https://avatars.githubusercontent.com/u/583231',
 }
 
-/** 2.1. */
+/** User object, paragraph 2.1 of the specification. */
 const User = Type.Object(user, { title: 'User', examples: [ALICE] })
 export type UserProfile = Static<typeof User>
 
-/** The caller's own user, with what the token is good for. */
+/** The caller's own user, with the permissions of the token. */
 export const Me = Type.Object(
   {
     ...user,
@@ -92,7 +92,7 @@ export const readMe = {
   ...answers(Me),
 }
 
-/** An account made ahead, as its operator sees it. */
+/** An account that was created before its user's first sign-in, as the operator sees it. */
 export const Pregenerated = Type.Object(
   {
     userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
@@ -103,7 +103,7 @@ export const Pregenerated = Type.Object(
 )
 export type Pregenerated = Static<typeof Pregenerated>
 
-/** An account as its operator sees it when it is frozen or unfrozen. */
+/** An account that was frozen or unfrozen, as the operator sees it. */
 export const FreezeState = Type.Object(
   {
     userId: Type.String(),
@@ -113,7 +113,7 @@ export const FreezeState = Type.Object(
 )
 export type FreezeState = Static<typeof FreezeState>
 
-/** How far the export of someone's key is, as the operator sees it. */
+/** The state of a key export, as the operator sees it. */
 export const ExportState = Type.Object(
   {
     userId: Type.String(),
@@ -142,7 +142,7 @@ export const ExportState = Type.Object(
 )
 export type ExportState = Static<typeof ExportState>
 
-/** A person as the operator sees them. */
+/** A user as the operator sees them. */
 export const Person = Type.Object(
   {
     userId: Type.String({ description: 'Id of the user, permanent' }),
@@ -189,7 +189,7 @@ export const Person = Type.Object(
 export type Person = Static<typeof Person>
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
-/** How many people there are. */
+/** The numbers of users. */
 export const PeopleCounts = Type.Object(
   {
     accounts: count('Accounts of people; sponsors are not among them'),

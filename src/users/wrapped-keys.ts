@@ -6,10 +6,10 @@ import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { readKeptStatement } from './exported.ts'
 
-/** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
+/** Stores the wrapped key of a new account, before anyone learns its address. An existing row remains. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
   await db
-    // Nothing is locked where it is there already: all sign-ups of a day share a data key.
+    // An existing row is not locked: all sign-ups of a day share a data key.
     .with('data_key', (db) =>
       db
         .insertInto('wrapped_data_keys')
@@ -23,10 +23,10 @@ export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount):
 }
 
 /**
- * Copies what the signer has and the database has not: accounts made while the database was away, and all of them when the signer
- * wrapped them anew. One of another address than the database keeps of its
- * user stays out, and the log names the user.
- * @returns how many came
+ * Copies the wrapped keys that the signer has and the database lacks: of accounts created while the database was
+ * unavailable, and all keys after the signer wrapped them again. A key with another address than the stored one of its
+ * user is not copied; the log names the user.
+ * @returns how many were copied
  * @throws signer_unavailable, database_unavailable
  */
 export async function copyWrappedKeys({
@@ -44,7 +44,7 @@ export async function copyWrappedKeys({
       continue
     }
     await storePage(db, page)
-    // Before the page is counted as copied: said again rather than never.
+    // Before the page counts as copied: a repeated error is better than a lost one.
     for (const userId of await ofAnotherAddress(db, page.keys))
       telemetry.log.error('wrapped_key_of_another_address', { userId })
     if (isAnew || page.through !== through) await moveTo(db, page)
@@ -63,7 +63,7 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
     await db
       .insertInto('wrapped_data_keys')
       .values(dataKeys.map(dataKeyRow))
-      // By another master key: the old one shall open nothing that is kept from now on.
+      // After a change of the master key, the old one must not open what is stored from now on.
       .onConflict((on) =>
         on
           .column('id')
@@ -88,14 +88,15 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
             iv: (eb) => eb.ref('excluded.iv'),
             tag: (eb) => eb.ref('excluded.tag'),
           })
-          // A signer that lost its disk may have made another account for someone: the key of the one with the funds stays.
+          // A signer that lost its disk may have made another account for a user: retain the key of the one with the
+          // funds.
           .whereRef('wrapped_keys.address', '=', 'excluded.address')
           .where(sql<boolean>`wrapped_keys.wrapped <> excluded.wrapped`),
       )
       .execute()
 }
 
-/** Users whose key here is that of another address. */
+/** Returns the users whose stored key has another address. */
 async function ofAnotherAddress(db: Db, keys: WrappedKey[]): Promise<string[]> {
   if (keys.length === 0) return []
   const users = keys.map(({ userId }) => userId)
@@ -108,7 +109,7 @@ async function ofAnotherAddress(db: Db, keys: WrappedKey[]): Promise<string[]> {
   return users.filter((userId, n) => kept.get(userId) !== keys[n]!.address.toLowerCase())
 }
 
-/** Data keys that the signer has no more, and no key needs. Over the index of `data_key_id`. */
+/** Deletes data keys that the signer no longer has and no stored key needs. Uses the index of `data_key_id`. */
 async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
   await db
     .deleteFrom('wrapped_data_keys')
@@ -125,7 +126,7 @@ async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
     .execute()
 }
 
-/** Copies what the signer made or wrapped anew: what it makes comes with its answer too. */
+/** Copies, each minute, keys that the signer made or wrapped again. A new key is also stored with its account. */
 export function startCopyingKeys(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({
@@ -136,10 +137,10 @@ export function startCopyingKeys(app: Pick<App, 'clock' | 'db' | 'signer' | 'tel
   })
 }
 
-/** Keys at a time in an export. */
+/** Keys per page of an export. */
 const EXPORT_PAGE = 1_000
 
-/** Lines of JSON for `chatelaine signer restore-keys`: data keys first, and a last line that says how many keys there are. */
+/** Yields lines of JSON for `chatelaine signer restore-keys`: data keys first, and at the end the number of keys. */
 export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
   const dataKeys = await db.selectFrom('wrapped_data_keys').selectAll().orderBy('epoch').execute()
   for (const { id, epoch, provider, wrapped, created_at } of dataKeys) {

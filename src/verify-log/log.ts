@@ -1,6 +1,6 @@
 import { createDecipheriv, createHash, createHmac, createPublicKey, hkdfSync, verify } from 'node:crypto'
 
-/** What a record's hash covers, in this order (docs/signing-log.md). */
+/** The fields that a record's hash covers, in this order (docs/signing-log.md). */
 const FIELDS = [
   ...['seq', 'at', 'kind', 'user_id', 'address', 'chain_id', 'nonce', 'intent_id', 'effect', 'fee_type', 'max_fee'],
   ...[
@@ -26,7 +26,7 @@ const sha256 = (...parts: Uint8Array[]): Buffer => {
   return digest.digest()
 }
 
-/** Each field a length, 4 bytes big-endian, and so many bytes; null is the length 2^32 - 1 and nothing. */
+/** Encodes fields: each has a length, 4 bytes big-endian, and that many bytes; null is the length 2^32 - 1 without bytes. */
 function encode(values: (Uint8Array | string | number | null)[]): Buffer {
   return Buffer.concat(
     values.map((value) => {
@@ -39,11 +39,11 @@ function encode(values: (Uint8Array | string | number | null)[]): Buffer {
   )
 }
 
-/** The hash that a record has to have after another. */
+/** Computes the hash of a record that follows another. */
 export const hashOf = (before: Uint8Array, record: LogRecord): Buffer =>
   sha256(encode(['chatelaine ledger 1', before, ...FIELDS.map((field) => record[field]!)]))
 
-/** RFC 9162 §2.1.1 as records come, with the roots at the sizes that are asked for. */
+/** Grows the Merkle tree record by record, and returns its root at the current size. Source: RFC 9162 §2.1.1 */
 export function growTree() {
   const peaks: { leaves: number; hash: Buffer }[] = []
   let size = 0
@@ -68,9 +68,9 @@ export function growTree() {
 export type Checkpoint = { origin: string; size: number; root: Buffer; isSigned: boolean | null }
 
 /**
- * A signed note (C2SP signed-note) whose text is a checkpoint (C2SP tlog-checkpoint).
- * @param key  the log's verifier key, `name+id+base64`; null: signatures are not looked at
- * @throws Error  when the text is none
+ * Parses a signed note (C2SP signed-note) whose text is a checkpoint (C2SP tlog-checkpoint).
+ * @param key  the log's verifier key, `name+id+base64`; null: signatures are not verified
+ * @throws Error  if it is not a checkpoint, or the key has another form
  */
 export function readCheckpoint(note: string, key: string | null): Checkpoint {
   const end = note.indexOf('\n\n')
@@ -88,7 +88,7 @@ export function readCheckpoint(note: string, key: string | null): Checkpoint {
 
 type VerifierKey = { name: string; id: string; bytes: Buffer }
 
-/** @throws Error  when it is no Ed25519 key in that form */
+/** Parses a verifier key. @throws Error  if it is not an Ed25519 key in that form */
 function readKey(text: string): VerifierKey {
   const [, name, id, base64] = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(text.trim()) ?? []
   const bytes = Buffer.from(base64 ?? '', 'base64')
@@ -111,7 +111,7 @@ function isSignedBy(text: string, lines: string[], { name, id, bytes }: Verifier
   })
 }
 
-/** RFC 9162 §2.1.4.2: whether the second tree begins with the first. */
+/** Tells whether the second tree begins with the first. Source: RFC 9162 §2.1.4.2 */
 export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]): boolean {
   if (first.size > second.size) return false
   if (first.size === second.size) return proof.length === 0 && first.root.equals(second.root)
@@ -134,7 +134,7 @@ export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]
   return high === 0 && older.equals(first.root) && newer.equals(second.root)
 }
 
-/** RFC 9162 §2.1.3.2: whether a record, from 1, is in the log that a checkpoint is of. */
+/** Tells whether a record, numbered from 1, is in the log of a checkpoint. Source: RFC 9162 §2.1.3.2 */
 export function includes(
   { size, root }: Pick<Checkpoint, 'size' | 'root'>,
   { record, leaf, path }: { record: number; leaf: Buffer; path: Buffer[] },
@@ -154,13 +154,13 @@ export function includes(
   return last === 0 && hash.equals(root)
 }
 
-/** A data key as it lies in the store. */
+/** A data key as stored: wrapped by the master key. */
 export type WrappedDek = { epoch: number; wrapped: Uint8Array }
 
 /**
- * The MAC keys of a store, by epoch.
+ * Derives the MAC keys of a store, by epoch.
  * @param master  32 bytes
- * @throws Error  when the master key is another
+ * @throws Error  if it is not the store's master key
  */
 export function macKeys(master: Uint8Array, wrapped: WrappedDek[]): Map<number, Buffer> {
   return new Map(
@@ -177,7 +177,7 @@ export function macKeys(master: Uint8Array, wrapped: WrappedDek[]): Map<number, 
   )
 }
 
-/** 4 bytes of epoch, then HMAC-SHA-256 of the record's hash. */
+/** Verifies a MAC: 4 bytes of epoch, then HMAC-SHA-256 of the record's hash. */
 export function isMac(keys: Map<number, Buffer>, record: Uint8Array, mac: Uint8Array): boolean {
   const key = mac.length === 36 ? keys.get(Buffer.from(mac).readUInt32BE()) : undefined
   return (

@@ -1,8 +1,8 @@
 /**
  * verify-log: checks the signer's log, by code that shares nothing with the signer.
- * Owns: its own reading of records, the tree, heads, MACs and proofs, by docs/signing-log.md alone.
- * Does not own: the rules of what may be signed: `chatelaine signer verify` looks at those, too.
- * Imports nothing but Node.js: these two files can be read, and run, alone.
+ * Owns: its own parsing of records, the tree, heads, MACs and proofs, based on docs/signing-log.md alone.
+ * Does not own: the rules about signatures, which `chatelaine signer verify` also checks.
+ * Imports only Node.js modules, so these two files can be read and run alone.
  */
 
 import { readFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek
 /** PRAGMA user_version of the store that docs/signing-log.md describes. */
 const SCHEMA = 1
 
-/** 0: all is as it should be; 1: it is not; 2: it could not be checked */
+/** 0: everything checked is correct; 1: something is not; 2: it could not be checked */
 type Code = 0 | 1 | 2
 
 type LogArguments = {
@@ -40,7 +40,7 @@ type LogArguments = {
   proof: string | null
 }
 
-/** @returns the exit code; what was found goes to `say`, a line each */
+/** Verifies a log, a proof between checkpoints, or a proof of a signature. @returns the exit code; results go to `say`, one line each */
 export function verifyLog(args: string[], say: (line: string) => void): Code {
   try {
     const asked = readArguments(args)
@@ -82,7 +82,10 @@ function readArguments(args: string[]): LogArguments {
   return { store: positionals[0], checkpoints, key, kekFile, proof }
 }
 
-/** Two heads and the hashes between them: a reader who was shown one of two stories has one that no proof leads to. */
+/**
+ * Checks the proof between two heads. If a log shows different histories to different readers, no proof leads from one history's
+ * head to the other's.
+ */
 function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string[], say: (line: string) => void): void {
   const [first, second] = heads.toSorted((a, b) => a.size - b.size) as [Checkpoint, Checkpoint]
   const { proof: hashes } = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown }
@@ -100,7 +103,7 @@ function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string
   else say(`The checkpoint of ${second.size} records continues the one of ${first.size}.`)
 }
 
-/** What `/v1/me/signatures` and the account page give of one signature: its record is under the head that comes with it. */
+/** Checks the proof of one signature, from `/v1/me/signatures` or the account page: the head that comes with it covers its record. */
 function checkSignature({ proof, key }: LogArguments, faults: string[], say: (line: string) => void): void {
   const given = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown; record?: unknown; leaf?: unknown; path?: unknown; head?: unknown } // prettier-ignore
   const { record, leaf, path, head } = typeof given.proof === 'object' && given.proof !== null ? (given.proof as typeof given) : given // prettier-ignore
@@ -131,7 +134,7 @@ function checkStore(
   const file = store!.endsWith('.sqlite') ? store! : join(store!, 'signer.sqlite')
   const db = new DatabaseSync(file, { readOnly: true })
   try {
-    // One state, also beside a signer that keeps writing.
+    // Reads one state of the store, even while a signer writes to it.
     db.exec('BEGIN')
     const { schema } = db.prepare('SELECT user_version AS schema FROM pragma_user_version').get() as { schema: number }
     if (schema !== SCHEMA) throw new Error(`the store has schema ${schema}, and this reads schema ${SCHEMA} only`)
@@ -169,7 +172,7 @@ type RecordReading = {
   faults: string[]
 }
 
-/** Along the chain, with the tree growing beside it; faults by record. */
+/** Reads the records along the hash chain and grows the tree; reports faults by record. */
 function readRecords(db: DatabaseSync, { tree, heads, macs, faults }: RecordReading): { last: Buffer; maced: number } {
   let last: Buffer = Buffer.alloc(32)
   let maced = 0

@@ -3,10 +3,13 @@ import { InvalidResponse } from './failures.ts'
 import type { Block } from '../rpc/block.ts'
 import { quantityIn } from '../../digits.ts'
 
-/** The end of the year 9999: a development chain's clock can be set to times that have no date. */
+/** The end of the year 9999: a development chain's clock can be set beyond what a date can represent. */
 const LAST_SECOND = 253_402_300_799
 
-/** What is kept of a block or a header, as a node sends it. @throws InvalidResponse */
+/**
+ * Reads the stored fields of a block or header as a node sends it.
+ * @throws InvalidResponse
+ */
 export function readHeader(answer: unknown): Block {
   const block = readObject(answer, 'a block')
   return {
@@ -18,23 +21,32 @@ export function readHeader(answer: unknown): Block {
   }
 }
 
-/** Nodes write what does not apply as null, or leave it out. */
+/** Nodes send null for a field that does not apply, or omit it. */
 export const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
 
-/** @throws InvalidResponse  naming what was asked for */
+/**
+ * Reads an object.
+ * @throws InvalidResponse  naming `what`
+ */
 export function readObject(value: unknown, what: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null) throw new InvalidResponse(`the node did not answer ${what}`)
   return value as Record<string, unknown>
 }
 
-/** @throws InvalidResponse */
+/**
+ * Reads a quantity.
+ * @throws InvalidResponse
+ */
 export function readQuantity(value: unknown, what: string): bigint {
   const quantity = quantityIn(value)
   if (quantity === null) throw new InvalidResponse(`${what} is not a quantity`)
   return quantity
 }
 
-/** @throws InvalidResponse  also for what is too large to be exact */
+/**
+ * Reads a number.
+ * @throws InvalidResponse  also if it is too large to be exact
+ */
 export function readNumber(value: unknown, what: string): number {
   const number = Number(readQuantity(value, what))
   if (!Number.isSafeInteger(number)) throw new InvalidResponse(`${what} is too large`)
@@ -42,8 +54,8 @@ export function readNumber(value: unknown, what: string): number {
 }
 
 /**
- * True when the transaction of a receipt succeeded. Receipts from before Byzantium carry a state root instead of a
- * status; one with neither says nothing. EIP-658
+ * Returns whether the transaction of a receipt succeeded. Receipts before Byzantium have a state root instead of a
+ * status; a receipt with neither is invalid. EIP-658
  * @throws InvalidResponse
  */
 export function readStatus({ status, root }: Record<string, unknown>): boolean {
@@ -56,16 +68,25 @@ export function readStatus({ status, root }: Record<string, unknown>): boolean {
   return number === 1n
 }
 
-/** Bytes of any length in hexadecimal; what is behind 0x is read by those who need it. @throws InvalidResponse */
+/**
+ * Reads bytes of any length in hexadecimal; only the prefix 0x is checked.
+ * @throws InvalidResponse
+ */
 export function readBytes(value: unknown, what: string): Hex {
   if (typeof value !== 'string' || !value.startsWith('0x')) throw new InvalidResponse(`${what} is not bytes`)
   return value as Hex
 }
 
-/** 32 bytes, lower-case. @throws InvalidResponse */
+/**
+ * Reads 32 bytes, as lower-case hex.
+ * @throws InvalidResponse
+ */
 export const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
 
-/** 20 bytes, lower-case. @throws InvalidResponse */
+/**
+ * Reads 20 bytes, as lower-case hex.
+ * @throws InvalidResponse
+ */
 export const readAddress = (value: unknown, what: string): Hex => readHex(value, 40, what)
 
 function readHex(value: unknown, digits: number, what: string): Hex {

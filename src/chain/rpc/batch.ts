@@ -3,20 +3,20 @@ import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 
 const MAX_BATCH = 50
-/** batches in flight at a time; more would be smaller ones */
+/** batches in flight at a time; with more, batches would be smaller */
 const LANES = 4
 
-/** milliseconds after which a batch no longer keeps others waiting: four that hang must not stop all reads */
+/** milliseconds after which a batch frees its slot: four that hang must not stop all reads */
 const LATE_MS = 1_000
 
-/** calls that wait for a free slot, at most: a node that is so far behind answers none of them in time */
+/** calls that wait for a slot, at most: a node that is so far behind answers none of them in time */
 export const MAX_WAITING = 20_000
 
 type PendingCall = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
 
 /**
- * Sends calls in batches: those made in one turn of the event loop travel together, and while all lanes are busy
- * calls collect. Nothing waits for company.
+ * Sends calls in batches: calls made in one turn of the event loop form a batch, and while all slots are busy, calls
+ * collect. No call waits only to be joined by others.
  */
 export function collected(
   ask: AskNode,
@@ -67,7 +67,7 @@ export function collected(
     waiting.push({ method, params, resolve, reject })
     if (!isScheduled && inFlight < LANES) {
       isScheduled = true
-      // After the sockets that are readable now were read: what they ask for goes into the same batch.
+      // Start after all readable sockets were read, so that their requests join the same batch.
       setImmediate(flush)
     }
     return promise

@@ -1,11 +1,11 @@
 import type { Hex } from '../../ids.ts'
 
-/** What is kept of a block. */
+/** The stored fields of a block. */
 export type Block = {
   number: number
   hash: Hex
   parentHash: Hex
-  /** seconds since 1970 */
+  /** Unix time, seconds */
   timestamp: number
   /** wei per gas; null on networks without EIP-1559 */
   baseFee: bigint | null

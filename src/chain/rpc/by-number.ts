@@ -6,15 +6,16 @@ import type { AskNode, Call } from './json-rpc.ts'
 
 /** blocks whose number is remembered */
 const MAX_REMEMBERED = 1_000
-/** Methods with a block parameter that EIP-1898 lets be a hash. */
+/** Methods whose block parameter may be a hash by EIP-1898. */
 const PINNED = /^eth_(call|getBalance|getCode|getTransactionCount|getStorageAt)$/
 
 /**
- * Lets nodes be asked at a block's hash that take numbers only (before EIP-1898: ganache 7, EthereumJS). In one request to
- * one node, the block of that number is asked for before the reads and after them: only when it has the wanted hash both
- * times do the answers count. Otherwise the block is unknown, as a node with EIP-1898 would say, and the read is repeated.
- * @param source.askOneNode  a batch whose answers have to fit together
- * @param isNeeded           whether any node of the network is such a one
+ * Lets reads be pinned to a block's hash on nodes that accept only numbers (without EIP-1898: ganache 7, EthereumJS).
+ * In one request to one node, the block of that number is read before and after the reads.
+ * The results count only if it has the wanted hash both times. Otherwise the block is unknown, as a node with EIP-1898
+ * would respond, and the read is repeated.
+ * @param source.askOneNode  sends a batch whose results have to be consistent
+ * @param isNeeded  whether any node of the network accepts only numbers
  */
 export function pinnedByNumber(
   source: { ask: AskNode; askOneNode: AskNode },
@@ -70,7 +71,7 @@ export function pinnedByNumber(
   return { ask: wrap(source.ask), askOneNode: wrap(source.askOneNode) }
 }
 
-/** The hash of the block that a call is pinned to. */
+/** Returns the hash of the block that a call is pinned to. */
 function pinOf({ method, params }: Call): Hex | null {
   if (!PINNED.test(method)) return null
   for (const param of params)

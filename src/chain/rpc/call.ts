@@ -5,7 +5,7 @@ import { isExecutionError, isGivenUp, revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
-/** `latest`-like tag, a block number, or the hash that pins a read to one block. */
+/** A tag, a block number, or the hash that pins a read to one block. */
 export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
 
 const blockParameter = (at: At): unknown => {
@@ -13,22 +13,22 @@ const blockParameter = (at: At): unknown => {
   return 'blockHash' in at ? { blockHash: at.blockHash } : quantityOf(at.blockNumber)
 }
 
-/** gas: what one transaction may have (EIP-7825). Nodes refuse calls with more, whatever they would burn: go-ethereum #32625, EDR */
+/** gas limit of a transaction (EIP-7825). Nodes reject calls with more, whatever they use: go-ethereum #32625, EDR */
 export const CALL_GAS = 2 ** 24
 
-/** bytes; a contract that answers or reverts with more than this is not read */
+/** bytes; longer results and reverts of a contract are not read */
 const MAX_RETURN_BYTES = 1_048_576
 const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
 
-/** What a call came to. `reverted` holds the node's error, from which the revert data is read. */
+/** Outcome of a call. `reverted` is the node's error, from which the revert data is read. */
 export type CallResult = { data: Hex } | { reverted: RpcError }
 
 /**
- * eth_call at one block.
- * @param gas  highest gas the call may burn on the node
- * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
- * @throws invalid_return_data  when the contract answers more than is read
- * @throws chain_timeout  when the node gave the call up
+ * Runs eth_call at one block.
+ * @param gas  highest gas that the call may use on the node
+ * @throws RpcUnavailable, or RpcError if the node does not know the block or failed itself
+ * @throws invalid_return_data  if the contract returns more than is read
+ * @throws chain_timeout  if the node aborted the call
  */
 export async function ethCall(
   rpc: Rpc,
@@ -50,7 +50,7 @@ export async function ethCall(
     if (!(error instanceof RpcError)) throw error
     if (!isExecutionError(error)) {
       if (!isGivenUp(error)) throw error
-      // A gateway's time-out is that of all calls with it, this is the call's own.
+      // A gateway's time-out concerns all calls of its batch; this one concerns the call itself.
       if (/execution aborted/i.test(error.message)) rpc.expensive.note({ to, data })
       throw new AppError(
         'chain_timeout',
@@ -65,6 +65,6 @@ export async function ethCall(
   }
 }
 
-// Without the answer as its cause: what holds many refusals would hold many megabytes.
+// Without the response as its cause: a collection of refusals would hold many megabytes.
 const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
   new AppError('invalid_return_data', `The contract ${how} with more than 1 MiB.`, cause === undefined ? {} : { cause })

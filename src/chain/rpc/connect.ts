@@ -16,13 +16,14 @@ export type Connected = { rpc: Rpc; identity: ChainIdentity; newHeads: NewHeads 
 const TIMEOUT_MS = 10_000
 
 /**
- * Connects to the node or the nodes of a network. Of several, those that do not answer are left for later, as long as
- * one does; one of another chain is refused, because anyone who listed it meant another network. WebSocket addresses are
- * asked for nothing but their new heads, and need not answer.
- * @param urls          at least one of them http or https
- * @param wantedChainId undefined takes what the nodes say
- * @param intervalMs    milliseconds between two blocks, as far as that is known: several nodes are probed no more often than heads move
- * @throws Error when a node has another chain or lacks what it must have; RpcUnavailable when none answers
+ * Connects to the nodes of a network. Unavailable nodes are tried later, as long as one responds. A node of another
+ * chain is rejected, because it was listed by mistake. WebSocket URLs are used only for new heads, and need not
+ * respond.
+ * @param urls  at least one of them http or https
+ * @param wantedChainId  undefined: any chain id
+ * @param intervalMs  returns the milliseconds between two blocks, if known: several nodes are probed no more often than
+ *     heads move
+ * @throws Error  if a node has another chain or lacks a required method; RpcUnavailable if none responds
  */
 export async function connect(
   urls: readonly string[],
@@ -110,8 +111,8 @@ async function agreeOnChain(
 }
 
 /**
- * Whether those that answer have together what a node must have; the others are asked when they come.
- * @throws Error naming the methods that none has
+ * Checks that the responding nodes together have all required methods; the others are checked when they respond.
+ * @throws Error  naming the methods that none has
  */
 async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) => void): Promise<void> {
   const answers = await Promise.all(

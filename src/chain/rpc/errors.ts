@@ -1,8 +1,8 @@
 import { RpcError } from './failures.ts'
 
 /**
- * Answers of nodes, read once and here. Texts differ by program and version, so each is a pattern with its source
- * named; what no pattern knows is `unknown`, and unknown means sent.
+ * Outcomes of a broadcast. Only this file reads nodes' errors. Their texts differ by program and version, so each
+ * pattern names its source. An error that matches no pattern is `unknown`, and unknown is treated as sent.
  */
 export type SendRefusal =
   | 'known'
@@ -12,7 +12,7 @@ export type SendRefusal =
   | 'underpriced'
   | 'insufficient_funds'
   | 'pool_full'
-  /** the pool keeps the account, or an authority of it, for another transaction */
+  /** the pool reserves the account, or an authority of the transaction, for another transaction */
   | 'held_back'
   | 'rejected'
   | 'unknown'
@@ -25,10 +25,12 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     'known',
     /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache|already in the txpool/i,
   ],
-  // Of an authorization in it (EIP-7702), not of the transaction. Before `nonce_too_low`, whose text it contains.
+  // Concerns an authorization in the transaction (EIP-7702), not the transaction. Before `nonce_too_low`, whose text it
+  // includes.
   ['rejected', /authori(ty|[sz]ation)( list)?('s)? nonce/i],
-  // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
-  // nethermind AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". Before `underpriced`, whose text it contains.
+  // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx"; nethermind
+  // AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". Before `underpriced`, whose text it
+  // includes.
   [
     'replacement_underpriced',
     /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed|replacement (blob )?gas too low/i,
@@ -36,9 +38,9 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed;
   // OpenEthereum "Transaction nonce is too low"; zkSync "nonce too low. allowed nonce range: 427 - 447, actual: 426"
   ['nonce_too_low', /nonce (is )?too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
-  // Nodes that mine immediately have no place for what comes before its turn: EDR (Hardhat) "Nonce too high. Expected nonce
-  // to be 5 but got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6". Nitro and
-  // zkSync say the same where a gap is too wide; nethermind NonceGap.
+  // Nodes that mine immediately do not queue later nonces: EDR (Hardhat) "Nonce too high. Expected nonce to be 5 but
+  // got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6". Nitro and
+  // zkSync respond the same if a gap is too wide; nethermind NonceGap.
   ['nonce_too_high', /nonce too high|noncegap/i],
   // geth core/error.go ErrInsufficientFunds, reth, erigon, anvil; besu "Upfront cost exceeds account balance";
   // nethermind InsufficientFunds; Nitro "not enough funds for gas"; zkSync "not enough balance to cover the fee"
@@ -53,8 +55,8 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     'pool_full',
     /pool (is )?full|queue full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete|max amount of txs/i,
   ],
-  // geth core/txpool/errors.go ErrAuthorityReserved, ErrOutOfOrderTxFromDelegated, ErrFutureReplacePending, and reserver.go
-  // ErrAlreadyReserved: it may be taken when the other one is mined
+  // geth core/txpool/errors.go ErrAuthorityReserved, ErrOutOfOrderTxFromDelegated, ErrFutureReplacePending, and
+  // reserver.go ErrAlreadyReserved: it may be accepted after the other transaction is mined
   [
     'held_back',
     /(authority|address) already reserved|gapped-nonce tx from delegated|future transaction tries to replace pending/i,
@@ -73,37 +75,45 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   ],
 ]
 
-/** Code 3 is what all refusals of zkSync have, reverts or not: zksync-era, SubmitTxError, whose texts begin like this. */
+/** zkSync uses code 3 for all refusals, reverts or not: zksync-era, SubmitTxError, whose texts begin like this. */
 const OF_ZKSYNC =
   /^(known transaction\. transaction with hash|nonce too (low|high)\. allowed nonce range|insufficient funds for gas \+ value\. balance|not enough balance to cover the fee)/
 
 /**
- * What a node said to `eth_sendRawTransaction`.
- * @param error  what the call threw; anything but an answer of the node is `unknown`: it may have accepted
+ * Classifies a node's error for `eth_sendRawTransaction`.
+ * @param error  what the call threw; anything but an error response of the node is `unknown`: the node may have
+ *     accepted
  */
 export function classifySendError(error: unknown): SendRefusal {
   if (!(error instanceof RpcError)) return 'unknown'
-  // A node that executes what it is sent quotes the contract, and a contract may say "nonce too low" as well.
+  // A node that executes transactions quotes the contract's revert text, which may include "nonce too low" as well.
   const isExecution = error.rpcCode === -32015 || (error.rpcCode === 3 && !OF_ZKSYNC.test(error.message))
   if (isExecution || /\brevert/i.test(error.message)) return 'unknown'
   const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
   return sendPatterns.find(([, pattern]) => pattern.test(text))?.[0] ?? 'unknown'
 }
 
-/** The least that a pool takes, as it named it in a refusal, wei per gas: of the tip, in all, and the base fee of the block that it builds. */
+/**
+ * Minimum fees that a pool stated in a refusal, wei per gas: tip, total price, and base fee of the block that it
+ * builds.
+ */
 export type NamedFees = { tip?: bigint; price?: bigint; baseFee?: bigint }
 
 const namedPatterns: readonly [keyof NamedFees, RegExp][] = [
-  // geth core/txpool/validation.go "transaction underpriced: gas tip cap 1, minimum needed 2", bor, bsc and op-geth the same
+  // geth core/txpool/validation.go "transaction underpriced: gas tip cap 1, minimum needed 2"; bor, bsc and op-geth the
+  // same
   ['tip', /gas tip cap \(?\d+\)?,? (?:minimum needed|< pool minimum tip cap|< pool gas tip cap) \(?(\d{1,30})\b/i],
-  // coreth core/txpool/validation.go "address 0x… have gas fee cap (1) < pool minimum fee cap (2)"; an older geth of gas prices
+  // coreth core/txpool/validation.go "address 0x… have gas fee cap (1) < pool minimum fee cap (2)"; older geth for gas
+  // prices
   ['price', /gas (?:fee cap|price) \(?\d+\)?,? (?:minimum needed|< pool minimum fee cap) \(?(\d{1,30})\b/i],
   // geth core/state_transition.go "max fee per gas less than block base fee: address 0x…, maxFeePerGas: 1, baseFee: 2", Nitro without
   // the second comma; nethermind "MaxFeePerGas: 1, BaseFee: 2"
   ['baseFee', /\bbase ?fee(?: per gas)?:? (\d{1,30})\b/i],
 ]
 
-/** What a node named when it refused a transaction as too cheap; nothing where it named nothing. */
+/**
+ * Returns the minimum fees that a node stated when it rejected a transaction as underpriced; empty if it stated none.
+ */
 export function namedFees({ message }: Error): NamedFees {
   const found = namedPatterns.flatMap(([what, pattern]) => {
     const [, wei] = pattern.exec(message) ?? []
@@ -112,33 +122,36 @@ export function namedFees({ message }: Error): NamedFees {
   return Object.fromEntries(found) as NamedFees
 }
 
-/** True when `eth_call` or `eth_estimateGas` failed because the account cannot pay for value or gas. */
+/** Returns whether `eth_call` or `eth_estimateGas` failed because the account cannot pay for value or gas. */
 export const isInsufficientFunds = (error: unknown): boolean =>
   classifySendError(error) === 'insufficient_funds' && !isExecutionText((error as RpcError).message)
 
 /**
- * The revert in an error of `eth_call` or `eth_estimateGas`.
- * @returns 0x-hex of the revert data; null when execution failed and gave none; undefined when it is no revert
+ * Returns the revert data in an error of `eth_call` or `eth_estimateGas`.
+ * @returns 0x-hex; null if execution failed without data; undefined if it is no revert
  */
 export function revertDataOf(error: unknown): `0x${string}` | null | undefined {
   if (!(error instanceof RpcError)) return undefined
   const data = findData(error.data, 0)
-  // Code 3 is geth's (internal/ethapi, revertError), taken over by reth, erigon, anvil, besu and nethermind;
-  // -32015 is what OpenEthereum and older nethermind call "VM execution error".
+  // Code 3 is geth's (internal/ethapi, revertError), and also used by reth, erigon, anvil, besu and nethermind; -32015
+  // is "VM execution error" of OpenEthereum and older nethermind.
   if (error.rpcCode === 3 || error.rpcCode === -32015) return data ?? null
   if (isExecutionText(error.message)) return data ?? null
-  // besu and others under -32000 with nothing but data
+  // besu and others: -32000 with only the data
   if (data !== undefined && data.length >= 10 && /^0x(08c379a0|4e487b71)/.test(data)) return data
   return undefined
 }
 
-/** The call itself failed in the EVM, or could not begin there with its gas. Anything else is the node's failure. */
+/**
+ * Returns whether the call itself failed in the EVM, or could not start with its gas. Any other error is the node's
+ * failure.
+ */
 export const isExecutionError = (error: RpcError): boolean => revertDataOf(error) !== undefined
 
 const executionPatterns: readonly RegExp[] = [
-  // geth core/vm/errors.go, quoted as they are by reth, erigon, nethermind and besu
+  // geth core/vm/errors.go, quoted unchanged by reth, erigon, nethermind and besu
   /revert|out of ?gas|invalid opcode|invalid jump|opcode .* not defined|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|call depth/i,
-  // geth and erigon, of an estimate: internal/ethapi "gas required exceeds allowance"; core/error.go ErrIntrinsicGas
+  // geth and erigon, for an estimate: internal/ethapi "gas required exceeds allowance"; core/error.go ErrIntrinsicGas
   /gas required exceeds|intrinsic gas/i,
   // anvil, revm's halt reasons; nethermind and OpenEthereum; hardhat and ganache "VM Exception while processing transaction"
   /EVM error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|memory limit|VM (execution|exception)/i,
@@ -146,8 +159,8 @@ const executionPatterns: readonly RegExp[] = [
 const isExecutionText = (text: string): boolean => executionPatterns.some((pattern) => pattern.test(text))
 
 /**
- * Hexadecimal in an error's `data`, which is a string (geth, reth, erigon, besu, anvil), text around it
- * ("Reverted 0x…": nethermind, OpenEthereum), or an object that holds it (hardhat `data.data`, ganache `data[hash].return`).
+ * Finds hexadecimal data in an error's `data`. That is a string (geth, reth, erigon, besu, anvil), text around it
+ * ("Reverted 0x…": nethermind, OpenEthereum), or an object (hardhat `data.data`, ganache `data[hash].return`).
  */
 function findData(data: unknown, depth: number): `0x${string}` | undefined {
   if (typeof data === 'string') {
@@ -160,7 +173,7 @@ function findData(data: unknown, depth: number): `0x${string}` | undefined {
     const found = findData(fields[name], depth + 1)
     if (found !== undefined) return found
   }
-  // ganache: the transaction's hash as the key
+  // ganache uses the transaction's hash as the key
   for (const [name, value] of Object.entries(fields)) {
     if (!/^0x[0-9a-f]{64}$/i.test(name)) continue
     const found = findData(value, depth + 1)
@@ -169,7 +182,7 @@ function findData(data: unknown, depth: number): `0x${string}` | undefined {
   return undefined
 }
 
-/** The node has not seen the block that a read is pinned to: it lags, or the block was reorganised away. */
+/** Returns whether the node does not know the block that a read is pinned to: it lags, or the block was reorganised. */
 export function isUnknownBlock(error: RpcError): boolean {
   // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
   // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
@@ -183,7 +196,7 @@ export function isUnknownBlock(error: RpcError): boolean {
   )
 }
 
-/** The node has the block, but no longer or not yet its state. */
+/** Returns whether the node has the block, but not its state, or not yet. */
 export function isForgottenState({ message }: RpcError): boolean {
   // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
   // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning";
@@ -193,27 +206,31 @@ export function isForgottenState({ message }: RpcError): boolean {
   )
 }
 
-/** The node ran the call as long as it lets one run. */
+/** Returns whether the node aborted the call at its time limit. */
 export function isGivenUp({ message }: RpcError): boolean {
   // geth and erigon: "execution aborted (timeout = 5s)"; nethermind: "… was canceled due to enabled timeout"; besu:
   // "Timeout expired"
   return /execution aborted|timeout|timed out/i.test(message)
 }
 
-/** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
+/** JSON-RPC 2.0 §5.1: internal error. Some nodes report reverts with this code. */
 export const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
 
 /** JSON-RPC 2.0 §5.1: method not found */
 export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -32601
 
 /**
- * A limit of requests in a time: waiting helps, or another node. -32005 stands for limits of one answer too (EIP-1474; Infura says
- * it to "query returned more than 10000 results"): anyone who asks for what may be long tells them apart by `isHurried`.
+ * Returns whether a rate limit was hit: waiting helps, or another node. -32005 also means limits of a single response
+ * (EIP-1474; Infura uses it for "query returned more than 10000 results"). Callers whose responses may be long use
+ * `isHurried` to distinguish them.
  */
 export const isRateLimited = (error: RpcError): boolean =>
   (error.rpcCode === -32005 && !mayBeQuoted(error)) || isHurried(error)
 
-/** As `isRateLimited`, where one answer may be too long as well: by HTTP's code and the texts alone. */
+/**
+ * Returns the same as `isRateLimited` for requests whose response may be too long: only by HTTP status 429 and by
+ * texts.
+ */
 export const isHurried = (error: RpcError): boolean =>
   !mayBeQuoted(error) &&
   // Alchemy "compute units per second capacity", Infura "daily request count exceeded, request rate limited", QuickNode "credits"

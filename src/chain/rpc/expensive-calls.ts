@@ -6,16 +6,19 @@ const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
 
 type Called = { to: Hex; data: Hex }
-/** Calls that burnt all their gas or answered too much: for a minute their function is called outside of others' batches. */
+/**
+ * Calls that used all their gas or returned too much. For a minute, calls of the same function are kept out of shared
+ * batches.
+ */
 export type ExpensiveCalls = { note(call: Called): void; has(call: Called): boolean }
 
 export function openExpensiveCalls({ ticks } = systemClock): ExpensiveCalls {
-  /** until when, in ticks */
+  /** expiry in ticks */
   const known = new BoundedMap<string, number>(MAX_REMEMBERED)
   return {
     note: (call) => void known.set(keyOf(call), ticks() + REMEMBERED_MS),
     has: (call) => {
-      // Hardly ever is there one, and every call asks.
+      // Usually it is empty, and every call checks it.
       if (known.size === 0) return false
       const key = keyOf(call)
       const until = known.get(key)
@@ -27,5 +30,5 @@ export function openExpensiveCalls({ ticks } = systemClock): ExpensiveCalls {
   }
 }
 
-// The function, not the contract: anyone who calls one with arguments that burn all gas slows down no other.
+// By function, not by contract: a caller whose arguments burn all gas slows down no other function.
 const keyOf = ({ to, data }: Called): string => to.toLowerCase() + data.slice(2, 10)

@@ -1,4 +1,4 @@
-/** The node understood the request and answered with an error: code, text and, for reverts, data. */
+/** The node understood the request and responded with an error: code, text and, for reverts, data. */
 export class RpcError extends Error {
   readonly rpcCode: number
   readonly data: unknown
@@ -10,7 +10,7 @@ export class RpcError extends Error {
   }
 }
 
-/** No usable answer: refused, dropped, not JSON, 5xx. For a broadcast this means unknown, never failed. */
+/** There is no usable response: refused, dropped, not JSON, 5xx. For a broadcast this means unknown, never failed. */
 export class RpcUnavailable extends Error {
   readonly timedOut: boolean
   constructor(message: string, options: { cause?: unknown; timedOut: boolean }) {
@@ -20,7 +20,7 @@ export class RpcUnavailable extends Error {
   }
 }
 
-/** The node answered something that cannot be right, or not yet: asked again later, never taken as "empty". */
+/** The node responded with something that cannot be right, or not yet: ask again later, and never treat it as empty. */
 export class InvalidResponse extends RpcUnavailable {
   constructor(message: string) {
     super(message, { timedOut: false })
@@ -28,7 +28,7 @@ export class InvalidResponse extends RpcUnavailable {
   }
 }
 
-/** Behind the address of the node is another chain than before. */
+/** The node's address now serves another chain. */
 export class WrongChain extends RpcUnavailable {
   constructor() {
     super('the node serves another chain than the one this database was created for', { timedOut: false })
@@ -36,7 +36,7 @@ export class WrongChain extends RpcUnavailable {
   }
 }
 
-/** The answer was longer than what is read. Another node would answer the same. */
+/** The response was longer than what is read. Another node would send the same. */
 export class RpcTooLarge extends RpcUnavailable {
   constructor() {
     super('the answer of the node is too large', { timedOut: false })

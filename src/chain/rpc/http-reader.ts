@@ -1,21 +1,28 @@
 import { RpcTooLarge } from './failures.ts'
 
-/** What is in an HTTP answer, as far as JSON-RPC cares. */
+/** The parts of an HTTP response that JSON-RPC needs. */
 export type HttpAnswer = { status: number; body: Buffer; isReusable: boolean }
 
 export type HttpReader = {
-  /** @returns the answer once it is whole @throws BadHttp, RpcTooLarge */
+  /**
+   * Reads bytes.
+   * @returns the response once it is complete
+   * @throws BadHttp, RpcTooLarge
+   */
   take(chunk: Buffer): HttpAnswer | null
-  /** The connection ended. @returns the answer when its body lasts until then */
+  /**
+   * Ends the input when the connection ended.
+   * @returns the response if its body lasts until then
+   */
   finish(): HttpAnswer | null
 }
 
-/** What came is no HTTP/1.1 that we read. */
+/** The bytes are no HTTP/1.1 that is supported. */
 export class BadHttp extends Error {}
 
 const MAX_HEAD_BYTES = 32_768
 const MAX_LINE_BYTES = 1_024
-/** pieces of a body that may be as small as they like; of more the average counts, bytes */
+/** pieces of a body that may be of any size; with more, the average size in bytes has a minimum */
 const MAX_CRUMBS = 10_000
 const MIN_PIECE_BYTES = 64
 
@@ -27,8 +34,8 @@ type ReaderState =
   | { at: 'chunk'; left: number }
 
 /**
- * Reads one answer to a POST from the bytes of a connection, whatever pieces they come in. Node.js's own client costs
- * 60 µs more per request, which is most of what a lone read costs us.
+ * Creates a reader of one response to a POST, from the bytes of a connection in pieces of any size. The HTTP client of
+ * Node.js costs 60 µs more per request, which is most of the cost of a single read.
  * Source: RFC 9112 §4, §6, §7.1
  */
 export function newHttpReader(maxBytes: number): HttpReader {
@@ -54,7 +61,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
       throw new BadHttp('the body has too many tiny chunks')
   }
 
-  /** The next line without its end, taken from what is held; null while it is not there. */
+  /** Takes the next line without its end; null while it is incomplete. */
   function takeLine(): string | null {
     const end = held.indexOf('\r\n')
     if (end > MAX_LINE_BYTES || (end === -1 && held.length > MAX_LINE_BYTES))
@@ -65,7 +72,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     return line
   }
 
-  /** @returns false when more bytes are needed */
+  /** @returns false if more bytes are needed */
   function step(): boolean {
     switch (state.at) {
       case 'head': {
@@ -75,7 +82,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
         if (end === -1) return false
         const head = readHead(held.toString('latin1', 0, end))
         held = held.subarray(end + 4)
-        // Interim answers, such as 103 Early Hints, come before the one that counts.
+        // Interim responses, such as 103 Early Hints, precede the final one.
         if (head.status < 200) return true
         if (head.length !== null && head.length > maxBytes) throw new RpcTooLarge()
         status = head.status
@@ -129,7 +136,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     take: (chunk) => {
       held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
       while (step());
-      // Bytes behind the answer belong to no question of ours.
+      // Bytes after the response belong to no request of ours.
       return state.at === 'length' && state.left === 0 ? whole(isKept && held.length === 0) : null
     },
     finish: () => (state.at === 'end' ? whole(false) : null),
@@ -162,7 +169,7 @@ function readHead(text: string): ResponseHead {
       head.length = Number(value)
     }
   }
-  // RFC 9112 §6.3: both at once is how answers are smuggled.
+  // RFC 9112 §6.3: a response with both may be an attempt at response smuggling.
   if (head.isChunked && head.length !== null) throw new BadHttp('two Content-Length headers')
   return head
 }

@@ -4,7 +4,10 @@ import { systemClock } from '../../clock.ts'
 import { RpcTooLarge, RpcUnavailable } from './failures.ts'
 import { newHttpReader, type HttpAnswer, type HttpReader } from './http-reader.ts'
 
-/** Posts JSON to one address over kept connections. @throws RpcUnavailable, RpcTooLarge */
+/**
+ * Posts JSON to one URL over keep-alive connections.
+ * @throws RpcUnavailable, RpcTooLarge
+ */
 export type Post = {
   (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown>
   close(): void
@@ -20,10 +23,13 @@ type Exchange = {
   end: (outcome: HttpAnswer | Error) => void
 }
 
-/** A kept connection that the node had closed in the meantime: nothing was answered, the same is asked on another. */
+/** The node had closed an idle connection: there was no response, so the request is repeated on another one. */
 class StaleConnection extends Error {}
 
-/** @param url  of the node; user and password in it become basic authentication */
+/**
+ * Creates a client of one node.
+ * @param url  the node's; user and password in it are sent as basic authentication
+ */
 export function openPost(url: string, clock = systemClock): Post {
   const target = new URL(url)
   const head = headOf(target)
@@ -50,7 +56,7 @@ export function openPost(url: string, clock = systemClock): Post {
     }
     socket.on('data', (chunk) => {
       const { exchange } = connection
-      // Nobody asked: what comes would be taken for the answer to the next question.
+      // There is no request: these bytes would be taken for the response to the next one.
       if (exchange === null) return void socket.destroy()
       exchange.hasAnswer = true
       try {
@@ -109,7 +115,7 @@ export function openPost(url: string, clock = systemClock): Post {
   function release(connection: HttpConnection, isReusable: boolean): void {
     connection.exchange = null
     if (!isReusable) return void connection.socket.destroy()
-    // An idle connection does not keep the process alive.
+    // An idle connection does not keep the process running.
     connection.socket.unref()
     idle.push(connection)
     waiting.shift()?.()
@@ -117,7 +123,8 @@ export function openPost(url: string, clock = systemClock): Post {
 
   const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
     const until = clock.ticks() + limits.timeoutMs
-    // After a restart of the node all kept connections can be stale; one that was busy for long when it closed counts.
+    // After a restart of the node all idle connections may be stale. A connection that closes during a long request
+    // counts as well.
     for (let attempt = 0; attempt <= MAX_CONNECTIONS; attempt++) {
       try {
         return readJson(await once(body, { ...limits, timeoutMs: Math.max(1, until - clock.ticks()) }))
@@ -133,7 +140,7 @@ export function openPost(url: string, clock = systemClock): Post {
   return Object.assign(post, { close })
 }
 
-/** Everything before the length of the body. */
+/** Returns everything before the body's length. */
 function headOf({ host, pathname, search, username, password }: URL): string {
   const secret = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
   const authorization = username === '' ? '' : `authorization: Basic ${Buffer.from(secret).toString('base64')}\r\n`

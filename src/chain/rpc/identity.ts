@@ -3,10 +3,13 @@ import type { Hex } from '../../ids.ts'
 import type { AskNode } from './json-rpc.ts'
 import { exactQuantityIn } from '../../digits.ts'
 
-/** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
+/** Identifies a chain: chain ids are not unique, and a development chain restarts under the same one. */
 export type ChainIdentity = { chainId: number; genesisHash: Hex }
 
-/** @throws RpcUnavailable | RpcError, Error when the node does not return its genesis block */
+/**
+ * Asks a node for its chain.
+ * @throws RpcUnavailable | RpcError, Error if the node does not return its genesis block
+ */
 export async function askIdentity(ask: AskNode, timeoutMs: number): Promise<ChainIdentity> {
   const [chainId, genesis] = await ask(
     [
@@ -24,5 +27,6 @@ export async function askIdentity(ask: AskNode, timeoutMs: number): Promise<Chai
   return { chainId: number, genesisHash: hash }
 }
 
+/** Returns whether two identities have the same chain id and genesis block. */
 export const isSameChain = (a: ChainIdentity, b: ChainIdentity): boolean =>
   a.chainId === b.chainId && a.genesisHash === b.genesisHash

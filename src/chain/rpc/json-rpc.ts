@@ -1,9 +1,9 @@
-/** One call of a node. */
+/** A JSON-RPC call. */
 export type Call = { method: string; params: unknown[] }
 
 /**
- * Asks several calls at once. Each answer is a result, an RpcError, or an RpcUnavailable where the answer lacks this
- * one call.
- * @throws RpcUnavailable for all of them
+ * Sends several calls at once. Each result is a value, an RpcError, or an RpcUnavailable if the response lacks that
+ * call.
+ * @throws RpcUnavailable  for all of them
  */
 export type AskNode = (calls: readonly Call[], options: { timeoutMs: number }) => Promise<unknown[]>

@@ -7,7 +7,7 @@ import { quantityOf } from '../../ids.ts'
 const NOBODY = `0x${'00'.repeat(20)}`
 const NOTHING = `0x${'00'.repeat(32)}`
 
-/** What nothing works without, each asked so that it costs the node nothing and changes nothing. */
+/** Required methods, as calls that cost the node nothing and change nothing. */
 const needed: readonly Call[] = [
   { method: 'eth_getBalance', params: [NOBODY, 'latest'] },
   { method: 'eth_getCode', params: [NOBODY, 'latest'] },
@@ -18,20 +18,20 @@ const needed: readonly Call[] = [
   { method: 'eth_getTransactionByHash', params: [NOTHING] },
   { method: 'eth_getTransactionReceipt', params: [NOTHING] },
   { method: 'eth_gasPrice', params: [] },
-  // No bytes are no transaction; anyone who has the method says so.
+  // No bytes are no transaction, so a node with the method returns an error about that.
   { method: 'eth_sendRawTransaction', params: ['0x'] },
 ]
 
 export type Needs = {
-  /** methods that it lacks */
+  /** required methods that the node lacks */
   missing: readonly string[]
-  /** false when it does not take a block's hash for its number (EIP-1898) */
+  /** false if it does not accept a block's hash in place of a number (EIP-1898) */
   readsByHash: boolean
 }
 
 /**
- * Whether a node has what it must have. Only a clear no counts: one that is busy, or answers nonsense, is asked again when
- * it is needed.
+ * Checks that a node has the required methods. Only a clear refusal counts: a busy node, or one with an invalid
+ * response, is checked when the method is used.
  * @throws RpcUnavailable
  */
 export async function askNeeds(ask: AskNode, timeoutMs: number): Promise<Needs> {
@@ -46,6 +46,6 @@ export async function askNeeds(ask: AskNode, timeoutMs: number): Promise<Needs> 
   return { missing, readsByHash: !isRefused }
 }
 
-/** EIP-1474: -32004, method not supported, beside JSON-RPC's own -32601 */
+/** EIP-1474: -32004, method not supported, in addition to JSON-RPC's -32601 */
 const isMissing = (answer: unknown): boolean =>
   answer instanceof RpcError && (isMissingMethod(answer) || answer.rpcCode === -32004)

@@ -4,20 +4,20 @@ import type { OnNode } from './pool.ts'
 import { exactQuantityIn } from '../../digits.ts'
 
 /**
- * What nodes tell of new blocks by themselves, so that they need not be asked all the time. It is a hint and nothing
- * else: anyone who hears it asks for the block as ever, and continues asking, less often, while nothing is heard.
+ * Announcements of new blocks by nodes, so that polling can be less frequent. An announcement is only a hint: the block
+ * is then requested as usual, and polling continues at a lower rate without announcements.
  */
 export type NewHeads = {
-  /** false: no subscription is active, silence says nothing */
+  /** false: no subscription is active, so silence means nothing */
   isLive(): boolean
-  /** true when a block above this one was announced, lately: the node that is asked next may not have it yet */
+  /** true if a higher block was announced recently: the node that is asked next may not have it yet */
   hasAbove(number: number): boolean
-  /** @returns the way to listen no more */
+  /** @returns a function that unsubscribes */
   onHint(listener: () => void): () => void
   close(): void
 }
 
-/** `position` as in the list of the settings, from 1: what a log may say of an address that holds a key. */
+/** `position` in the settings' list, from 1: logs show it instead of the URL, which may include a key. */
 export type HeadSource = { url: string; position: number }
 
 export type NewHeadsSettings = {
@@ -28,18 +28,18 @@ export type NewHeadsSettings = {
   firstRetryMs?: number
 }
 
-/** How long a number that was announced is waited for: it may be a lie, or of a fork that lost. */
+/** Milliseconds for which an announced number counts: it may be false, or belong to a fork that lost. */
 const BELIEVED_MS = 5_000
-/** milliseconds until a silent connection is asked for a sign of life, and again until it is closed */
+/** milliseconds until a silent connection is pinged, and again until it is closed */
 const PATIENCE_MS = 10_000
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 30_000
-/** bytes; a header is about a thousand */
+/** bytes; a header has about 1,000 */
 const MAX_MESSAGE = 262_144
 
 export const isHeadUrl = (url: string): boolean => /^wss?:\/\//.test(url)
 
-/** Subscribes to `newHeads` of each of these nodes, again and again until closed. Never throws. */
+/** Subscribes to `newHeads` of each node, and reconnects until closed. Never throws. */
 export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeadsSettings): NewHeads {
   const listeners = new Set<() => void>()
   let announced = { number: -1, at: Number.NEGATIVE_INFINITY }
@@ -60,7 +60,7 @@ export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeads
   }
 }
 
-/** One node: connects, asks for its chain, subscribes; after a loss the same again, a little later each time. */
+/** Connects to one node, checks its chain and subscribes. After a loss it does the same again, with growing delays. */
 function subscribe(
   { url, position }: HeadSource,
   {
@@ -90,7 +90,7 @@ function subscribe(
   function connect(): void {
     let timer: Timer | undefined
     let isAsked = false
-    // Compression would let a small message be a large one; redirects lead to where nobody wanted to go.
+    // With compression a small message could become a large one; redirects could lead to another host.
     const opened = new WebSocket(url, {
       handshakeTimeout: patienceMs,
       maxPayload: MAX_MESSAGE,
@@ -99,7 +99,7 @@ function subscribe(
     })
     socket = opened
     const give = () => opened.terminate()
-    /** Anything heard is a sign of life; after a silence one is asked for. */
+    /** Any message shows that the connection is alive; after a silence it is pinged. */
     const heard = () => {
       isAsked = false
       timer?.cancel()
@@ -133,13 +133,13 @@ function subscribe(
         isLive = true
         if (failures > 0) onNode(position, 'up')
         failures = 0
-        // What was announced before is not announced again: look once.
+        // Blocks announced before the subscription are not announced again: check once.
         return tell(-1)
       }
       const number = message.method === 'eth_subscription' ? exactQuantityIn(message.params?.result?.number) : null
       if (number !== null) tell(number)
     })
-    // 'close' follows every error, and the message may hold the address.
+    // 'close' follows every error, and the error's message may include the URL.
     opened.on('error', () => {})
     opened.on('close', () => {
       timer?.cancel()
@@ -148,7 +148,7 @@ function subscribe(
       if (failures === 0) onNode(position, 'down')
       const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
       retryTimer = clock.after(waitMs * (0.75 + Math.random() / 2), connect).unref()
-      // What trusted the silence goes back to asking.
+      // Callers that relied on the subscription resume polling.
       tell(-1)
     })
   }

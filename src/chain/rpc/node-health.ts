@@ -3,29 +3,29 @@ import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { Call } from './json-rpc.ts'
 import type { Node } from './node.ts'
 
-/** One URL of a pool and what is known of it. URLs hold keys, so people see its `position` among them, from 1. */
+/** A node of a pool and its measured state. URLs may include keys, so logs show its `position` in the list, from 1. */
 export type Member = {
   position: number
   node: Node
-  /** `unverified`: it has not said yet which chain it has; `wrong`: another one, it is never asked again */
+  /** `unverified`: its chain is unknown yet; `mismatched`: it serves another chain and is not used again */
   identityState: 'unverified' | 'verified' | 'mismatched'
   /** newest block it reported; null before the first probe */
   head: number | null
-  /** moving average of what a request takes, milliseconds */
+  /** moving average of request durations, milliseconds */
   latencyMs: number
-  /** moving average of requests that failed, 0 to 1 */
+  /** moving average of failed requests, 0 to 1 */
   errorRate: number
   /** requests in flight */
   inFlight: number
-  /** the last durations of requests, milliseconds, for the 95th percentile */
+  /** durations of recent requests, milliseconds, for the 95th percentile */
   durations: number[]
   p95Ms: number | null
   failuresInARow: number
-  /** since so many openings the breaker has not been closed for good */
+  /** times that the breaker has opened since the node was last reliable */
   openings: number
-  /** the breaker: null while closed, otherwise when the node is tried again, milliseconds of the pool's clock */
+  /** the breaker: null while closed, otherwise when the node is tried again, in ticks */
   openUntil: number | null
-  /** methods that it does not have */
+  /** methods that it lacks */
   lacks: Set<string>
 }
 
@@ -33,7 +33,7 @@ const FAILURES_TO_OPEN = 3
 const FIRST_PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 30_000
 const DURATIONS = 128
-/** durations before the 95th percentile says something */
+/** minimum number of durations for a 95th percentile */
 const ENOUGH = 20
 
 export const newMember = (position: number, node: Node): Member => ({
@@ -52,7 +52,10 @@ export const newMember = (position: number, node: Node): Member => ({
   lacks: new Set(),
 })
 
-/** A request was answered: the breaker closes. @returns true when it was open */
+/**
+ * Records a response, which closes the breaker.
+ * @returns true if it was open
+ */
 export function noteAnswer(member: Member, tookMs: number): boolean {
   const wasOpen = member.openUntil !== null
   member.openUntil = null
@@ -70,28 +73,28 @@ export function noteAnswer(member: Member, tookMs: number): boolean {
 }
 
 /**
- * A request failed: after three in a row the breaker opens, for longer each time it opens again.
- * @returns true when it opened now
+ * Records a failed request. After three in a row the breaker opens, for longer each time.
+ * @returns true if it opened now
  */
 export function noteFailure(member: Member, now: number): boolean {
   member.failuresInARow++
   member.errorRate = 0.95 * member.errorRate + 0.05
   if (member.failuresInARow < FAILURES_TO_OPEN) return false
   const wasOpen = member.openUntil !== null
-  // A late failure of a request from before does not prolong the pause.
+  // A late failure of an earlier request does not extend the pause.
   if (wasOpen && now < member.openUntil!) return false
   member.openUntil = now + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** member.openings++)
   return !wasOpen
 }
 
-/** How far a node may be behind the best. One block is a matter of luck, two of bad luck. */
+/** Blocks by which a node may be behind the best one. Differences of one or two are common. */
 const MAX_LAG_BLOCKS = 2
 
 /**
- * The node for some calls: among those that are right, not paused, near the best head and not tried yet, by chance,
- * the faster and more reliable the likelier. Calls at a tag such as `latest` go to a node with the best head.
- * @param random  0 to 1
- * @returns null when none is left
+ * Chooses a node for some calls: at random among the verified nodes that are not paused, near the best head and not
+ * tried yet, weighted by speed and reliability. Calls at a tag such as `latest` go to a node with the best head.
+ * @param random  returns a number from 0 to 1
+ * @returns null if none is left
  */
 export function pick(
   members: readonly Member[],
@@ -101,7 +104,7 @@ export function pick(
 ): Member | null {
   const right = members.filter(({ identityState }) => identityState === 'verified')
   const closed = right.filter(({ openUntil }) => openUntil === null)
-  // With every breaker open the one that is to be tried first may as well be tried now.
+  // If every breaker is open, the node whose pause ends first is tried now.
   if (closed.length === 0)
     return right.filter((member) => !tried.has(member)).toSorted((a, b) => a.openUntil! - b.openUntil!)[0] ?? null
   const best = bestHead(closed)
@@ -121,10 +124,10 @@ export function pick(
   return draw(able, random)
 }
 
-/** blocks: who is so far ahead of all others errs */
+/** blocks: a node that is further ahead of all others is wrong */
 const IMPLAUSIBLE_LEAD_BLOCKS = 1_000
 
-/** The highest head; of three nodes or more one alone cannot make all others look late. */
+/** Returns the highest head. Of three or more nodes, a single one cannot make all others look late. */
 function bestHead(members: readonly Member[]): number {
   const [highest = 0, next, third] = members
     .flatMap(({ head }) => (head === null ? [] : [head]))
@@ -143,13 +146,19 @@ function draw(members: readonly Member[], random: () => number): Member | null {
   return members.find((_, index) => (left -= weights[index]!) < 0) ?? members.at(-1)!
 }
 
-/** Methods that have a block parameter, asked at `latest` or its like: what they answer depends on the node's head. */
+/**
+ * Returns whether a call has a tag such as `latest` as its block parameter, so that its result depends on the node's
+ * head.
+ */
 export const isAtTag = ({ method, params }: Call): boolean =>
   /^eth_(call|estimateGas|get|blockNumber)/.test(method) &&
   !/ByHash|Receipt/.test(method) &&
   (method === 'eth_blockNumber' || params.some((one) => one === 'latest' || one === 'pending'))
 
-/** An answer that another node may give better: this one lags, lacks the method, is rate limited, broken, or left it out. */
+/**
+ * Returns whether another node may have a better response: this node lags, lacks the method, is rate limited or broken,
+ * or omitted the call.
+ */
 export function isRetryableOnAnotherNode(answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)
   if (!(answer instanceof RpcError) || answer.rpcCode === 3) return false

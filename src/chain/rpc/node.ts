@@ -3,26 +3,29 @@ import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 import { openPost } from './http.ts'
 
-/** One node, behind one URL. */
+/** A node, behind one URL. */
 export type Node = { ask: AskNode; close(): void }
 
 /**
- * bytes of an answer to calls that have short ones, one or many: 2^24 gas pay for 2.8 MB of memory to return or to
- * revert with, which some nodes write in hexadecimal twice, as `data` and within `message`
+ * bytes of a response to one or many calls with short results. 2^24 gas pays for 2.8 MB of memory to return or revert
+ * with; some nodes send it twice in hexadecimal, as `data` and within `message`.
  */
 const MAX_SHORT_BYTES = 24 * 1_048_576
-/** bytes of an answer with whole blocks, receipts or traces */
+/** bytes of a response with whole blocks, receipts or traces */
 const MAX_LONG_BYTES = 128 * 1_048_576
 
-/** milliseconds after which a node that refused a batch is sent one as long again: it may have been its length in bytes */
+/**
+ * milliseconds after which a node that rejected a batch gets one of that length again: the reason may have been its
+ * bytes
+ */
 const REFUSED_MS = 60_000
 
 export function openNode(url: string, clock = systemClock): Node {
   const now = clock.ticks
   const post = openPost(url, clock)
-  /** of the next call: an answer that was meant for an earlier request is nobody's */
+  /** id of the next call; ids are never reused, so that a late response matches no other call */
   let nextId = 0
-  /** calls of one batch; lower when the node turned out to refuse as many */
+  /** calls per batch; lower after the node rejected a batch */
   let maxBatch = Number.POSITIVE_INFINITY
   let triedAt = Number.NEGATIVE_INFINITY
 
@@ -46,7 +49,7 @@ export function openNode(url: string, clock = systemClock): Node {
       triedAt = now()
       return await inParts(calls, maxBatch, left())
     } catch (error) {
-      // One long answer must not cost its neighbours theirs.
+      // One long result must not cost the other calls theirs.
       if (!(error instanceof RpcTooLarge) || calls.length === 1) throw error
       return inParts(calls, Math.ceil(calls.length / 2), left())
     }
@@ -92,24 +95,24 @@ type JsonRpcResponse = {
 function readAnswers(calls: readonly Call[], firstId: number, body: unknown): unknown[] | 'batch refused' {
   const answers = (Array.isArray(body) ? body : [body]) as (JsonRpcResponse | null)[]
   const [only] = answers
-  // A node may refuse a whole request with one error object that names no id.
+  // A node may reject a whole request with one error object without an id.
   const forAll = answers.length === 1 && only && !isIdOf(only.id, calls, firstId) ? errorOf(only) : null
   if (forAll !== null) {
-    // -32600 is JSON-RPC's "invalid request": what nodes say to a batch that is longer than they accept.
+    // -32600 is JSON-RPC's "invalid request": nodes respond with it to a batch that is too long.
     if (calls.length > 1 && (forAll.rpcCode === -32600 || /batch/i.test(forAll.message))) return 'batch refused'
-    // An error with an id is the answer to another call.
+    // An error with an id belongs to another call.
     if (only?.id === null || only?.id === undefined) return calls.map(() => forAll)
   }
   if (calls.length > 1 && !Array.isArray(body) && /batch/i.test(wordsOf(only))) return 'batch refused'
-  // Nearly every node answers in order.
+  // Nearly all nodes respond in order.
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
     return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
-  // What answers a call that nobody made may have moved them all by one: none of them can be matched to its call.
+  // A response with an unknown id may mean that all are shifted by one: none can be matched to its call.
   if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
     return calls.map(({ method }) => noAnswer(method))
   const byId = new Map<unknown, JsonRpcResponse | null>()
-  // Of two answers to one call nobody knows which is right.
+  // If there are two responses to one call, it is unknown which is right.
   for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
   return calls.map(({ method }, index) => readAnswer(byId.get(firstId + index), method))
 }
@@ -129,14 +132,14 @@ function readAnswer(answer: JsonRpcResponse | null | undefined, method: string):
 const noAnswer = (method: string): RpcUnavailable =>
   new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
 
-/** What a gateway says that keeps to no code: `{"error":"batch not supported"}`. */
+/** Returns the text of an error without a code, as gateways send it: `{"error":"batch not supported"}`. */
 function wordsOf(answer: JsonRpcResponse | null | undefined): string {
   const said: unknown = answer?.error
   const words: unknown = typeof said === 'object' && said !== null && 'message' in said ? said.message : said
   return typeof words === 'string' ? words : ''
 }
 
-/** Gateways answer `{"error":"bad gateway"}`: an error without a code is none of a node. */
+/** Reads an error. Gateways send `{"error":"bad gateway"}`: an error without a code does not come from a node. */
 function errorOf({ error }: JsonRpcResponse): RpcError | null {
   if (typeof error !== 'object' || error === null || typeof error.code !== 'number') return null
   return new RpcError(error.code, typeof error.message === 'string' ? error.message : '', error.data)

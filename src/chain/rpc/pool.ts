@@ -5,23 +5,23 @@ import type { AskNode, Call } from './json-rpc.ts'
 import { isAtTag, isRetryableOnAnotherNode, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
 import { isSend } from './rpc.ts'
 
-/** What became of a node, for the log. */
+/** Called when a node's state changes, for the log. */
 export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain' | 'reads_by_number') => void
 
 export type PoolSettings = { clock: Clock; members: readonly Member[]; random?: () => number; onNode: OnNode }
 
-/** Reads that are asked twice, at most: one in twenty. */
+/** Highest share of reads that are sent to a second node: 5 %. */
 const HEDGE_SHARE = 0.05
 const MAX_HEDGES_SAVED = 10
-/** milliseconds below which asking a second node is not worth it */
+/** shortest time in milliseconds after which a second node is asked */
 const MIN_HEDGE_MS = 5
-/** milliseconds one node may take while another could be asked, and how many times its usual latency */
+/** milliseconds that a node may take while another one could be asked, and the same as a multiple of its latency */
 const MIN_PATIENCE_MS = 1_500
 const PATIENCE = 10
 
 /**
- * Asks one of several nodes of a network, and another one when it fails, lags or is late. Each batch goes to one node:
- * `ask` lets others fill in what this one could not answer, `askOneNode` repeats the whole at another.
+ * Sends calls to one of a network's nodes, and to another one if it fails, lags or is late. Each batch goes to one
+ * node: `ask` lets other nodes supply missing results, `askOneNode` repeats the whole batch at another node.
  */
 export function poolOf({ clock, members, random = Math.random, onNode }: PoolSettings): {
   ask: AskNode
@@ -39,7 +39,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
       if (open.length === 0) return answers
       const missing = open.map((index) => calls[index]!)
       if (pick(members, missing, tried, random) === null || clock.ticks() >= until) return answers
-      // When the others fail altogether, what this node said counts.
+      // If the other nodes fail entirely, the results of this node count.
       const others = await askAny(missing, tried, until).catch(() => [])
       for (const [index, answer] of others.entries())
         if (!isOpen(missing[index]!, answer)) answers[open[index]!] = answer
@@ -62,7 +62,10 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
     }
   }
 
-  /** The answers of the first node that gives any. @throws RpcUnavailable the last one's */
+  /**
+   * Returns the results of the first node that responds.
+   * @throws RpcUnavailable  of the last node
+   */
   async function askAny(calls: readonly Call[], tried: Set<Member>, until: number): Promise<unknown[]> {
     let failure: unknown = new RpcUnavailable('no node of the network is available', { timedOut: false })
     for (;;) {
@@ -79,8 +82,8 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   }
 
   /**
-   * Asks a second node too when the first is later than usual. The answers that come first count, unless they say that
-   * their node cannot answer: it is quick to say so.
+   * Asks a second node if the first is later than usual. The earlier results count, unless that node could not answer
+   * all calls, which is often the fastest response.
    */
   async function askHedged(
     member: Member,
@@ -100,7 +103,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
       timer.cancel()
     }
     const other = hedges < 1 ? null : pick(members, calls, tried, random)
-    // What is latest is not asked of a node that has seen less.
+    // Calls at `latest` are not sent to a node that has seen less.
     if (other === null || (calls.some(isAtTag) && (other.head ?? 0) < (member.head ?? 0))) return first
     hedges--
     tried.add(other)
@@ -125,7 +128,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
     member.inFlight++
     try {
       const answers = await member.node.ask(calls, { timeoutMs })
-      // Not one answer: whatever is behind the URL, it is no node now.
+      // Without any result, the URL does not serve a node now.
       if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
@@ -145,9 +148,10 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   }
 
   /**
-   * The same bytes may be sent to any number of nodes. Once a node left us without an answer it may have them, so
-   * from then on only a yes is believed: a refusal such as "nonce too low" may mean that they are mined already.
-   * What a node refuses by rules of its own, others are asked for: one that is outdated, or dearer, says nothing of the network.
+   * Sends the same bytes to one or several nodes. A node that did not respond may have accepted them. From then on only
+   * success counts: a refusal such as "nonce too low" may mean that they are mined already.
+   * If a node rejects bytes by rules of its own, others are asked, because an outdated or more expensive node says
+   * nothing about the network.
    */
   async function broadcast(calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
     const until = clock.ticks() + timeoutMs
@@ -177,23 +181,27 @@ const OWN_RULES: ReadonlySet<unknown> = new Set(['rejected', 'held_back', 'under
 const isOwnRule = (answer: unknown): boolean => answer instanceof RpcError && OWN_RULES.has(classifySendError(answer))
 const isUnsettled = (answer: unknown): boolean => answer instanceof RpcUnavailable || isOwnRule(answer)
 
-/** @param before  undefined at the first node, RpcUnavailable after a node that may have taken the bytes, else a refusal by a rule of its own */
+/**
+ * @param before  undefined at the first node; RpcUnavailable after a node that may have accepted the bytes; otherwise a
+ *     refusal by a node's own rules
+ */
 function settle(before: unknown, said: unknown): unknown {
   if (!(said instanceof Error) || classifySendError(said) === 'known') return said
   if (before instanceof RpcUnavailable) return before
-  // The first refusal of several, which are of one kind; what another says of the nonce or the funds, or nothing, counts more.
+  // Several refusals by own rules: the first one remains. A refusal for the nonce or the funds, or no response, takes
+  // precedence.
   if (before !== undefined && isOwnRule(said)) return before
   return said instanceof RpcError && isRateLimited(said)
     ? new RpcUnavailable('the node accepts nothing at the moment', { cause: said, timedOut: false })
     : said
 }
 
-/** Another node may answer this better. */
+/** Returns whether another node may have a better result. */
 const isOpen = (call: Call, answer: unknown): boolean => isRetryableOnAnotherNode(answer) || isUnknownToIt(call, answer)
 
 /**
- * Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. No balance, code or
- * result of a call is null.
+ * Returns whether null means that the node lags. Blocks requested by hash exist, and a block with a number may. A
+ * balance, code or result of a call is never null.
  */
 const isUnknownToIt = ({ method, params }: Call, answer: unknown): boolean =>
   answer === null &&

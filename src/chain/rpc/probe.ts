@@ -13,19 +13,22 @@ export type Probing = {
   onReadsByNumber: (member: Member) => void
 }
 
-/** milliseconds between two looks at whether a node is to be probed, and between two probes of one where nothing is known of its network */
+/**
+ * milliseconds between two checks of which nodes are to be probed, and between two probes while the block interval is
+ * unknown
+ */
 const EVERY_MS = 1_000
-/** share of the time between two blocks after which healthy nodes are probed again, and milliseconds at most */
+/** share of the block interval after which healthy nodes are probed again, and the longest time in milliseconds */
 const SHARE_OF_INTERVAL = 0.4
 const MAX_EVERY_MS = 5_000
 const TIMEOUT_MS = 1_500
 
 /**
- * Asks every node of a pool for its head, all at the same time so that heads can be compared, as often as blocks come that they could
- * differ in; one that is paused or was down at the start every second, so that it is let in again when it answers and is of
- * the right chain.
+ * Asks every node of a pool for its head, as often as heads can differ. All are asked at the same time, so that heads
+ * are comparable. A node that is paused, or was unavailable at the start, is probed every second, and used once it
+ * responds with the right chain.
  * @param intervalMs  milliseconds between two blocks; null while unknown
- * @returns the way to stop
+ * @returns a function that stops
  */
 export function startProbes(
   members: readonly Member[],
@@ -40,7 +43,7 @@ export function startProbes(
   const { clock } = probing
   const rounds = every(clock, everyMs, async () => {
     const paceMs = Math.min(MAX_EVERY_MS, SHARE_OF_INTERVAL * (intervalMs() ?? 0))
-    // Half of a tick early is not a whole tick late.
+    // A probe that is due within half an interval runs now, instead of half an interval late.
     const isDue = clock.ticks() - allAskedAt >= paceMs - everyMs / 2
     if (isDue) allAskedAt = clock.ticks()
     for (const member of members) {
@@ -53,13 +56,13 @@ export function startProbes(
   return () => void rounds.stop()
 }
 
-/** One look at one node. Never throws. */
+/** Probes one node once. Never throws. */
 export async function probe(member: Member, probing: Probing): Promise<void> {
   const { clock, onNode } = probing
   const startedAt = clock.ticks()
   if (member.identityState === 'mismatched' || (member.openUntil !== null && member.openUntil > startedAt)) return
   try {
-    // Behind the same URL may be another chain by now: a node that was away is asked for its identity again.
+    // The same URL may serve another chain after an outage, so the node's identity is checked again.
     if ((member.identityState === 'unverified' || member.openUntil !== null) && !(await isRight(member, probing)))
       return
     const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })

@@ -2,7 +2,7 @@
  * chain/rpc: JSON-RPC to the nodes of one network, as if they were one.
  * Owns: HTTP and batches, the pool with its health checks, new heads by WebSocket, which chain a node serves, what
  *   errors of nodes mean (`errors.ts`).
- * Does not own: heads, reads at a block, fees, caches: that is `chain/`, of which nothing here knows.
+ * Does not own: heads, reads at a block, fees, caches: those are in `chain/`, which nothing here imports.
  * Start with `connect.ts`, then `pool.ts`.
  */
 
@@ -18,27 +18,30 @@ export { RpcError, RpcUnavailable } from './failures.ts'
 
 export type Rpc = {
   /**
-   * One JSON-RPC call. Calls made while others are in flight travel together in one batch.
-   * @param options.alone  keeps a call that is known to be slow out of the batches of others
+   * Makes one JSON-RPC call. Calls made while others are in flight are sent together in one batch.
+   * @param options.alone  keeps a call that is known to be slow out of shared batches
    * @throws RpcError | RpcUnavailable
    */
   call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number; alone?: boolean }): Promise<T>
-  /** Several calls in one request to one node; each answered on its own, by its result or an RpcError. @throws RpcUnavailable for all of them */
+  /**
+   * Sends several calls in one request to one node; each result is a value or an RpcError.
+   * @throws RpcUnavailable  for all of them
+   */
   batch(calls: Call[], options?: { timeoutMs?: number }): Promise<unknown[]>
-  /** calls that are kept out of the batches of others */
+  /** calls that are kept out of shared batches */
   expensive: ExpensiveCalls
   close(): void
 }
 
-/** Told how calls ended, for counters. */
+/** Called with the outcome of calls, for metrics. */
 export type OnCall = (method: string, outcome: 'ok' | 'error' | 'unavailable', count: number) => void
 
-/** Broadcasts: never repeated as reads are, and never kept waiting behind a slow one. */
+/** Returns whether a method broadcasts: broadcasts are not retried like reads, and never wait behind a slow one. */
 export const isSend = (method: string): boolean => method.startsWith('eth_send')
 
 const TIMEOUT_MS = 10_000
 
-/** JSON-RPC over keep-alive HTTP with one node. */
+/** Opens JSON-RPC over keep-alive HTTP to one node. */
 export function openRpc({
   url,
   clock = systemClock,
@@ -55,8 +58,9 @@ export function openRpc({
 }
 
 /**
- * @param source.ask         collected calls: answers may come from several nodes
- * @param source.askOneNode  a batch whose answers have to fit together
+ * Creates the calls of a network over one or several nodes.
+ * @param source.ask  for collected calls: results may come from several nodes
+ * @param source.askOneNode  for a batch whose results have to be consistent
  */
 export function rpcOver(
   source: { ask: AskNode; askOneNode: AskNode; close(): void },
@@ -93,7 +97,7 @@ export function rpcOver(
   }
 }
 
-/** Counts by method and outcome, once per batch: a counter with labels costs a microsecond. */
+/** Counts by method and outcome, once per batch: a counter with labels costs 1 µs. */
 function counted(ask: AskNode, onCall: OnCall): AskNode {
   return async (calls, options) => {
     let answers: unknown[] | null = null
@@ -119,7 +123,7 @@ function outcomeOf(answer: unknown, failed: boolean): 'ok' | 'error' | 'unavaila
   return answer instanceof RpcError ? 'error' : 'ok'
 }
 
-/** Any failure of the node as the refusal our callers see. */
+/** Maps a node's failure to the error that callers of the API get. */
 export function mapChainError(error: unknown): unknown {
   if (error instanceof RpcUnavailable) {
     return error.timedOut

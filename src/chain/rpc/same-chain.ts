@@ -5,10 +5,10 @@ import type { AskNode } from './json-rpc.ts'
 const TIMEOUT_MS = 5_000
 
 /**
- * Asks the only node of a network. Whenever it was away, another chain may be behind its address when it is back: a
- * development node that was started again, a balancer that was pointed elsewhere. Until it has shown that it is the same,
- * by chain id and genesis block, it is asked for nothing else and sent nothing.
- * @param onWrong  told once each time another chain is found there
+ * Guards the only node of a network. After an outage, another chain may be behind its address: a restarted development
+ * node, or a load balancer with another target. Until chain id and genesis block are verified, the node gets no other
+ * request.
+ * @param onWrong  called whenever another chain is found
  */
 export function guarded(
   ask: AskNode,

@@ -12,7 +12,7 @@ import { exportNotice } from './export-body.ts'
 import type { Secrets } from '../secrets.ts'
 import { isFresh as isFreshAt, provenVisitor, readVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 
-/** Views of one account per second and at once: each asks the nodes. */
+/** Page views of one account, per second and at once: each sends requests to the nodes. */
 const PER_SECOND = 2
 const BURST = 30
 
@@ -23,23 +23,24 @@ type AccountAction = {
   reply: FastifyReply
 }
 
-/** Says what was done, where to continue, or answers itself. */
+/** Returns the name of the finished action, the address where to continue, or its own reply. */
 type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
-/** What every page of the account begins with: who is there, and whether a form is theirs. */
+/** The entry to every account page: it finds the visitor and checks that a form is theirs. */
 export type AccountDoor = {
-  /** Who is signed in; null when nobody is, whom `leave` sends to sign in. @throws address_not_proven */
+  /** Returns who is signed in; null if nobody is: then redirect to a sign-in. @throws address_not_proven */
   arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null>
   isFresh(visitor: Visitor, seconds?: number): boolean
-  /** HTML for the top of a page: what the person has to know wherever they are; empty mostly. */
+  /** Returns HTML for the top of a page: a notice that the user must see on every page. Usually empty. */
   noticeFor(visitor: Visitor, words: Texts): Promise<string>
   csrfOf(visitor: Visitor): string
-  /** A form of ours, sent by the person who was shown it. */
+  /** Handles a form of ours, sent by the user who was shown it. */
   act(path: string, work: Work): void
-  /** The same after a fresh sign-in, which may come between. */
+  /** Handles a form that needs a recent sign-in: without one, the user signs in again first. */
   actFresh(path: string, work: Work, back?: ComesBackTo, seconds?: number): void
 }
 
+/** Opens the entry to the account pages: it verifies visitors, limits their requests and registers their forms. */
 export function openAccountDoor(
   server: FastifyInstance,
   app: App,
@@ -56,7 +57,9 @@ export function openAccountDoor(
     return visitor === null ? null : provenVisitor(app, visitor)
   }
 
-  /** Access is taken away whatever the database says of an address. */
+  /**
+   * Returns who is signed in. It does not verify the address: access can be revoked whatever the database says of it.
+   */
   async function meet(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
     const words = textsOf(request)
     request.backLink = { href: '/account', text: words.account.back, words }
@@ -66,7 +69,7 @@ export function openAccountDoor(
   }
 
   function act(path: string, work: Work, admission: AdmissionClass = 'vital'): void {
-    // Most of them take access away; none is done without the person.
+    // Most of these forms revoke access, and only the user can send them.
     server.post(path, { ...hidden, config: { admission } }, async (request, reply) => {
       const visitor = await meet(request, reply)
       if (visitor === null) return leaveFor(reply, '/account')
@@ -80,12 +83,15 @@ export function openAccountDoor(
     })
   }
 
-  /** Of the signer, not of our database: who asked for a key past this program is to be seen here too. */
+  /**
+   * Reads from the signer, not from our database: this page must also show a key export that was requested without this
+   * program.
+   */
   async function noticeFor({ user }: Visitor, words: Texts): Promise<string> {
     try {
       return exportNotice(words, await app.signer.keyExport({ userId: user.userId }))
     } catch (error) {
-      // The page is of use without it, and the signer gives nothing away while it is away.
+      // The page is useful without the notice, and an unavailable signer exports no key.
       app.telemetry.log.warn('key_export_unreadable', {}, error)
       return ''
     }
@@ -96,7 +102,7 @@ export function openAccountDoor(
       path,
       async (action) =>
         isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
-      // What is sent waits for a node and the signer.
+      // Sending waits for a node and the signer.
       back === 'send' ? 'write' : 'vital',
     )
   }

@@ -1,8 +1,8 @@
 /**
  * oauth/account: the pages of a person about their own account.
  * Owns: the overview, activity, sending, revoking access, ways to sign in, sessions, the data file and deletion.
- * Does not own: balances, transfers and transactions: `slices.ts` says what it needs, `src/account/` gives it.
- * Only `oauth/oauth.ts` knows this folder.
+ * Does not own: balances, transfers and transactions: `src/account/` implements `slices.ts`.
+ * Otherwise, only `oauth/oauth.ts` imports this folder.
  */
 
 import type { FastifyInstance, FastifyReply } from 'fastify'
@@ -45,10 +45,10 @@ type AccountPageParts = {
   keys: PrivateKeys
 }
 
-/** Rows of each list on the first page; all of them are on `/account/activity`. */
+/** Rows of each list on the overview. All rows are on `/account/activity`. */
 const FEW = 5
 
-/** The pages of a person about their own account, under /account. They work without JavaScript. */
+/** Registers the pages of a user about their own account, under /account. They work without JavaScript. */
 export function accountPages(
   server: FastifyInstance,
   app: App,
@@ -63,7 +63,7 @@ export function accountPages(
   exportPages(server, app, { door, keys })
   signaturesPage(server, app, { door, slices })
 
-  /** GET /account: everything; a sign-in first when there is none. */
+  /** GET /account: the overview; without a session, it redirects to a sign-in. */
   server.get<{ Querystring: { done?: unknown } }>(
     '/account',
     { ...hidden, config: { admission: 'read' } },
@@ -107,7 +107,7 @@ export function accountPages(
     },
   )
 
-  /** GET /account/signed-in: the redirect address of the sign-in. Its code is for nobody; the session is what counts. */
+  /** GET /account/signed-in: the redirect URI of our own sign-in. Its code is not used: only the session counts. */
   server.get<{ Querystring: { error?: unknown; state?: unknown } }>('/account/signed-in', hidden, (request, reply) => {
     const { error, state } = request.query
     const words = textsOf(request)
@@ -138,7 +138,7 @@ export function accountPages(
     return isOwn ? showShort(reply, textsOf(request), 'signedOut', 'unlinkedHere') : 'unlinked'
   })
 
-  /** POST /account/identities/add: `provider`; leaves for it. The way back is that of every sign-in, see login.ts. */
+  /** POST /account/identities/add: `provider`; redirects to it. login.ts handles the callback. */
   actFresh('/account/identities/add', async ({ visitor, form, request, reply }) => {
     await assertChangeable(db, visitor.user.accountId)
     const chosen = providers.find(({ name }) => name === form.provider)
@@ -149,7 +149,7 @@ export function accountPages(
     return url
   })
 
-  /** POST /account/sessions/end: `uid`; of this browser or of another. */
+  /** POST /account/sessions/end: `uid`, of this browser or another. */
   act('/account/sessions/end', async ({ visitor: { user, sessionUid }, form, request, reply }) => {
     const uid = form.uid ?? ''
     await endSession(db, { userId: user.userId, uid })
@@ -162,7 +162,7 @@ export function accountPages(
     return 'signed_out'
   })
 
-  /** POST /account/sessions/end-everywhere: this browser, the others, and every application. */
+  /** POST /account/sessions/end-everywhere: signs out this browser, the others, and every application. */
   act('/account/sessions/end-everywhere', async ({ visitor: { user }, request, reply }) => {
     await signOut(db, endIn(app), user.userId)
     return showShort(reply, textsOf(request), 'signedOut', 'signedOutEverywhere')
@@ -177,7 +177,10 @@ export function accountPages(
     return sendPage(reply, 200, { words, title: words.erase.title, body })
   })
 
-  /** POST /account/erase: `sure`. In this order: what fails half-way can be asked again, and nothing comes back. */
+  /**
+   * POST /account/erase: `sure`. Access ends first, so that nothing is written again. The sign-out is last: after a
+   * failure, the user can ask again.
+   */
   actFresh('/account/erase', async ({ visitor: { user }, form, request, reply }) => {
     const words = textsOf(request)
     request.backLink = { href: '/account/erase', text: words.account.back, words }
@@ -190,7 +193,7 @@ export function accountPages(
     return showShort(reply, textsOf(request), 'erased', 'erasedHint')
   })
 
-  /** A network that does not answer hides itself only. */
+  /** Reads an account on one network. A read that fails is shown as unavailable, and logged. */
   async function lookAt(words: Texts, user: ProvenUser, chainId: number): Promise<OnNetwork> {
     const failed = (error: unknown): null => {
       app.telemetry.log.warn('account_unreadable', { chainId }, error)
@@ -217,7 +220,7 @@ export function accountPages(
   }
 }
 
-/** Of tokens and of native currency together; null where nothing could be read. */
+/** Merges the newest transfers of tokens and of native currency; null if nothing could be read. */
 function newestOf(...lists: (Listed<ShownTransfer> | null)[]): ShownTransfer[] | null {
   if (lists.every((list) => list === null)) return null
   const all = lists.flatMap((list) => list?.entries ?? [])

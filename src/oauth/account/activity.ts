@@ -23,7 +23,10 @@ type ActivityFilters = {
   application: string | null
 }
 
-/** Activity on a network, page by page: tokens, native currency, and what was done on someone's behalf. */
+/**
+ * Registers the activity on a network, page by page: tokens, native currency, and transactions of applications and the
+ * user.
+ */
 export function activityPage(
   server: FastifyInstance,
   app: App,
@@ -83,14 +86,14 @@ export function activityPage(
   }
 }
 
-/** `coverage` of native currency only */
+/** `coverage`: of native currency only */
 type Rows = { rows: string[]; nextCursor: string | null; coverage?: CoinCoverage }
 const rowsOf = <T>({ entries, nextCursor }: Listed<T>, draw: (entry: T) => string): Rows => ({
   rows: entries.map(draw),
   nextCursor,
 })
 
-/** What is not one of the choices counts as not chosen. */
+/** Reads the filters. An unknown value counts as not chosen. */
 function readFilters(
   query: Record<string, unknown>,
   { networks, applications }: { networks: SelectOption<number>[]; applications: SelectOption<string>[] },

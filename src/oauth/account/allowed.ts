@@ -8,19 +8,19 @@ import { grantsOf } from '../sign-out.ts'
 
 type ConsentOwner = { accountId: string; userId: string }
 
-/** An application that someone allowed, or that is signed in for them. */
+/** An application that a user allowed, or that is signed in for them. */
 export type AllowedApplication = {
   clientId: string
   name: string
   chainId: number
   permissions: string[]
-  /** keys of its programs that are not asked about again, by thumbprint */
+  /** keys that the user allowed, which are not asked about again, by thumbprint */
   keys: { thumbprint: string; permissions: string[]; at: string }[]
-  /** how many of its sign-ins still work */
+  /** number of its live sign-ins */
   signIns: number
 }
 
-/** Applications that may use an account, by name. */
+/** Lists the applications that may use an account, by name. */
 export async function listAllowed(
   { db }: Pick<App, 'db'>,
   { accountId, userId }: ConsentOwner,
@@ -31,7 +31,7 @@ export async function listAllowed(
     .select(['client_id', 'permissions', 'keys'])
     .where('account_id', '=', accountId)
     .execute()
-  // Who signed in to it is read by it forever, if it may do that: it is here to be revoked.
+  // An application with `users:read` can read its past users permanently, so it is listed here to be revoked.
   const uses = await db
     .selectFrom('application_users')
     .select('client_id')
@@ -60,11 +60,11 @@ export async function listAllowed(
 }
 
 /**
- * Revokes what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
- * it no longer reads them by itself (`users:read`).
+ * Revokes what a user allowed an application. The application must ask again, its tokens end everywhere within 60 s,
+ * and it can no longer read the user by itself (`users:read`).
  */
 export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {
-  // Before the grants: an authorization that is running finds nothing to continue with.
+  // Before the grants, so that an authorization in progress cannot use the consent.
   await app.db
     .deleteFrom('consents')
     .where('account_id', '=', owner.accountId)
@@ -75,7 +75,7 @@ export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: str
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
 }
 
-/** Revokes everything from every application. */
+/** Revokes every consent of a user, and ends all sign-ins of applications. */
 export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
   await app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute()
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)

@@ -12,14 +12,14 @@ import { bindsCode, type ProviderSettings } from '../federation/providers.ts'
 import { qrSvg } from './qr.ts'
 import type { ListedSession } from '../sessions.ts'
 
-/** What is seen of an account on one network; null where the network does not answer. */
+/** The shown data of an account on one network; null for data that could not be read. */
 export type OnNetwork = {
   chainId: number
   network: string
   balances: ShownBalance[] | null
   collectibles: ShownCollectible[]
   transfers: ShownTransfer[] | null
-  /** null where native currency cannot be read now */
+  /** null if native currency cannot be read now */
   coverage: CoinCoverage | null
   sent: SentTransaction[]
   canSend: boolean
@@ -40,16 +40,16 @@ export type AccountParts = {
   sessions: ListedSession[]
   /** uid of the session of this browser */
   session: string
-  /** HTML: what is to be known before anything else */
+  /** HTML at the top of the page: see `AccountDoor.noticeFor` */
   notice: string
-  /** when the key left; null: never */
+  /** when the key was exported; null: never */
   exportedAt: Date | null
   canExport: boolean
-  /** sentence about what has just been done */
+  /** sentence about the action that the user has just taken */
   done: string | null
 }
 
-/** Everything a person has here, and what they can do about it. Each function returns HTML, escaped. */
+/** Renders the overview of an account, with all actions that the user can take. Each function returns HTML, escaped. */
 export function accountBody(parts: AccountParts): string {
   const { done, isFrozen, words, notice, exportedAt, canExport } = parts
   const { exporting } = words
@@ -151,17 +151,17 @@ function networkCard(words: Texts, parts: OnNetwork): string {
   `
 }
 
-/** A collectible by its collection and id; several of a kind with their count. */
+/** Returns the name of a collectible: its collection and id. */
 export const collectibleName = ({ name, symbol, tokenId }: ShownCollectible): string =>
   `${name || symbol || '?'} #${shortId(tokenId)}`
 
-/** Ids may be hashes of 78 digits: their ends tell them apart. */
+/** Shortens an id. Ids may be hashes of 78 digits, which differ at their ends. */
 const shortId = (id: bigint | string): string => {
   const text = String(id)
   return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
 }
 
-/** What looks like spam is seen, because it is there, but behind everything else. */
+/** Sorts suspected spam behind everything else. */
 const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>
   all.toSorted((a, b) => Number(a.isSpam) - Number(b.isSpam))
 
@@ -174,7 +174,7 @@ const collectibleItem = (words: Texts, collectible: ShownCollectible): string =>
     >!${collectible.count > 1n ? html` <span class="badge">× ${String(collectible.count)}</span>` : ''}!${spamBadge(words, collectible)}
   </li>`
 
-/** Where tokens come from that did not exist before, and go to that exist no more. Source: ERC-20, ERC-721, ERC-1155 */
+/** The address that created tokens come from and destroyed tokens go to. Source: ERC-20, ERC-721, ERC-1155 */
 const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
 
 export function transferItem(
@@ -203,11 +203,14 @@ export function transferItem(
   </li>`
 }
 
-/** The first page says what is never listed; from where on it is, the list itself says. */
+/**
+ * Returns whether native currency is listed from some block on, and with payments by contracts. If not, the overview
+ * says so.
+ */
 const isListed = (coverage: CoinCoverage | null): boolean =>
   coverage !== null && coverage.from !== null && coverage.internalFrom !== null
 
-/** What of native currency is not listed, in a sentence or two; nothing where all is. */
+/** Says which native currency is not listed, in at most two sentences; empty if all of it is. */
 export function coverageHtml({ native, account }: Texts, coverage: CoinCoverage | null): string {
   const said = (text: string): string => html`<p class="muted"><small>${text}</small></p>`
   if (coverage === null) return said(account.unreadable)
@@ -218,7 +221,7 @@ export function coverageHtml({ native, account }: Texts, coverage: CoinCoverage 
   return [from > 0 ? native.listedFrom(from) : null, internal].flatMap((text) => (text === null ? [] : [said(text)])).join('') // prettier-ignore
 }
 
-/** Who did it, what, and what it cost. */
+/** Renders a transaction: its sender, its action, and its cost. */
 export function sentItem(words: Texts, sent: SentTransaction): string {
   const { activity } = words
   const { clientId, application, state, called, to, value, fee, explorerUrl, sentAt } = sent
@@ -322,7 +325,7 @@ function sessionsCard({ words, csrf, sessions, session }: AccountParts): string 
         ? texts.browserOn(browser, system)
         : (browser ?? system ?? texts.unknownBrowser)
     const time = timeText(words, signedInAt)
-    // It begins with what the button shows, for those who speak to their browser (WCAG 2.5.3).
+    // The label begins with the text of the button, for speech input (WCAG 2.5.3).
     const label = `${texts.signOut}: ${where}, ${texts.since(time)}`
     return html`<li class="row spread">
       <p>
@@ -348,13 +351,13 @@ function sessionsCard({ words, csrf, sessions, session }: AccountParts): string 
   `
 }
 
-/** The time within its sentence, so that it can be told in the reader's zone. */
+/** Renders a time as an element within its sentence, so that it can be shown in the reader's zone. */
 function sinceHtml(words: Texts, time: Date): string {
   const [before, after] = words.account.since('\0').split('\0') as [string, string]
   return html`${before}!${timeHtml(words, time)}${after}`
 }
 
-/** What deleting means, before it is done. */
+/** Renders the consequences of a deletion, before the user confirms it. */
 export function eraseBody(
   { erase: texts }: Texts,
   { csrf, firstIdentity }: { csrf: string; firstIdentity: string },
@@ -381,7 +384,7 @@ export function eraseBody(
   `
 }
 
-/** One sentence, and at most one thing to do. */
+/** Renders one sentence, and at most one link. */
 export const shortBody = (title: string, hint: string | null, next: { href: string; text: string } | null): string =>
   html`<div class="card stack">
     <h1>${title}</h1>
@@ -389,6 +392,7 @@ export const shortBody = (title: string, hint: string | null, next: { href: stri
     !${next === null ? '' : html`<a class="button" href="${next.href}">${next.text}</a>`}
   </div>`
 
+/** Renders a form that is posted with a CSRF token and hidden fields. @param rest  HTML: visible fields and buttons */
 export function form(action: string, csrf: string, fields: Record<string, string>, rest: string): string {
   const hidden = Object.entries({ csrf, ...fields }).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,

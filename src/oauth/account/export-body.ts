@@ -6,9 +6,9 @@ import { form } from './body.ts'
 
 type ExportPage = {
   state: KeyExport
-  /** both programs allow it */
+  /** the server and the signer allow it */
   isOffered: boolean
-  /** signed in a moment ago */
+  /** the user signed in recently */
   isFresh: boolean
   csrf: string
   userId: string
@@ -17,7 +17,7 @@ type ExportPage = {
   signInAgain: string
 }
 
-/** How far an export is. Returns HTML, escaped. */
+/** Renders the state of a key export. Returns HTML, escaped. */
 export function exportBody(words: Texts, page: ExportPage): string {
   const texts = words.exporting
   const { state, isOffered, csrf } = page
@@ -47,7 +47,7 @@ export function exportBody(words: Texts, page: ExportPage): string {
   `
 }
 
-/** On every page of the account, while there is something to cancel. */
+/** Renders the notice on every account page while there is an export to cancel. */
 export function exportNotice(words: Texts, { state, readyAt }: KeyExport): string {
   if (state === 'none') return ''
   const texts = words.exporting
@@ -85,7 +85,7 @@ function taking(words: Texts, { state, isFresh, csrf, userId, address, signInAga
       />
       <small class="hint" id="${id}-hint">${hint}</small>
     </div>`
-  // Without a method and a name for its fields: nothing that is typed here can be sent by a form.
+  // The form has no method and its fields have no names: nothing typed here can be sent by the browser.
   return html`
     !${until}
     <p class="notice" id="needs-script">${texts.needsScript}</p>

@@ -13,15 +13,15 @@ import type { PrivateKeys } from '../keys.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import { exportBody } from './export-body.ts'
 
-/** A key needs a fresher sign-in than the rest, seconds; the signer checks the same. */
+/** Maximum age of the sign-in for a key export, in seconds; the signer checks the same. */
 const FRESH_SECONDS = 300
 
 /** An uncompressed point of P-256 in base64url. */
 const PUBLIC_KEY = /^[A-Za-z0-9_-]{87}$/
 
 /**
- * The page on which a person asks for the key of their account, cancels that, and gets it: sealed by the signer to a key pair of
- * their browser, opened and encrypted there. This program passes on what it cannot open.
+ * Registers the page where users request, cancel and take the export of their key. The signer seals the key to a key
+ * pair of the browser, which opens and encrypts it. This program cannot open what it passes on.
  */
 export function exportPages(
   server: FastifyInstance,
@@ -36,7 +36,7 @@ export function exportPages(
       .send(SCRIPT.content),
   )
 
-  /** GET /account/export: how far it is, and what can be done. */
+  /** GET /account/export: shows the state of the export and what the user can do. */
   server.get('/account/export', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
@@ -72,14 +72,16 @@ export function exportPages(
     FRESH_SECONDS,
   )
 
-  /** POST /account/export/cancel: anyone who is signed in may; it only forbids. */
+  /** POST /account/export/cancel: needs no recent sign-in, because it only forbids. */
   door.act('/account/export/cancel', async ({ visitor: { user } }) => {
     await app.signer.cancelKey({ userId: user.userId, by: 'person' })
     app.telemetry.log.warn('key_export_cancelled', { userId: user.userId })
     return here()
   })
 
-  /** POST /account/export/take: `recipient`; the script of the page asks. JSON: the sealed key, or `code`. */
+  /**
+   * POST /account/export/take: `recipient`, from the script of the page. Responds with JSON: the sealed key, or `code`.
+   */
   door.actFresh(
     '/account/export/take',
     async ({ visitor, form, reply }) => {

@@ -12,20 +12,21 @@ import { ownSignIn } from '../first-party.ts'
 import { listSessions } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 
-/** rows of one look at the database; no more of a long list is held at a time */
+/** Rows of one read: no more of a long list are in memory at a time. */
 const PAGE = 25
 
-/** The file in which a person takes along what this installation holds of them. */
+/** Registers the file with the data that this installation stores about a user. */
 export function ownDataFile(
   server: FastifyInstance,
   app: App,
   { door, slices }: { door: AccountDoor; slices: AccountSlices },
 ): void {
   /**
-   * GET /account/data.json: profile, identities, applications, browsers, and of every network that is served what was
-   * done, moved and paid: `payments` as the page lists them, `native` all that the history has of native currency, complete as
-   * far as `nativeCoverage` says. Amounts are decimal texts in the smallest unit. Whatever fails on the way cuts the file off:
-   * it is no JSON then.
+   * GET /account/data.json: profile, identities, applications, browsers, and for every served network the transactions,
+   * transfers and payments. Amounts are decimal texts in the smallest unit. After a failure the file ends early, so it
+   * is not valid JSON.
+   * - `payments`: native currency as the page lists it.
+   * - `native`: all native currency entries of the history, complete as far as `nativeCoverage` says.
    */
   server.get('/account/data.json', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
@@ -59,7 +60,7 @@ export function ownDataFile(
   })
 }
 
-/** The file, in pieces: lists are read page by page while it is written. */
+/** Yields the file in pieces. Lists are read page by page while it is written. */
 export async function* ownDataText(
   slices: AccountSlices,
   user: ProvenUser,

@@ -1,11 +1,11 @@
 import { encode } from 'uqr'
 
-/** §6.3.8 of ISO/IEC 18004: modules of light around the code */
+/** Width of the quiet zone around the code, in modules (ISO/IEC 18004 §6.3.8). */
 const QUIET = 4
 
 /**
- * An SVG drawing of a QR code with its quiet zone, error correction level M; black on white in every colour scheme,
- * because readers want that. Drawn here: the library's own SVG has neither a name nor crisp edges.
+ * Draws a QR code with its quiet zone as SVG, at error correction level M. It is black on white in every colour scheme,
+ * because scanners need that. The library's own SVG has neither a label nor crisp edges.
  */
 export function qrSvg(text: string, label: string): string {
   const { data, size } = encode(text, { ecc: 'M', border: QUIET })

@@ -21,7 +21,7 @@ type SendForm = {
   error: { title: string; help: string; detail: string | null } | null
 }
 
-/** What, to whom, how much. */
+/** Renders the form for asset, recipient and amount. */
 export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: SendForm): string {
   const texts = words.send
   if (choices.length === 0)
@@ -107,11 +107,11 @@ function titleOf(words: Texts, choice: AssetChoice): string {
 
 type Confirm = {
   csrf: string
-  /** by which a repeat of the form is known */
+  /** the idempotency key of this transfer */
   key: string
   network: string
   asset: string
-  /** what is sent, whatever the names mean by then */
+  /** the transfer to send, with usernames resolved */
   order: Pick<TransferForm, 'amount' | 'toAddress' | 'toUserId'>
   /** as it was typed; null for a single collectible */
   amount: { value: bigint; decimals: number } | null
@@ -119,7 +119,7 @@ type Confirm = {
   isSelf: boolean
 }
 
-/** The same in words, and the last word. */
+/** Renders the transfer in words, to be confirmed. */
 export function confirmBody(words: Texts, parts: Confirm): string {
   const { csrf, key, network, asset, order, amount, found, isSelf } = parts
   const texts = words.send
@@ -158,14 +158,18 @@ export function confirmBody(words: Texts, parts: Confirm): string {
   </div>`
 }
 
-/** Seconds until the page of a transaction looks again, more rarely the longer that takes; null when a block has it, or it is over. */
+/**
+ * Returns the seconds until the page of a transaction reloads, more the longer it takes; null once it is mined or has
+ * ended.
+ * @param now  milliseconds since 1970
+ */
 export const secondsToNextLook = (
   { state, sentAt }: Pick<SentTransaction, 'state' | 'sentAt'>,
   now: number,
 ): number | null =>
   state === 'SUBMITTED' ? Math.min(60, Math.max(3, Math.round((now - sentAt.getTime()) / 10_000))) : null
 
-/** What was sent, to whom, and what became of it. */
+/** Renders a sent transaction: asset, recipient and state. */
 export function sentBody(
   words: Texts,
   { sent, move, network, here, own }: { sent: SentTransaction; move: ShownMove | null; network: string; here: string; own: Hex }, // prettier-ignore

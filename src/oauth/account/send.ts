@@ -22,14 +22,14 @@ type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slice
 type FormFields = Record<string, string | undefined>
 
 /**
- * Sending from the account page: what and to whom, the same once more in words, and what became of it. Each form is sent
- * once, however often: the page that asks for the last word makes the key that the engine goes by.
+ * Registers the pages for sending: the form, its confirmation, and the result. A transfer is sent once, however often
+ * its form is: the confirmation page includes the idempotency key.
  */
 export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
   const { sending } = slices
   if (sending === null) return
 
-  /** GET /account/send; after a fresh sign-in, which may come between. */
+  /** GET /account/send; needs a recent sign-in. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null || !door.isFresh(visitor))
@@ -39,7 +39,10 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     return showForm(request, reply, visitor, { asset, to: '', provider: '', amount: '' }, null)
   })
 
-  /** POST /account/send: `asset`, `to`, `provider`, `amount`. The same in words, with all that can be found out before. */
+  /**
+   * POST /account/send: `asset`, `to`, `provider`, `amount`. Shows the transfer in words, after every check that is
+   * possible before signing.
+   */
   door.actFresh(
     '/account/send',
     async ({ visitor, form, request, reply }) => {
@@ -69,7 +72,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     'send',
   )
 
-  /** POST /account/send/confirm: what the page before has shown, and its key. */
+  /** POST /account/send/confirm: the transfer that the confirmation page showed, and its key. */
   door.actFresh(
     '/account/send/confirm',
     async ({ visitor, form }) => {
@@ -93,7 +96,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     'send',
   )
 
-  /** GET /account/sent: `network`, `id`; what became of it. */
+  /** GET /account/sent: `network`, `id`; shows the state of the transaction. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/sent', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
@@ -128,7 +131,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     return sendPage(reply, status, { words, title: words.send.title, body })
   }
 
-  /** What someone can send on a network; nothing on one that does not answer. */
+  /** Returns the assets that a user can send on a network; none if the network does not respond. */
   async function choicesOn(words: Texts, { user }: ProvenVisitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
@@ -136,7 +139,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
         slices.readBalances(user, chainId),
         slices.readCollectibles(user, chainId),
       ])
-      // A collection counts its pieces; each of them is sent by itself.
+      // The balance of a collection counts its pieces, which are sent one by one.
       const collections = new Set(collectibles.map(({ token }) => token.toLowerCase()))
       return [
         ...balances
@@ -173,7 +176,10 @@ const MAX_USERNAME = 255
 const isShort = (text: string | undefined, most: number): text is string => text !== undefined && text !== '' && text.length <= most // prettier-ignore
 const isAmount = (text: string | undefined): text is string => isShort(text, 200) && /^(\d*\.)?\d+$/.test(text)
 
-/** @throws invalid_amount, and what an order cannot hold is left out for the engine to miss */
+/**
+ * Reads the form. Missing parts are left for the engine to reject. @throws invalid_amount, sign_in_refused,
+ * unknown_recipient
+ */
 function readForm(app: App, words: Texts, form: FormFields): { chainId: number; order: TransferForm } {
   const { chainId, ...asset } = readAsset(app, form.asset ?? '')
   return {
@@ -184,7 +190,7 @@ function readForm(app: App, words: Texts, form: FormFields): { chainId: number; 
 
 const ASSET = /^(\d{1,15}):(NATIVE|ERC20|ERC721|ERC1155):(0x[\da-f]{40})?:(\d{1,78})?$/
 
-/** @throws sign_in_refused  for what no list of ours holds */
+/** Reads the asset. @throws sign_in_refused  for one that our lists cannot contain */
 function readAsset(
   app: App,
   text: string,
@@ -200,7 +206,7 @@ function readAsset(
   }
 }
 
-/** There is one of each ERC-721, so an empty field says it. @throws invalid_amount */
+/** Reads the amount. It may be empty for an ERC-721, of which there is only one. @throws invalid_amount */
 function readAmount(words: Texts, tokenType: TransferForm['tokenType'], typed: string): Pick<TransferForm, 'amount'> {
   if (typed.trim() === '' && tokenType === 'ERC721') return {}
   const amount = readTyped(words, typed)
@@ -208,7 +214,10 @@ function readAmount(words: Texts, tokenType: TransferForm['tokenType'], typed: s
   return { amount }
 }
 
-/** An address, a user id, or a name where it is known, in this order: the first two are said by how they begin. */
+/**
+ * Reads the recipient: an address or a user id, which are known by their form, otherwise a username. @throws
+ * unknown_recipient
+ */
 function readRecipient({ to = '', provider = '' }: FormFields): Partial<TransferForm> {
   const text = to.trim()
   if (/^0x/i.test(text) && text.length <= MAX_ADDRESS) return { toAddress: text }
@@ -218,7 +227,9 @@ function readRecipient({ to = '', provider = '' }: FormFields): Partial<Transfer
   return { toUserProviderType: provider, toUserUsername: text }
 }
 
-/** What is sent is what was shown: an account by its address, because names change hands. */
+/**
+ * Returns the transfer that was shown: the recipient by address if there is an account, because usernames change hands.
+ */
 function settledOrder(
   order: TransferForm,
   { recipient }: Rehearsed,
@@ -230,7 +241,7 @@ function settledOrder(
   }
 }
 
-/** As it was typed, which is how it is sent: digits and how many of them are behind the point. */
+/** Returns the amount as it was typed, which is how it is sent: its digits, and how many follow the decimal point. */
 function shownAmount({ tokenType, amount }: TransferForm): { value: bigint; decimals: number } | null {
   if (tokenType === 'ERC721' || amount === undefined) return null
   const { digits, places } = readDecimal(amount)

@@ -11,7 +11,10 @@ import type { AccountSlices, ShownCall, ShownSignature } from './slices.ts'
 
 const CHECK_COMMAND = 'chatelaine verify-log --proof FILE --key KEY'
 
-/** Everything that was signed for someone, from the signer's log, page by page, each with its proof. */
+/**
+ * Registers the list of everything that was signed for a user, from the signer's log, page by page, each with its
+ * proof.
+ */
 export function signaturesPage(
   server: FastifyInstance,
   app: App,
@@ -67,7 +70,7 @@ export function signatureItem(words: Texts, network: string, one: ShownSignature
   </li>`
 }
 
-/** What it does, call by call. */
+/** Returns a line for each call. */
 function linesOf(
   { signatures: texts }: Texts,
   { kind, calls, delegate }: ShownSignature,

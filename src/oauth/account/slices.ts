@@ -2,7 +2,7 @@ import type { Amount } from '../../http/amount.ts'
 import type { Hex, UserId } from '../../ids.ts'
 import type { Texts } from '../../texts/en.ts'
 
-/** What other slices know of an account and can do with it: passed in, because this one may not import them. */
+/** Data and actions of other slices for an account. They are passed in, because this slice may not import them. */
 export type AccountSlices = {
   readBalances(owner: AccountOwner, chainId: number): Promise<ShownBalance[]>
   readCollectibles(owner: AccountOwner, chainId: number): Promise<ShownCollectible[]>
@@ -16,7 +16,7 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { direction: Direction },
   ): Promise<Listed<ShownTransfer> & { coverage: CoinCoverage }>
-  /** every one of the history, with what looks like spam and fees, newest first */
+  /** all native currency entries of the history, including suspected spam and fees, newest first */
   readNativeEntries(
     owner: AccountOwner,
     chainId: number,
@@ -29,7 +29,7 @@ export type AccountSlices = {
   ): Promise<Listed<SentTransaction>>
   /** from the signer's log, on every network */
   readSignatures(owner: AccountOwner, page: { cursor?: string | undefined }): Promise<Listed<ShownSignature>>
-  /** null where there is no chain to send on */
+  /** null if there is no chain to send on */
   sending: AccountSending | null
 }
 
@@ -39,36 +39,38 @@ export type Direction = 'in' | 'out' | 'all'
 type PageAsked = { limit: number; cursor?: string | undefined }
 export type Listed<T> = { entries: T[]; nextCursor: string | null }
 
-/** `isSpam`: the token calls itself something that spam does. */
+/** `isSpam`: the token's own name looks like spam. */
 export type ShownBalance = Amount & { name: string; token: Hex | null; isSpam: boolean }
 
-/** A collectible. */
 export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string; isSpam: boolean } // prettier-ignore
 
 /**
- * From which block on native currency is listed whole, and what contracts pay out of it; null: it is not. Before the first only what was sent
- * between accounts of this installation is listed.
+ * The blocks from which native currency is listed completely, without and with payments by contracts; null: not at all.
+ * Before `from`, only transfers between accounts of this installation are listed.
  */
 export type CoinCoverage = { from: number | null; internalFrom: number | null }
 
-/** How native currency came or went, where it was not the value of a transaction. */
+/** The origin of native currency that was not the value of a transaction. */
 type CoinKind = 'FEE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
 
 export type ShownTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'
   amount: Amount
-  /** of a collectible */
+  /** id of a collectible; null for anything else */
   tokenId: string | null
-  /** a name, or an address */
+  /** name or address of the other account */
   other: string
   at: Date
   explorerUrl: string
   coinKind?: CoinKind | undefined
-  /** what the account paid for the transaction, where that stands with it */
+  /** the fee that the account paid for the transaction, if the entry includes it */
   fee?: Amount | undefined
 }
 
-/** Native currency that moved, as the history has it: `from` or `to` is the address zero of fees and of what no account sent. */
+/**
+ * Native currency that moved, from the history. `from` or `to` is the zero address for fees and for currency that no
+ * account sent.
+ */
 export type NativeRecord = {
   kind: CoinKind | 'VALUE'
   direction: ShownTransfer['direction']
@@ -77,21 +79,21 @@ export type NativeRecord = {
   to: string
   at: Date
   blockNumber: number
-  /** of the transaction; of a withdrawal or a reward, of the block */
+  /** of the transaction; for a withdrawal or a reward, of the block */
   hash: string
   explorerUrl: string
-  /** how many more of this block the amount stands for, too */
+  /** number of further entries of this block that the amount includes */
   omitted: number
 }
 
-/** What was sent from the account, by an application or by its owner. */
+/** A transaction that an application or the user sent from the account. */
 export type SentTransaction = {
   id: string
   clientId: string
-  /** null where the application is gone */
+  /** null if the application was deleted */
   application: string | null
   state: keyof Texts['account']['states']
-  /** what was called, by its name where the application said it; null for a mere payment */
+  /** the called function, by its name if the application named it; null for a plain payment */
   called: string | null
   to: string
   value: Amount
@@ -101,37 +103,37 @@ export type SentTransaction = {
   sentAt: Date
 }
 
-/** What a transaction sends, where it is a transfer. */
+/** The transfer that a transaction makes, if it makes one. */
 export type ShownMove = {
-  /** null of a single collectible */
+  /** null for a single collectible */
   amount: Amount | null
-  /** what it is called: a symbol or a name */
+  /** its symbol or name */
   thing: string
   tokenId: bigint | null
-  /** whose account it is, where it is one of this installation */
+  /** `name`: of the user, if the account belongs to this installation */
   to: { address: Hex; name: string | null }
 }
 
 export type ShownCall = {
   to: string
-  /** null where the network is served no more */
+  /** null if the network is no longer served */
   value: Amount | null
-  /** whether it calls a contract, and the function's name or first bytes */
+  /** the called function, by its name or first bytes; null if no contract is called */
   called: string | null
 }
 
-/** One signature, whatever application asked for it. */
+/** One signature, for whichever application. */
 export type ShownSignature = {
   /** number of its record in the signer's log */
   record: number
   signedAt: Date
   chainId: number
   kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization'
-  /** one, but several of an operation, which are done together, and none of an authorization */
+  /** one call; several of an operation, which are executed together; none of an authorization */
   calls: ShownCall[]
-  /** code that may act for the account by this */
+  /** code that may act for the account because of this signature */
   delegate: string | null
-  /** null of what has none */
+  /** null if it has no nonce */
   nonce: number | null
   hash: Hex
   explorerUrl: string | null
@@ -139,7 +141,10 @@ export type ShownSignature = {
   proof: string
 }
 
-/** A transfer as the form says it, the texts not yet read; the words are those of `POST /v1/tokens/transfers`. */
+/**
+ * A transfer as the form describes it, before its texts are parsed. The fields are those of `POST
+ * /v1/tokens/transfers`.
+ */
 export type TransferForm = {
   tokenType: 'NATIVE' | 'ERC20' | 'ERC721' | 'ERC1155'
   tokenAddress?: string
@@ -152,22 +157,25 @@ export type TransferForm = {
 }
 
 export type Rehearsed = {
-  /** what is sent, as it calls itself */
+  /** the asset, by its own name */
   thing: { name: string; symbol: string }
-  /** at most */
+  /** maximum fee */
   fee: Amount
-  /** who gets it: `address` is null while there is no account */
+  /** `address`: null if the recipient has no account yet */
   recipient: { address: Hex | null; userId: UserId | null; name: string | null }
 }
 
 export type Sender = AccountOwner & { sessionUid: string }
 
 export type AccountSending = {
-  /** Everything but the signature. @throws what a transfer is refused with */
+  /** Does everything but sign. @throws what a transfer is rejected with */
   rehearse(sender: Sender, chainId: number, order: TransferForm): Promise<Rehearsed>
-  /** Once per key. @returns the id of the transaction */
+  /** Sends a transfer, once per key. @returns the id of the transaction */
   send(sender: Sender, chainId: number, order: TransferForm, key: string): Promise<string>
-  /** What became of it, after a moment for the next block, and what it moves; null when nobody sent it. */
+  /**
+   * Returns the state of a transaction and what it transfers, after a short wait for the next block; null if there is
+   * none.
+   */
   look(
     owner: AccountOwner,
     chainId: number,

@@ -3,14 +3,14 @@ import { SignJWT } from 'jose'
 import type { ClientAuth } from 'openid-client'
 import { type Clock } from '../../clock.ts'
 
-/** The key that Apple knows an application by, and the names Apple gave to it and to its team. */
+/** The private key that is registered with Apple, and the ids that Apple gave the key and the team. */
 export type AppleKey = { teamId: string; keyId: string; key: KeyObject }
 
-/** Apple takes up to half a year; one request needs a moment. */
+/** Lifetime of a client secret, in seconds. Apple accepts half a year; one request needs a moment. */
 const SECRET_SECONDS = 300
 
 /**
- * Proves the client with a secret that is a signed statement, made for each request.
+ * Authenticates the client with a secret that is a signed JWT, made for each request.
  * Source: Apple, "Creating a client secret"
  */
 export const appleProof =

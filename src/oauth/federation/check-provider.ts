@@ -5,13 +5,14 @@ import type { Outbound } from './outbound.ts'
 import { bindsCode, type ProviderSettings } from './providers.ts'
 import { systemClock } from '../../clock.ts'
 
-/** What one look at a provider found; `advice` says what to do about what is wrong. */
+/** One result of a check; `advice` says how to fix a problem. */
 export type Finding = { about: string; isGood: boolean; says: string; advice?: string }
 
 /**
- * Tries an identity provider as far as that goes without a person: its description, its keys, whether it takes our proof of
- * who we are, whether it knows our callback address, and whether the addresses of one without discovery are the ones
- * they should be. Nobody is signed in and nothing is stored.
+ * Checks an identity provider as far as possible without a user: its discovery document, its keys, whether it accepts
+ * our client authentication and our callback URL, and for one without discovery the configured URLs. Nobody is signed
+ * in and nothing is stored.
+ * @param origin  of the authorization server
  */
 export async function checkProvider(provider: ProviderSettings, { origin }: { origin: string }): Promise<Finding[]> {
   const way = wayTo(provider)
@@ -47,12 +48,13 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
 type ReportFinding = (about: string, isGood: boolean, says: string, advice?: string) => void
 type Looked = { provider: ProviderSettings; connection: ProviderConnection; way: Outbound; origin: string }
 
+/** Connects to a provider, by discovery or by its configured URLs. */
 export const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
   provider.dialect?.endpoints === undefined
     ? discover(provider, way, systemClock)
     : describe(provider, way, systemClock)
 
-/** What the description promises. A list that is not there promises nothing, and is no fault. */
+/** Checks the abilities in the discovery document. A missing list is no fault. */
 function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): void {
   const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
   if (authorization_endpoint === undefined || token_endpoint === undefined)
@@ -82,13 +84,16 @@ async function checkKeys(jwksUri: string, way: Outbound, found: ReportFinding): 
   }
 }
 
-/** Refusals of who asks, and of a code that nobody issued: as RFC 6749 §5.2 calls them, and as GitHub and Glewlwyd do. */
+/**
+ * Errors that reject the client, and errors that reject an unknown code: those of RFC 6749 §5.2, and those of GitHub
+ * and Glewlwyd.
+ */
 export const REFUSED_PROOF = ['invalid_client', 'unauthorized_client', 'incorrect_client_credentials']
 const REFUSED_CODE = ['invalid_grant', 'bad_verification_code', 'invalid_code']
 
 /**
- * Whether the provider takes our id and secret: a code that nobody issued is refused by its own name (RFC 6749 §5.2),
- * and before that comes who asks.
+ * Checks whether the provider accepts our client id and secret, by a code that nobody issued. The provider must
+ * authenticate the client before it rejects the code (RFC 6749 §5.2).
  */
 async function checkProof({ provider, connection, way, origin }: Looked, found: ReportFinding): Promise<void> {
   const token = connection.config.serverMetadata().token_endpoint
@@ -104,7 +109,7 @@ async function checkProof({ provider, connection, way, origin }: Looked, found: 
   else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
 }
 
-/** Whether the secret would be taken the other way; else what the provider's word for its refusal means. */
+/** Returns another client authentication method that the provider accepts, or the meaning of its error. */
 async function adviceForProof(word: string, { provider, way, origin }: Omit<Looked, 'connection'>): Promise<string> {
   const plain = provider.dialect?.endpoints !== undefined
   for (const proof of ['basic', 'post'] as const) {
@@ -117,11 +122,11 @@ async function adviceForProof(word: string, { provider, way, origin }: Omit<Look
   return 'Compare clientId and clientSecret with what the provider shows; with some, secrets expire.'
 }
 
-/** @returns the provider's own word for its refusal, or a few words of ours where it has none */
+/** @returns the provider's own error code, or our description if it has none */
 async function redeemNothing(provider: ProviderSettings, origin: string, way: Outbound): Promise<string> {
   const { config } = await connect(provider, way)
   const callback = new URL(`${callbackOf(origin, provider)}?code=a-code-that-nobody-issued&state=check`)
-  // Some compare it with their own before anything else (RFC 9207).
+  // The client library requires `iss` in the callback of a provider that supports it (RFC 9207).
   if (config.serverMetadata().authorization_response_iss_parameter_supported === true)
     callback.searchParams.set('iss', config.serverMetadata().issuer)
   const verifier = provider.dialect?.refusesPkce === true ? null : openid.randomPKCECodeVerifier()
@@ -130,12 +135,13 @@ async function redeemNothing(provider: ProviderSettings, origin: string, way: Ou
   return 'word' in redeemed ? redeemed.word : redeemed.says
 }
 
-/** What became of a code: tokens, a refusal by the provider's own word, or something that is neither, in words of ours. */
+/** The outcome of redeeming a code: tokens, the provider's own error code, or anything else in our words. */
 export type Redeemed = 'tokens' | { word: string } | { says: string }
 
-/** Words of a provider that could not judge the code (RFC 6749 §4.1.2.1, RFC 8628 §3.5). */
+/** Errors of a provider that could not judge the code (RFC 6749 §4.1.2.1, RFC 8628 §3.5). */
 const NOT_NOW = ['server_error', 'temporarily_unavailable', 'slow_down']
 
+/** Redeems the code in a callback URL. @param verifier  of PKCE; null: none */
 export async function redeem(
   config: openid.Configuration,
   callback: URL,
@@ -157,20 +163,20 @@ export async function redeem(
   }
 }
 
-/** GitHub refuses with the status of a success. */
+/** Returns the error in a response with a success status, which GitHub sends. */
 function wordOf(error: unknown): unknown {
   const { body } = (innermost(error).cause ?? {}) as { body?: { error?: unknown } }
   return body?.error
 }
 
-/** A refusal that came as a challenge (RFC 6749 §5.2 lets it). */
+/** Returns the error of a rejection that came as a challenge, which RFC 6749 §5.2 allows. */
 function wwwAuthenticateOf(error: unknown): { challenge: string | null; code: number | null } {
   const { cause, status } = error as { cause?: unknown; status?: number }
   const first = Array.isArray(cause) ? (cause[0] as { parameters?: { error?: string } }) : undefined
   return { challenge: first?.parameters?.error ?? null, code: status ?? null }
 }
 
-/** Where we would send people, without a person: a provider that does not know the callback address says so at once. */
+/** Requests the sign-in page without a user: a provider that does not know the callback URL rejects it immediately. */
 async function checkCallback({ provider, connection, way, origin }: Looked, found: ReportFinding): Promise<void> {
   const { authorization_endpoint } = connection.config.serverMetadata()
   if (authorization_endpoint === undefined) return
@@ -199,7 +205,7 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
   }
 }
 
-/** The address of the profile must be there, and not give it to anyone. */
+/** Checks that the profile URL exists, and that it rejects a made-up token. */
 async function checkProfile(profile: string, way: Outbound, found: ReportFinding): Promise<void> {
   try {
     const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })
@@ -214,7 +220,7 @@ async function checkProfile(profile: string, way: Outbound, found: ReportFinding
 
 const TLS = new Set(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'UNABLE_TO_GET_ISSUER_CERT']) // prettier-ignore
 
-/** The innermost reason, in words. Texts of foreign answers stay behind: they may hold anything. */
+/** Returns the innermost cause in our words. Texts of foreign responses are dropped: they may hold anything. */
 function explain(error: unknown): string {
   const { code, message, name } = innermost(error)
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'the host name does not resolve'
@@ -237,7 +243,7 @@ function innermost(error: unknown): NodeJS.ErrnoException {
   return at
 }
 
-/** Beginnings of our own sentences about a provider. */
+/** Beginnings of our own messages about a provider. */
 const OURS = ['the provider describes', 'the provider has no', 'the host has', 'the address is', 'the answer is too']
 
 function adviceFor(error: unknown, { issuer }: ProviderSettings): string {

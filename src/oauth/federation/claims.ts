@@ -3,8 +3,8 @@ import type { Profile } from '../../users/profile.ts'
 import type { ProviderSettings } from './providers.ts'
 
 /**
- * The immutable id of a person in what a provider says of them. Numbers become their digits.
- * @throws Error when it is missing or unusable
+ * Returns the immutable id of a user from the claims of a provider. A number becomes its digits.
+ * @throws Error  if it is missing or unusable
  */
 export function subjectOf(
   { subjectClaim }: Pick<ProviderSettings, 'subjectClaim'>,
@@ -16,7 +16,7 @@ export function subjectOf(
   return subject
 }
 
-/** The rest of what we keep, by the provider's own names for it. */
+/** Returns the profile of a user from the claims of a provider, by the provider's names for them. */
 export function personOf(
   provider: Pick<ProviderSettings, 'name' | 'usernameClaims' | 'pictureClaim' | 'dialect'>,
   subject: string,
@@ -33,14 +33,14 @@ export function personOf(
     username: provider.usernameClaims.map(text).find((name) => name !== null) ?? null,
     imageSrc: dialect.pictureTemplate === undefined ? text(provider.pictureClaim) : fill(dialect.pictureTemplate, text),
     email,
-    // Some providers send it as text.
+    // Some providers send `email_verified` as text.
     emailVerified: email === null ? null : verified === true || verified === 'true',
   }
 }
 
 /**
- * Claims of an id token with those that only userinfo has. Whether an address is verified is taken from userinfo for the address
- * that userinfo names, not for another one.
+ * Adds claims of userinfo to those of an id token, which take precedence. `email_verified` of userinfo counts only for
+ * the address that userinfo names.
  */
 export function withMore(signed: Record<string, unknown>, more: Record<string, unknown>): Record<string, unknown> {
   const said = Object.fromEntries(Object.entries(signed).filter(([, value]) => value !== null && value !== ''))
@@ -50,7 +50,7 @@ export function withMore(signed: Record<string, unknown>, more: Record<string, u
   return joined
 }
 
-/** The template with its fields, each as one part of a path; null when one of them is missing. */
+/** Fills the fields of a template, each as one segment of a path; null if one of them is missing. */
 function fill(template: string, text: (name: string) => string | null): string | null {
   const names = [...template.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
   if (names.some((name) => text(name) === null)) return null

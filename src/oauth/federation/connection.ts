@@ -9,20 +9,20 @@ import type { ProviderSettings } from './providers.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { type Clock } from '../../clock.ts'
 
-/** How long one request to a provider may take, seconds. */
+/** Maximum duration of one request to a provider, in seconds. */
 const PATIENCE_SECONDS = 5
-/** Discovery documents are read again after this, milliseconds: providers move their endpoints, seldom. */
+/** Discovery documents are read again after this, in milliseconds: providers rarely move their endpoints. */
 const DISCOVERY_MS = 3_600_000
 
-/** A provider as it was found; `keys` of one that signs id tokens. */
+/** A provider and its keys; `keys`: null for a provider without id tokens. */
 export type ProviderConnection = { config: openid.Configuration; keys: JWTVerifyGetKey | null }
 
-/** @throws provider_unavailable */
+/** Connects to a provider. @throws provider_unavailable */
 export type Connect = (provider: ProviderSettings) => Promise<ProviderConnection>
 
 /**
- * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
- * asks them goes out through outbound.ts.
+ * Opens the connections of the client library, from discovery, a preset or settings. All its requests go out through
+ * outbound.ts.
  */
 export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect {
   const known = new Map<string, ProviderConnection & { readAt: number }>()
@@ -41,7 +41,7 @@ export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect 
       known.set(provider.name, { ...found, readAt: app.clock.wall() })
       return found
     } catch (error) {
-      // A description that was good an hour ago is better than no sign-in.
+      // An old discovery document is better than no sign-in.
       if (before !== undefined) return before
       app.telemetry.log.warn('provider_unavailable', { provider: provider.name }, error)
       throw unavailable(provider, error)
@@ -49,9 +49,11 @@ export function openConnections(app: Pick<App, 'clock' | 'telemetry'>): Connect 
   }
 }
 
+/** Makes the error for a provider that does not respond. */
 export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
   new PageError('provider_unavailable', ({ refused }) => refused.away(provider.label), { cause })
 
+/** Opens the requests to one provider: guarded, and with its token responses reduced to the fields that are read. */
 export function wayTo({
   isDevelopment,
   allowsHttp = false,
@@ -63,8 +65,9 @@ export function wayTo({
 }
 
 /**
- * The provider's own description of itself. Not at start: a provider that is down must not keep the service down.
- * @throws Error saying what is wrong with it, or that of the client library
+ * Reads the discovery document of a provider. It is not read at start: an unavailable provider must not prevent a
+ * start.
+ * @throws Error  of ours that names the problem, or one of the client library
  */
 export async function discover(provider: ProviderSettings, way: Outbound, clock: Clock): Promise<ProviderConnection> {
   const config = await openid.discovery(
@@ -78,16 +81,17 @@ export async function discover(provider: ProviderSettings, way: Outbound, clock:
       execute: isPlain(provider) ? [openid.allowInsecureRequests] : [],
     },
   )
-  // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
+  // The library makes an exception for Microsoft, whose shared tenants stand for any issuer. A provider name belongs to
+  // one.
   const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
   if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
     throw new Error('the provider describes itself as another issuer')
   if (jwksUri === undefined) throw new Error('the provider has no jwks_uri')
-  // Its id tokens come from its own token endpoint: nobody else can make us ask for keys that are not there.
+  // No cooldown: id tokens come from the provider's token endpoint, so nobody else can make us look for missing keys.
   return { config, keys: remoteKeys(jwksUri, way, { cooldownMs: 0 }) }
 }
 
-/** A provider without id tokens, from its preset or its settings. */
+/** Returns the connection of a provider without id tokens, from its preset or its settings. */
 export function describe(provider: ProviderSettings, way: Outbound, clock: Clock): ProviderConnection {
   const { authorization, token } = provider.dialect!.endpoints!
   const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
@@ -105,7 +109,7 @@ function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings, c
   if (clientSecret === null) return openid.None()
   const ways = { basic: secretInHeader(clientSecret), post: openid.ClientSecretPost(clientSecret) }
   if (dialect?.endpoints !== undefined) return ways[dialect.proof ?? 'post']
-  // As the provider describes itself; without a word the header is meant (OpenID Connect Discovery §3).
+  // As the discovery document says; by default in the header (OpenID Connect Discovery §3).
   return (server, ...rest) => {
     const takesBody = server.token_endpoint_auth_methods_supported?.includes('client_secret_post') === true
     ways[proof ?? (takesBody ? 'post' : 'basic')](server, ...rest)
@@ -113,8 +117,8 @@ function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings, c
 }
 
 /**
- * The secret in the header, form-encoded (RFC 6749 §2.3.1, appendix B). The client library encodes `-`, `.` and `_`, too,
- * which stand for themselves there: a provider that decodes nothing would refuse most secrets.
+ * Sends the secret in the header, form-encoded (RFC 6749 §2.3.1, appendix B). The client library also encodes `-`, `.`
+ * and `_`, which need no encoding. A provider that does not decode would then reject most secrets.
  */
 function secretInHeader(secret: string): openid.ClientAuth {
   const encoded = (text: string) => new URLSearchParams({ text }).toString().slice('text='.length)
@@ -125,12 +129,12 @@ function secretInHeader(secret: string): openid.ClientAuth {
 }
 
 /**
- * Fields of a token response that are read here. The client library refuses a response over any other field that is not of the
- * form of RFC 6749 §5.1, such as `expires_in: null`. `error` comes with the status of a success from GitHub.
+ * Fields of a token response that are read here. The client library rejects a response if any other field violates RFC
+ * 6749 §5.1, such as `expires_in: null`. GitHub sends `error` with a success status.
  */
 const USED_FIELDS = ['access_token', 'token_type', 'error']
 
-/** Token responses with the fields that are read here, and with the token type Bearer where none is given (LinkedIn). */
+/** Reduces token responses to these fields, and adds the token type Bearer if there is none (LinkedIn). */
 function readingTokens(out: Outbound, fields: string[]): Outbound {
   return async (url, options) => {
     const answer = await out(url, options)
@@ -138,7 +142,7 @@ function readingTokens(out: Outbound, fields: string[]): Outbound {
     const { headers, status } = answer
     const text = await answer.text()
     const body = objectIn(text)
-    // Not an object of JSON: the library says so in its own words.
+    // Not a JSON object: the library reports it.
     if (body === null) return new Response(text, { headers, status })
     const given = fields.flatMap((name) =>
       [undefined, null, ''].includes(body[name] as string) ? [] : [[name, body[name]]],

@@ -1,9 +1,8 @@
 /**
  * oauth/federation: signing in with someone else's account.
- * Owns: the settings of identity providers and their presets, the visit there and back, profiles, guarded requests to
- *   the outside (`outbound.ts`).
- * Does not own: who that is here (`users/sign-in.ts`), sessions and codes: of the authorization server it knows
- *   nothing.
+ * Owns: the settings of identity providers and their presets, visits to providers, profiles, guarded requests to the
+ *   outside (`outbound.ts`).
+ * Does not own: users (`users/sign-in.ts`), sessions and codes. It does not depend on the authorization server.
  * Start with `providers.ts` for settings.
  */
 
@@ -25,28 +24,28 @@ import type { ProviderSettings } from './providers.ts'
 import { sha256 } from '../../sha256.ts'
 import { PageError } from '../../texts/page-error.ts'
 
-/** How long a visit to a provider may take, seconds. */
+/** Maximum duration of a visit to a provider, in seconds. */
 const VISIT_SECONDS = 600
-/** Signature algorithms of id tokens; `none` and shared-secret ones are not among them. */
+/** Accepted signature algorithms of id tokens: without `none` and those of shared secrets. */
 export const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] // prettier-ignore
 
 export type Federation = {
-  /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
+  /** Stores a new visit. @returns where to send the browser. @throws provider_unavailable */
   visit: (
     provider: ProviderSettings,
     from: { interactionUid: string; browser: string; request: string | null; asksAgain?: boolean; loginHint?: string },
   ) => Promise<URL>
   /**
-   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for. There it is known
-   * afterwards too.
+   * Uses up a visit whose callback arrives: once, in the browser that left, at the provider it left for. Later
+   * callbacks of the same browser and provider get a `SpentVisit`.
    * @throws sign_in_expired
    */
   receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit | SpentVisit>
-  /** The person the provider vouches for. @throws sign_in_refused, provider_unavailable */
+  /** Returns the user that the provider vouches for. @throws sign_in_refused, provider_unavailable */
   identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Identified>
 }
 
-/** `authTime`: when the provider says that it asked them who they are, seconds; null where it does not say. */
+/** `authTime`: when the provider asked the user, in seconds since 1970; null if it does not say. */
 type Identified = { profile: Profile; authTime: number | null }
 
 type Visit = {
@@ -59,13 +58,16 @@ type Visit = {
   leftAt: number
 }
 
-/** A visit that has come back before, or too late. `request`: the query of the authorization request that it was for. */
+/**
+ * A visit whose callback was used before, or is too late. `request`: the query of the authorization request that it was
+ * for.
+ */
 export type SpentVisit = { isSpent: true; interactionUid: string; request: string | null }
 
 /**
- * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
- * answer by the certified client library, the id token's signature included. A provider without id tokens is asked
- * for the profile with the access token that it gave to us, over the same connection of ours.
+ * Opens the visits to identity providers: authorization code flow with PKCE, state and nonce. The certified client
+ * library checks the response; `verifySignature` checks the signature of the id token. A provider without id tokens is
+ * asked for the profile, with the access token that it gave us directly.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
 export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 'telemetry' | 'sealKeys'>): Federation {
@@ -96,7 +98,7 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
             ${row.browser_hash}, ${row.request}, ${row.expires_at}, ${sealOf(app.sealKeys, 'sign_ins', row)})`.execute(
         db,
       )
-      // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
+      // With max_age, an OpenID provider must return `auth_time` (Core §3.1.2.1).
       const {
         askAgain = { prompt: 'login', max_age: '0' },
         hintParameter = 'login_hint',
@@ -109,9 +111,9 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
         redirect_uri: callbackOf(authOrigin, provider),
         scope: provider.scopes.join(' '),
         state: visit.state,
-        // Only an id token can bring it back.
+        // Only an id token can return it.
         ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
-        // Sent to everyone: who does not know PKCE leaves it aside (RFC 6749 §3.1).
+        // Sent to all others: a provider that does not know PKCE ignores it (RFC 6749 §3.1).
         ...(refusesPkce
           ? {}
           : {
@@ -147,7 +149,7 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
         const profile = await profileOf({ provider, telemetry }, { config, tokens, answer: callback })
-        // Glewlwyd on SQLite says 0 of everyone: nobody was asked in 1970.
+        // Glewlwyd on SQLite always sends 0, which is not a time.
         return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
         throw refusal(provider, error)
@@ -156,7 +158,10 @@ export function openFederation(app: Pick<App, 'db' | 'authOrigin' | 'clock' | 't
   }
 }
 
-/** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
+/**
+ * Uses up a visit, in one conditional statement: of parallel callbacks with one state, on any replica, one finds it
+ * unused.
+ */
 async function takeVisit(
   app: RowReader & Pick<App, 'clock' | 'db'>,
   { name }: ProviderSettings,
@@ -185,16 +190,19 @@ async function takeVisit(
 
 type VisitRow = SealedRows['sign_ins'] & { seal: string | null }
 
-/** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
+/**
+ * Returns the callback URL of a provider. Each provider has its own, so that no response is taken for another
+ * provider's (RFC 9700 §4.4).
+ */
 export const callbackOf = (authOrigin: string, { name }: ProviderSettings): string =>
   `${authOrigin}/login/callback/${name}`
 
-/** A random value that stays in one browser. */
+/** Returns a new random value that marks one browser. */
 export const newBrowserId = (): string => newSecret(24)
 
 /**
- * What a provider called its refusal, for the log: one word of RFC 6749 §5.2. Descriptions stay behind, they may hold
- * anything.
+ * Returns the error code of a provider (RFC 6749 §5.2), for the log; null if there is none. Descriptions are dropped,
+ * because they may hold anything.
  */
 export function refusalOf(error: unknown): string | null {
   const { error: word } = (error ?? {}) as { error?: unknown }
@@ -203,7 +211,10 @@ export function refusalOf(error: unknown): string | null {
 
 const AWAY_CODES = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
 
-/** A provider that is away is told from an answer that fails a check. Messages of the library may hold codes: they stay behind. */
+/**
+ * Distinguishes an unavailable provider from a response that fails a check. The library's messages may contain codes,
+ * so ours does not repeat them.
+ */
 function refusal(provider: ProviderSettings, error: unknown): AppError {
   if (error instanceof AppError) return error
   const { code, status, cause } = error as { code?: string; status?: number; cause?: { status?: number } }
@@ -214,8 +225,9 @@ function refusal(provider: ProviderSettings, error: unknown): AppError {
 }
 
 /**
- * The signature of an id token whose claims the library has checked. It would do this too, with keys that it reads
- * again after a minute at the earliest: a provider that has just changed its keys would be refused until then.
+ * Verifies the signature of an id token whose claims the library has checked. The library could verify it too, but
+ * reads keys again after a minute at the earliest. Until then it would reject a provider that has just changed its
+ * keys.
  */
 async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey, idToken: string): Promise<void> {
   const keyOf: JWTVerifyGetKey = async (header, token) => {
@@ -231,8 +243,8 @@ async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey
 type ProviderTokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
 
 /**
- * The key is the subject claim of the signed id token. What it does not say of the person, userinfo may (OpenID Connect Core
- * §5.4), or the answer itself.
+ * Returns the profile of a user. The subject claim of the signed id token identifies the user. What else the id token
+ * lacks may come from userinfo (OpenID Connect Core §5.4) or from the callback.
  */
 async function profileOf(
   { provider, telemetry }: Pick<App, 'telemetry'> & { provider: ProviderSettings },
@@ -248,7 +260,7 @@ async function profileOf(
   const more = await openid
     .fetchUserInfo(config, tokens.access_token, openid.skipSubjectCheck)
     .catch((error: unknown) => {
-      // Who someone is, the id token has said.
+      // Continue: the id token has identified the user.
       telemetry.log.warn('userinfo_unavailable', { provider: provider.name }, error)
       return null
     })

@@ -4,20 +4,20 @@ import type { TrustedIssuer } from '../../applications/application.ts'
 import { AppError } from '../../errors.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 
-/** Descriptions and keys are read again after this, milliseconds; a key that is not there sooner, see below. */
+/** Discovery documents and keys are read again after this, in milliseconds; earlier if a key is missing, see below. */
 const KEPT_MS = 600_000
-/** After a look for a key that was not there, the next look waits this long, milliseconds: tokens are cheap to make up. */
+/** Minimum time between two reads for missing keys, in milliseconds: anyone can make up tokens. */
 const COOLDOWN_MS = 5_000
 const PATIENCE_MS = 5_000
 
-/** The key that a token names, from its issuer. @throws provider_unavailable when the issuer does not answer */
+/** Returns the key that a token names, from its issuer. @throws provider_unavailable  if the issuer does not respond */
 export type IssuerKeys = (trusted: TrustedIssuer) => JWTVerifyGetKey
 
 type CachedKeys = { keys: JWTVerifyGetKey; readAt: number }
 
 /**
- * Keys of the issuers that applications bring, over the same guarded way out as everything we ask of identity
- * providers. What a token says about its own keys (`jku`, `jwk`, `x5u`) is not looked at.
+ * Opens the keys of issuers that applications bring. Requests are guarded like those to identity providers. What a
+ * token says about its own keys (`jku`, `jwk`, `x5u`) is ignored.
  */
 export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' | 'clock' | 'telemetry'>): IssuerKeys {
   const known = new Map<string, CachedKeys>()
@@ -28,7 +28,7 @@ export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' 
       return await keys(header, token)
     } catch (error) {
       if (isKeyMissing(error)) throw error
-      // The description may have named a wrong place.
+      // The discovery document may have named a wrong address: read it again next time.
       known.delete(placeOf(trusted))
       telemetry.log.warn('issuer_unavailable', { provider: trusted.provider }, error)
       throw new AppError(
@@ -56,9 +56,9 @@ export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' 
 }
 
 /**
- * Keys that are published at an address; read again when one is asked for that is not among them. Where several have the
- * name that a token gives, or a token names none, it is the one that signed the token (RFC 7517 §4.5).
- * @param cooldownMs  not so soon after they were read: where anyone may bring tokens that name keys
+ * Returns the keys published at an address. They are read again if a token needs one that is missing. If several keys
+ * fit a token, the one that signed it is chosen (RFC 7517 §4.5).
+ * @param cooldownMs  minimum time between two reads, where anyone may present tokens that name keys
  */
 export function remoteKeys(address: string, way: Outbound, { cooldownMs }: { cooldownMs: number }): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(new URL(address), {
@@ -79,13 +79,13 @@ export function remoteKeys(address: string, way: Outbound, { cooldownMs }: { coo
   }
 }
 
-/** Whether it was the key that was wrong, and not the way to it. */
+/** Returns whether an issuer's keys were read and the key is missing. */
 export const isKeyMissing = (error: unknown): boolean => error instanceof errors.JWKSNoMatchingKey
 
 const placeOf = ({ issuer, jwksUri, allowsPrivate }: TrustedIssuer): string =>
   JSON.stringify([issuer, jwksUri, allowsPrivate])
 
-/** Where the issuer says its keys are. Source: OpenID Connect Discovery §4 */
+/** Returns where the issuer publishes its keys. Source: OpenID Connect Discovery §4 */
 async function discover(issuer: string, way: Outbound): Promise<string> {
   const answer = await way(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
   if (answer.status !== 200) throw new Error(`the issuer's discovery document answers ${answer.status}`)

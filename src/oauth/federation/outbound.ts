@@ -3,12 +3,14 @@ import http from 'node:http'
 import https from 'node:https'
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 
-/** How long one request may take, milliseconds. */
+/** Maximum duration of one request, in milliseconds. */
 const PATIENCE_MS = 5_000
-/** Descriptions, keys and profiles are a few kilobytes. */
+/** Maximum response, in bytes: discovery documents, keys and profiles have a few kilobytes. */
 const MAX_BYTES = 1_048_576
 
-/** One request to a provider; the arguments of `fetch` that the client library uses. Redirects are not followed. */
+/**
+ * Sends one request to a provider, with the arguments of `fetch` that the client library uses. It follows no redirects.
+ */
 export type Outbound = (
   url: string,
   options?: {
@@ -20,9 +22,9 @@ export type Outbound = (
 ) => Promise<Response>
 
 type FetchLimits = {
-  /** a provider inside the operator's own network; still https */
+  /** the provider may be in the operator's private network; still only https */
   allowsPrivate: boolean
-  /** the provider in this program, or a stand-in for it in a test: http too */
+  /** the provider is on this machine, or is a mock in a test: http is allowed too */
   isDevelopment: boolean
   patienceMs?: number
   /** replaces the resolver in tests */
@@ -34,10 +36,10 @@ type FetchLimits = {
 }
 
 /**
- * The one way out to identity providers. A description that a provider writes names further addresses (token,
- * userinfo, keys), so each is judged again: https, and a host all of whose addresses are public. The connection goes
- * to an address that was judged, not to what the name means a moment later.
- * @throws TypeError `fetch failed`, as fetch does, with what happened as its cause
+ * Opens the one way out to identity providers. A discovery document names further addresses (token, userinfo, keys), so
+ * each request is checked: https, and a host all of whose addresses are public. The connection goes to an address that
+ * was checked, not to what the name resolves to a moment later.
+ * @throws TypeError  `fetch failed`, as fetch does, with what happened as its cause
  */
 export function openOutbound({
   allowsPrivate,
@@ -62,7 +64,7 @@ export function openOutbound({
       const url = new URL(address)
       const { protocol, hostname } = url
       if (protocol !== 'https:' && !(isDevelopment && protocol === 'http:')) throw new Error('the address is not https')
-      // An address instead of a name is never looked up.
+      // An IP address is never resolved, so check it here.
       const host = hostname.replace(/^\[|\]$/g, '')
       if (isIP(host) !== 0 && !isAnyAddress && !isPublicAddress(host)) throw new Error('the address is not public')
       const patience = AbortSignal.timeout(patienceMs)
@@ -108,7 +110,7 @@ function send(
   return promise
 }
 
-/** What is not the public internet: private, loopback, link-local, carrier, documentation, metadata of clouds. */
+/** Ranges outside the public internet: private, loopback, link-local, carrier, documentation, cloud metadata. */
 const blocked = new BlockList()
 for (const range of [
   '0.0.0.0/8',
@@ -126,14 +128,14 @@ for (const range of [
   '198.51.100.0/24',
   '203.0.113.0/24',
   '224.0.0.0/3',
-  // Teredo and its neighbours, documentation, 6to4: these carry IPv4 addresses, or nothing real.
+  // Teredo and other protocol assignments, documentation, 6to4: these include IPv4 addresses, or nothing real.
   '2001::/23',
   '2001:db8::/32',
   '2002::/16',
   '3fff::/20',
 ])
   block(blocked, range)
-/** Of IPv6 only this part is the internet: mapped, translated, local and link-local addresses lie outside. */
+/** The only part of IPv6 on the internet: mapped, translated, local and link-local addresses are outside. */
 const globalUnicast = new BlockList()
 block(globalUnicast, '2000::/3')
 
@@ -142,7 +144,7 @@ function block(list: BlockList, range: string): void {
   list.addSubnet(net, Number(bits), isIPv4(net) ? 'ipv4' : 'ipv6')
 }
 
-/** Whether an address belongs to the public internet. Source: IANA special-purpose address registries (RFC 6890) */
+/** Returns whether an address is on the public internet. Source: IANA special-purpose address registries (RFC 6890) */
 export const isPublicAddress = (address: string): boolean =>
   isIPv4(address)
     ? !blocked.check(address, 'ipv4')

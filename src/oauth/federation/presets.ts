@@ -1,27 +1,27 @@
 /**
- * How a provider departs from OpenID Connect as we speak it with everyone. Plain data: another provider is another
- * row below, not another branch.
+ * How a provider deviates from OpenID Connect as we use it. Plain data: another provider is another row below, not
+ * another branch.
  */
 export type Dialect = {
-  /** of a provider without id tokens, which is asked for the profile instead; without them OpenID by discovery */
+  /** endpoints of a provider without id tokens, which is asked for the profile instead; absent: discovery */
   endpoints?: Endpoints
-  /** `basic` proves the client in a header, not in the body (RFC 6749 §2.3.1) */
+  /** `basic` sends the secret in a header, not in the body (RFC 6749 §2.3.1) */
   proof?: 'basic' | 'post'
-  /** member of the profile's answer that holds the profile itself */
+  /** member of the profile response that holds the profile itself */
   wrapper?: string
-  /** address of the picture, `{field}` standing for a field of the profile; no picture when one is missing */
+  /** URL of the picture, `{field}` being a field of the profile; no picture if one is missing */
   pictureTemplate?: string
   emailClaim?: string
   emailVerifiedClaim?: string
-  /** parameters that make the provider ask again who it is; elsewhere `prompt=login` */
+  /** parameters that make the provider ask the user again; default: `prompt=login` and `max_age=0` */
   askAgain?: Record<string, string>
-  /** parameter that names the person who is expected; null where there is none */
+  /** parameter that names the expected user; null: none; default: `login_hint` */
   hintParameter?: string | null
-  /** it refuses the `code_verifier` of PKCE: only `state` binds a code to the browser that asked */
+  /** it rejects the `code_verifier` of PKCE: only `state` binds a code to the browser */
   refusesPkce?: true
-  /** its userinfo endpoint says nothing that its id tokens do not say */
+  /** its userinfo endpoint adds nothing to its id tokens */
   hasAllInIdToken?: true
-  /** the name comes as a field of the answer, the first time only */
+  /** the name is a field of the callback, at the first sign-in only */
   hasNameInAnswer?: true
 }
 
@@ -29,17 +29,17 @@ export type Endpoints = {
   authorization: string
   token: string
   profile: string
-  /** list of `{ email, primary, verified }`, where the profile does not say which address is verified */
+  /** list of `{ email, primary, verified }`, if the profile does not say which address is verified */
   emails?: string
 }
 
 export type ProviderPreset = {
   label: string
-  /** `{tenant}` stands for the setting of that name. A provider without id tokens has no issuer: its name here is forever */
+  /** `{tenant}` is replaced by that setting. A provider without id tokens has no issuer: this name is permanent */
   issuer: string
   scopes: string[]
   subjectClaim: string
-  /** what every id of a person there looks like; without it no account is made before its owner comes */
+  /** form of every user's id there; without it, no account is created before its user signs in */
   subjectForm?: RegExp
   usernameClaims: string[]
   pictureClaim: string
@@ -51,12 +51,9 @@ export type ProviderPreset = {
 
 const openidClaims = { subjectClaim: 'sub', pictureClaim: 'picture' }
 
-/**
- * Providers that need no more than a registration. What each one knows, and what it does not, is in
- * docs/operate/identity-providers.md.
- */
+/** Providers that need only a registration. docs/operate/identity-providers.md says what each one supports. */
 export const presets = {
-  // Display names, not `preferred_username` or `email`: those are addresses, and names are shown to others.
+  // Display names, not `preferred_username` or `email`: those are addresses, and other users see names.
   google: {
     label: 'Google',
     issuer: 'https://accounts.google.com',
@@ -65,7 +62,7 @@ export const presets = {
     subjectForm: /^[1-9]\d{19,20}$/,
     usernameClaims: ['name'],
     parameters: {},
-    // Google refuses `prompt=login`.
+    // Google rejects `prompt=login`.
     dialect: { askAgain: { prompt: 'select_account' } },
     needs: 'secret',
   },
@@ -76,12 +73,12 @@ export const presets = {
     ...openidClaims,
     subjectForm: /^\d{6}\.[\da-f]{32}\.\d{4}$/,
     usernameClaims: ['name'],
-    // Asked for a name or an e-mail, Apple answers by POST only.
+    // If a name or an e-mail address is requested, Apple responds by POST only.
     parameters: { response_mode: 'form_post' },
     dialect: { askAgain: {}, hintParameter: null, hasNameInAnswer: true },
     needs: 'apple key',
   },
-  // No picture: the address that Microsoft gives needs an access token. No form: `sub` is another one for each registration,
+  // No picture: Microsoft's picture URL needs an access token. No `subjectForm`: `sub` differs for each registration,
   // so nobody outside knows it.
   microsoft: {
     label: 'Microsoft',
@@ -123,7 +120,7 @@ export const presets = {
     ...openidClaims,
     subjectForm: /^[1-9]\d{0,11}$/,
     usernameClaims: ['preferred_username'],
-    // Twitch puts into the id token what is named here and nothing else.
+    // Twitch includes in the id token only the claims that are named here.
     parameters: {
       claims: JSON.stringify({
         id_token: { email: null, email_verified: null, picture: null, preferred_username: null },
@@ -175,8 +172,8 @@ export const presets = {
     },
     needs: 'secret',
   },
-  // Its id tokens lack the nonce and name another issuer than its description, so it is asked for the profile. No form: `sub` is
-  // another one for each registration.
+  // Its id tokens lack the nonce and name another issuer than its discovery document, so the profile is requested
+  // instead. No `subjectForm`: `sub` differs for each registration.
   linkedin: {
     label: 'LinkedIn',
     issuer: 'urn:chatelaine:preset:linkedin',

@@ -6,24 +6,27 @@ import { callbackOf } from './federation.ts'
 import { bindsCode, pkceMarkOf, type ProviderSettings } from './providers.ts'
 import { withoutIssuer } from './userinfo.ts'
 
-/** From a URL to the answer, milliseconds: X redeems a code for 30 seconds, and one that has expired is refused for its age. */
+/**
+ * Maximum time from showing a URL to the answer, in milliseconds. X redeems a code for 30 seconds; later it rejects the
+ * code for its age.
+ */
 const MAX_MS = 30_000
 
-/** What is asked of the person who signs in. @returns what they typed */
+/** Shows a text to the person who signs in. @returns what they typed */
 export type AskPerson = (text: string) => Promise<string>
 
 type Probe = { hasChallenge: boolean; hasOwnVerifier: boolean }
 
 /**
- * Finds out whether a provider redeems a code only with the verifier of the request that the code was given for. Nobody can see that
- * without a code, so a person signs in three times, and the address that the provider sends them to is given to `ask`:
+ * Checks whether a provider redeems a code only with the verifier of the request that the code was issued for. That
+ * needs codes, so a person signs in three times and gives `ask` the URL where each sign-in ends:
  *
- * 1. own verifier: redeemed. Otherwise the refusals below would say nothing.
- * 2. another verifier: refused.
- * 3. a request without a challenge, then a verifier: refused. Otherwise an attacker puts such a code of their own into the visit of
- *    another person (RFC 9700 §4.8.2).
+ * 1. With its own verifier, the code must be redeemed. Otherwise the rejections below prove nothing.
+ * 2. With another verifier, the code must be rejected.
+ * 3. Without a challenge in the request, a code with a verifier must be rejected. Otherwise an attacker can put such a
+ *    code of their own into the visit of another user (RFC 9700 §4.8.2).
  *
- * The tokens are thrown away. Nobody is signed in here and nothing is stored.
+ * The tokens are dropped. Nobody is signed in here and nothing is stored.
  */
 export async function provePkce(
   provider: ProviderSettings,
@@ -70,7 +73,7 @@ export async function provePkce(
     })
   }
 
-  /** @returns where the provider sent the person; null: nowhere */
+  /** @returns the callback URL; null if the provider showed an error of its own */
   async function come(verifier: string | null): Promise<URL | null> {
     for (let remark = ''; ;) {
       const state = openid.randomState()

@@ -4,15 +4,15 @@ import { resolve } from 'node:path'
 import { isLoopback } from '../../config.ts'
 import { isMutableClaim } from '../../ids.ts'
 
-/** The tenant of everyone's personal Microsoft account. */
+/** The tenant id of all personal Microsoft accounts. */
 const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 export type ProviderFields = ReturnType<typeof openProviderFields>
 
 /**
- * The fields of one entry of PROVIDERS_FILE, each read in its own way. What is wrong is told to `refuse`, never with a value that may be
- * secret, and the rest is read too: all problems are named at once.
- * @param folder      of PROVIDERS_FILE: other files are beside it
+ * Opens the readers for the fields of one entry of PROVIDERS_FILE. They report each problem to `refuse`, never with a
+ * value that may be secret, and continue, so that all problems are named at once.
+ * @param folder      of PROVIDERS_FILE: other file names are relative to it
  * @param allowsHttp  for providers on this machine
  */
 export function openProviderFields(
@@ -52,13 +52,13 @@ export function openProviderFields(
     return value
   }
 
-  /** Of a file beside PROVIDERS_FILE, or anywhere by its full path. */
+  /** Reads a file, by its full path or relative to the folder of PROVIDERS_FILE. */
   function fileText(key: string): string | null {
     try {
       const content = readFileSync(resolve(folder, text(key)), 'utf8')
       if (content.trim() !== '') return content
     } catch {
-      // Said below: why it cannot be read is of no help without its place.
+      // Reported below.
     }
     refuse(`${key} cannot be read, or is empty`)
     return null
@@ -101,7 +101,10 @@ export function openProviderFields(
       return { proof: 'post' }
     },
 
-    /** Shared addresses (`common`, `organizations`) stand for any number of issuers, and a name belongs to one. */
+    /**
+     * Reads the tenant. Shared tenants (`common`, `organizations`) stand for any number of issuers, but a provider name
+     * belongs to one.
+     */
     tenant(): string {
       const id = text('tenant')
       if (id === 'consumers') return CONSUMERS
@@ -121,7 +124,7 @@ export function openProviderFields(
         const key = createPrivateKey(fileText('privateKeyFile') ?? '')
         if (key.asymmetricKeyDetails?.namedCurve === 'prime256v1') return key
       } catch {
-        // The message of the library may repeat what the file holds.
+        // The library's message may repeat the contents of the file.
       }
       refuse('privateKeyFile does not hold the .p8 key that Apple gave')
       return null as never

@@ -2,11 +2,11 @@ import { html } from 'ghtml'
 import type { ProviderSettings } from './providers.ts'
 
 /**
- * The signs of identity providers, drawn with attributes only, because a `style` would need `unsafe-inline`. Each is its
- * owner's trade mark, shown as its owner wants on a button that signs in with it: unchanged, in its own colours or in
- * one. By issuer, so that a provider found by discovery has its sign too; one without has the first letter of its name.
- * Source: developers.google.com/identity/branding-guidelines, Microsoft's "Sign-in with Microsoft: Branding guidelines";
- * the signs of one colour from Simple Icons (CC0 1.0)
+ * The logos of identity providers by issuer, so that a provider found by discovery has its logo too. They are drawn
+ * with attributes only, because a `style` would need `unsafe-inline`. Each is its owner's trade mark. It is shown as
+ * the owner requires on a sign-in button: unchanged, in its own colours or in one.
+ * Source: developers.google.com/identity/branding-guidelines, Microsoft's "Sign-in with Microsoft: Branding
+ * guidelines"; the logos of one colour from Simple Icons (CC0 1.0)
  */
 const SIGNS = new Map<string, string>([
   [
@@ -97,10 +97,13 @@ const SIGNS = new Map<string, string>([
 
 const GOOGLE = 'https://accounts.google.com'
 
-/** Whether a button is one of Google's, which wants it to look as its guidelines say. */
+/** Returns whether a button must follow Google's guidelines. */
 export const isGoogle = ({ issuer }: Pick<ProviderSettings, 'issuer'>): boolean => issuer === GOOGLE
 
-/** The sign of a provider as SVG; it says nothing that the words beside it do not. */
+/**
+ * Returns the logo of a provider as SVG, or else the first letter of its label. Screen readers skip it: the text beside
+ * it says the same.
+ */
 export function providerIcon({ issuer, label }: Pick<ProviderSettings, 'issuer' | 'label'>): string {
   const found = SIGNS.get(issuer) ?? SIGNS.get(URL.canParse(issuer) ? new URL(issuer).origin : '')
   const [first = '?'] = label.trim()

@@ -7,42 +7,44 @@ import type { AppleKey } from './apple-key.ts'
 import { isPresetName, presets, type Dialect, type ProviderPreset } from './presets.ts'
 import { openProviderFields, type ProviderFields } from './provider-fields.ts'
 
-/** An identity provider people may sign in with; found by OpenID discovery, or described by a preset. */
+/** An identity provider that users may sign in with, from OpenID discovery, a preset or settings. */
 export type ProviderSettings = {
-  /** upper-case letters, digits, underscore: the first part of user ids, forever */
+  /** upper-case letters, digits, underscore: the first part of user ids, permanently */
   name: string
-  /** what people read */
+  /** display name */
   label: string
   issuer: string
   clientId: string
   clientSecret: string | null
   scopes: string[]
-  /** claim of the id token that holds the immutable id of a person */
+  /** claim that holds the immutable id of a user */
   subjectClaim: string
-  /** what every id of a person there looks like; without it no account is made before its owner comes */
+  /** form of every user's id there; without it, no account is created before its user signs in */
   subjectForm?: RegExp
-  /** claims to take the display name from, the first that is there */
+  /** claims to take the display name from, in order of preference */
   usernameClaims: string[]
   pictureClaim: string
   /** extra parameters of the authorization request */
   parameters: Record<string, string>
   /** the provider inside this program: plain http, marked on the pages */
   isDevelopment: boolean
-  /** how it departs from OpenID Connect; left out where it does not */
+  /** how it deviates from OpenID Connect, if it does */
   dialect?: Dialect
-  /** instead of a secret */
+  /** replaces the secret */
   appleKey?: AppleKey
-  /** how the secret is proved, where the provider's own description does not say it right */
+  /** how the secret is sent, if the provider's discovery document is wrong about it */
   proof?: 'basic' | 'post'
-  /** its operator has seen that a code is redeemed with its own verifier only: `chatelaine provider check --sign-in` */
+  /**
+   * an operator has checked that a code is redeemed with its own verifier only: `chatelaine provider check --sign-in`
+   */
   hasCheckedPkce?: boolean
-  /** it may be in the operator's own network */
+  /** it may be in the operator's private network */
   allowsPrivate?: boolean
   /** it is on this machine, without TLS; in development only */
   allowsHttp?: boolean
 }
 
-/** Names that mean something else than a provider on our pages and in our settings. */
+/** Names with another meaning on our pages or in our settings. */
 const RESERVED_NAMES = new Set(['DEV', 'CALLBACK', SPONSOR_PROVIDER])
 
 const defaults = {
@@ -51,7 +53,7 @@ const defaults = {
   usernameClaims: ['preferred_username', 'name', 'nickname'],
   pictureClaim: 'picture',
 }
-/** Settings of every entry, of those found by discovery, and of presets. */
+/** Fields of every entry, of entries with and without discovery, and of presets. */
 const everyonesFields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
 const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
 const plainFields = ['kind', 'pkceChecked', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
@@ -71,7 +73,7 @@ export function readProviders(file: string, { allowsHttp = false }: { allowsHttp
   try {
     list = JSON.parse(readFileSync(file, 'utf8'))
   } catch (error) {
-    // JSON.parse repeats part of its input in its message, and that may be a secret.
+    // The message of JSON.parse may repeat a part of a secret.
     throw new Error(
       error instanceof SyntaxError ? 'PROVIDERS_FILE does not hold JSON' : 'PROVIDERS_FILE cannot be read',
     )
@@ -125,7 +127,7 @@ function readProvider(
   return isPlain ? withCheck(readPlain(fields, shared), { fields, refuse }) : readDiscovered({ fields, shared, refuse })
 }
 
-/** `pkceChecked` is what the check printed for these very settings. */
+/** Checks that `pkceChecked` is the mark of these settings, which the check prints. */
 function withCheck(
   settings: ProviderSettings,
   { fields, refuse }: Pick<EntryInParts, 'fields' | 'refuse'>,
@@ -136,13 +138,13 @@ function withCheck(
   return { ...settings, hasCheckedPkce: true }
 }
 
-/** What a check of PKCE holds for: another client or another URL may behave otherwise. */
+/** Returns the mark of the settings that a check of PKCE is valid for: another client or URL may behave differently. */
 export const pkceMarkOf = ({ clientId, dialect }: Pick<ProviderSettings, 'clientId' | 'dialect'>): string =>
   hash('sha256', JSON.stringify([clientId, dialect?.endpoints?.authorization, dialect?.endpoints?.token]), 'base64url').slice(0, 22) // prettier-ignore
 
 /**
- * Whether a code is good only for the visit to the provider that it was given for: by the nonce in the id token, or by PKCE that was
- * seen to be enforced. Otherwise an attacker on the way exchanges it for a code of their own.
+ * Returns whether a code is usable only in the visit that it was issued for: by the nonce in the id token, or by PKCE
+ * that was checked to be enforced. Otherwise an attacker in between can swap it for a code of their own.
  * Source: RFC 9700 §4.5.3
  */
 export const bindsCode = ({ dialect, hasCheckedPkce }: Pick<ProviderSettings, 'dialect' | 'hasCheckedPkce'>): boolean =>
@@ -155,7 +157,7 @@ function refuseName(name: string, refuse: (problem: string) => void): void {
   if (name.startsWith('APP_')) refuse(`name ${name} is reserved: APP_… are the providers that applications bring`)
 }
 
-/** What every entry has, however its endpoints are known. */
+/** Settings of every entry, however its endpoints are known. */
 type SharedSettings = Pick<ProviderSettings, 'name' | 'clientId' | 'isDevelopment' | 'parameters'>
 type EntryInParts = { fields: ProviderFields; shared: SharedSettings; refuse: (problem: string) => void }
 
@@ -178,7 +180,10 @@ function readDiscovered({ fields, shared, refuse }: EntryInParts): ProviderSetti
   }
 }
 
-/** Without discovery and id tokens: who someone is, `userUrl` says to the access token that came for our own code. */
+/**
+ * Reads an entry without discovery and id tokens. The response of `userUrl` identifies the user, because the access
+ * token was issued for our own code.
+ */
 function readPlain(fields: ProviderFields, shared: SharedSettings): ProviderSettings {
   const [authorization, token, profile] = [
     fields.address('authorizationUrl'),
@@ -191,7 +196,7 @@ function readPlain(fields: ProviderFields, shared: SharedSettings): ProviderSett
   return {
     ...shared,
     label: fields.text('label', shared.name),
-    // There is no issuer: the name belongs forever to what people are known by, and to who says it.
+    // Without an issuer, the provider name is bound to the profile URL and the subject claim.
     issuer: `urn:chatelaine:oauth2:${encodeURIComponent(profile.split('?', 1)[0]!)}:${encodeURIComponent(subjectClaim)}`,
     clientSecret: fields.secret(),
     scopes: fields.texts('scopes', []),
@@ -242,7 +247,7 @@ function readPreset(name: unknown, refuse: (problem: string) => void): ProviderP
   return null
 }
 
-/** The settings of the development identity provider of this program. */
+/** Returns the settings of the development identity provider in this program. */
 export const developmentProvider = (origin: string): ProviderSettings => ({
   name: 'DEV',
   label: 'Development sign-in',
@@ -250,16 +255,17 @@ export const developmentProvider = (origin: string): ProviderSettings => ({
   clientId: 'chatelaine',
   clientSecret: null,
   ...defaults,
-  // Names in lower case.
+  // no upper-case letters
   subjectForm: /^(?!.*\p{Lu})[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u,
   parameters: {},
   isDevelopment: true,
 })
 
 /**
- * Binds each provider name to its issuer, forever: the same name with another issuer would hand people's accounts to
- * anyone who has the same subject there. The development provider's address changes with the port, its people do not.
- * @throws Error naming each name that was repointed
+ * Binds each provider name to its issuer permanently. The same name with another issuer would give user accounts to
+ * anyone with the same subject there. The development provider is bound to a fixed text, because its address changes
+ * with the port.
+ * @throws Error  naming each name that was repointed
  */
 export async function bindProviders(db: RootDb, providers: ProviderSettings[]): Promise<void> {
   const problems: string[] = []

@@ -5,9 +5,9 @@ import type { Endpoints } from './presets.ts'
 import type { ProviderSettings } from './providers.ts'
 
 /**
- * The person behind an access token of a provider without id tokens. The token came from the provider's own token
- * endpoint for our code, client and verifier, so it is this visitor's and was made for us.
- * @throws Error when the answer is unusable, with the status of a provider that fails
+ * Requests the profile of a user from a provider without id tokens. The access token came from the provider's own token
+ * endpoint for our code, client and verifier. So it belongs to this visitor and was issued to us.
+ * @throws Error  if the response is unusable, with the status of a provider that fails
  */
 export async function askProfile(
   provider: ProviderSettings,
@@ -31,8 +31,9 @@ export async function askProfile(
 }
 
 /**
- * The answer without the `iss` of RFC 9207: a provider without discovery has no issuer to compare it with. An answer
- * meant for another provider is told by its address, which each provider has of its own (RFC 9700 §4.4.2.2).
+ * Returns the callback URL without the `iss` of RFC 9207: a provider without discovery has no issuer to compare it
+ * with. A response meant for another provider is recognised by its callback URL, which differs for each (RFC 9700
+ * §4.4.2.2).
  */
 export function withoutIssuer(callback: URL): URL {
   const url = new URL(callback)
@@ -45,7 +46,7 @@ function objectOf(value: unknown): Record<string, unknown> {
   throw new Error('the profile is not an object')
 }
 
-/** The address marked as primary in a list of addresses. */
+/** Returns the address that is marked as primary in a list. */
 function primaryOf(list: unknown): { email: unknown; email_verified: boolean } | { email: null } {
   const primary = Array.isArray(list)
     ? (list as { email?: unknown; primary?: unknown; verified?: unknown }[]).find((one) => one.primary === true)

@@ -10,34 +10,38 @@ import { readExportAllRequest, readImportRequest, type ImportedKey } from '../re
 import type { SealedKey } from '../../signer-wire/wire.ts'
 
 /**
- * Keys of many accounts, for operators who move in or out: asked on the socket of the signer's own user alone. Each is a record of
- * the ledger like any other.
+ * Imports and exports the keys of many accounts, for operators who migrate to or from another system. Only the signer's own OS user
+ * can request it, on the admin socket. Each key gets a record in the ledger.
  */
 export type Bulk = {
-  /** public key of this process that keys are sealed to on their way in, base64url */
+  /** this process's public key that imported keys are encrypted to, base64url */
   recipient: () => { recipient: string }
-  /** Takes keys; each is opened, its address derived and compared. What does not fit is named, and the others come nevertheless. */
+  /**
+   * Imports keys: decrypts each and compares its derived address. A key that does not match is refused by name; the others are
+   * imported.
+   */
   take: (request: unknown) => Promise<{ outcomes: ImportOutcome[] }>
-  /** Keys after a number of theirs, sealed to a recipient. @throws export_disabled, bad_request */
+  /** Exports keys after a row number, encrypted to a recipient. @throws export_disabled, bad_request */
   give: (request: unknown) => Promise<GivenKeys>
 }
 
-/** null: it came; otherwise why it did not, or that it was there */
+/** The outcome of one imported key. `reason` says why it was refused; otherwise null. */
 export type ImportOutcome = { userId: string; outcome: 'imported' | 'present' | 'refused'; reason: string | null }
 export type GivenKeys = {
   keys: (SealedKey & { userId: string; address: string })[]
   refused: { userId: string; reason: string }[]
-  /** where the next question continues */
+  /** the `after` of the next request */
   through: number
   isEnd: boolean
 }
 
-/** What binds a key that is on its way in. */
+/** The request id that binds imported keys (`exportInfo`). */
 export const IMPORT = 'import'
-/** Keys in one answer: 30 ms that a signature may wait for. */
+/** Keys per answer: 30 ms that a signature may have to wait. */
 const BATCH = 32
 const FIRST = -1
 
+/** Opens the import and export of many keys, with a new key pair that imported keys are encrypted to. */
 export function openBulk({
   keys,
   ledger,
@@ -52,7 +56,7 @@ export function openBulk({
   group: RunGrouped
   freezes: Pick<Freezes, 'assertKeyStays'>
   exports: Pick<Exports, 'takenAlong'>
-  /** SIGNER_EXPORT_ALL */
+  /** the setting SIGNER_EXPORT_ALL */
   isGiving: boolean
   now: () => number
 }): Bulk {

@@ -5,20 +5,24 @@ import type { Verifier } from '../../signer-wire/verifier.ts'
 import type { HeldElsewhere, Hex } from '../../signer-wire/wire.ts'
 
 /*
- * That the key of an account is elsewhere, too: it left from here, or was brought. The signer signs it from a record of its ledger that was
- * checked, the server keeps it, and a signer whose ledger is older is told by it. Nobody else can make one: a server can tell no more than
- * what has happened.
+ * Statements that the key of an account is also held elsewhere, because it was exported or imported. The signer signs one from a
+ * verified record of its ledger, and the server stores it. A signer with an older ledger restores the fact from the statement.
+ * Nobody else can make one, so a server can only report what has happened.
  */
 
 type Of = { userId: string; address: Uint8Array }
 type Since = Pick<HeldElsewhere, 'at' | 'isBrought'>
 
-/** By `origin` it is of one signer only, and by its first line nothing else that an identity signs. */
+/**
+ * Formats the text of a statement. `origin` binds it to one signer, and its first line distinguishes it from anything else that an
+ * identity key signs.
+ */
 function textOf(origin: string, { userId, address }: Of, { at, isBrought }: Since): string {
   const kind = isBrought ? 'imported' : 'exported'
   return `chatelaine key elsewhere 1\n${origin}\n${userId}\n0x${Buffer.from(address).toString('hex')}\n${kind} ${at}\n`
 }
 
+/** Signs a statement that a key was exported or imported. */
 export function stateElsewhere(
   identity: Pick<SignerIdentity, 'origin' | 'sign'>,
   key: Of & { at: number; isBrought: boolean },
@@ -28,11 +32,11 @@ export function stateElsewhere(
   return { userId, at, isBrought, statement }
 }
 
-/** For the account as the store has it: a statement for another address proves nothing of this one. */
+/** Verifies a statement for the account as the store has it; a statement for another address proves nothing about this one. */
 export const isStatedElsewhere = (by: Verifier, account: Of, said: Omit<HeldElsewhere, 'userId'>): boolean =>
   by.isSigned(textOf(by.origin, account, said), Buffer.from(said.statement.slice(2), 'hex'))
 
-/** `now`: when the ledger learns of it. `origin`: whose word it is. */
+/** Creates the ledger record of a verified statement. `now`: when the ledger appends it. `origin`: the signer that stated it. */
 export const recordElsewhere = (
   origin: string,
   { userId, address }: { userId: string; address: Buffer },

@@ -9,25 +9,29 @@ import { LedgerDamaged, Refusal } from '../refusal.ts'
 import type { LedgerHead } from '../ledger/witness.ts'
 
 /*
- * That nothing ended a request for a key. A record says of itself that it is genuine; that there is none after it which cancels it, only the
- * whole chain from there to the head says, which is in memory: each record by its hash and its MAC. One that was removed, or is of
- * another kind or person since, leaves a chain that does not fit.
+ * Proves that nothing ended a request for a key. A record proves only that it is genuine itself. That no later record cancels it
+ * follows only from the whole chain up to the head, which is in memory. So each record since is verified by its hash and MAC. A
+ * record that was removed or altered breaks the chain.
  */
 export type ExportChain = {
   /**
-   * Looks at the records since a request, in parts that others are served between, and remembers how far it got.
-   * @throws LedgerDamaged  when one of them was altered or is missing, or ended the request
+   * Verifies the records since a request in parts, with other requests served in between, and remembers its progress.
+   * @throws LedgerDamaged  if one of them was altered or is missing, or ended the request
    */
   look: (asked: ExportRecord) => Promise<void>
-  /** The rest, at once: what was written since `look`. @throws LedgerDamaged, export_not_ready  the second where it was not looked at before */
+  /**
+   * Verifies the records appended since `look`, without interruption.
+   * @throws LedgerDamaged; export_not_ready if `look` has not verified this request
+   */
   assertOpen: (asked: ExportRecord) => void
 }
 
-/** A signature may wait for one part: about 8 ms. */
+/** Records per part: a signature may have to wait for about 8 ms. */
 const PART = 400
-/** requests that are remembered; of others the look begins anew */
+/** requests whose progress is remembered; others are verified from the start again */
 const MAX_LOOKED = 1_000
 
+/** Opens the verification of the records since a request. */
 export function openExportChain({
   db,
   macs,
@@ -39,7 +43,7 @@ export function openExportChain({
 }): ExportChain {
   const after = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?')
   const looked = new BoundedMap<number, LedgerHead>(MAX_LOOKED)
-  /** one at a time: several would only go over the same records */
+  /** one at a time, because several would verify the same records */
   let turn: Promise<unknown> = Promise.resolve()
 
   return {
@@ -51,7 +55,7 @@ export function openExportChain({
       return mine
     },
     assertOpen(asked) {
-      // It became ready after the token was read, or more than a thousand others were asked for meanwhile.
+      // The request became ready after the token was read, or more than 1,000 other requests have displaced its progress.
       if (!looked.has(asked.seq))
         throw new Refusal(
           'export_not_ready',
@@ -61,7 +65,7 @@ export function openExportChain({
     },
   }
 
-  /** @returns whether it got to the head */
+  /** Verifies one part. @returns whether it reached the head */
   function part(asked: ExportRecord): boolean {
     const head = ledger.head()
     let through = looked.get(asked.seq) ?? { count: asked.seq, record: asked.record }

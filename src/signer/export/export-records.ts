@@ -3,32 +3,35 @@ import { IMPORTED, openOwnRecords, TOLD } from '../ledger/ledger.ts'
 import type { Macs } from '../ledger/macs.ts'
 import type { LedgerRow } from '../ledger/record.ts'
 
-/** A record of the ledger about a key that leaves. `readyAt` is of requests, `recipient` of keys that left; `at` and it milliseconds since 1970. */
+/**
+ * A record of the ledger about the export of a key. `readyAt` is set for requests, `recipient` for exported keys; `at` and
+ * `readyAt` are milliseconds since 1970.
+ */
 export type ExportRecord = {
   seq: number
   userId: string
-  /** its hash */
+  /** the hash of the record */
   record: Buffer
   kind: 'export-request' | 'export-cancel' | 'export'
   at: number
   address: Buffer
-  /** null: the request that ended could not be read */
+  /** null: the record of the request that this one ended could not be read */
   request: string | null
   readyAt: number
   recipient: string | null
 }
 
-/** What the ledger says of exports. Each record that counts is checked by its hash and its MAC, wherever it lies. */
+/** The export records of the ledger. Each record that counts is verified by its hash and MAC. */
 export type ExportRecords = {
-  /** the newest of a person; null where there is none. @throws LedgerDamaged */
+  /** the user's newest record; null if there is none. @throws LedgerDamaged */
   newest: (userId: string) => ExportRecord | null
-  /** the last key of theirs that left */
+  /** the user's last exported key. @throws LedgerDamaged */
   exported: (userId: string) => ExportRecord | null
-  /** whether a token was used for a record of theirs */
+  /** tells whether a record of the user used this token */
   isUsed: (userId: string, jti: string) => boolean
-  /** keys that left, or were brought, by some records after one, oldest first; `head`: there was no record above that */
+  /** exported and imported keys among the next `within` records, oldest first; `head`: the newest record number */
   since: (seq: number, some: { within: number; most: number }) => { left: LeftKey[]; head: number }
-  /** people whose newest record is a request, lapsed or not, the oldest first */
+  /** users whose newest record is a request, expired or not, oldest first */
   open: () => string[]
 }
 
@@ -38,21 +41,25 @@ const KINDS = `('export-request', 'export-cancel', 'export')`
 
 const IS_TOLD = `(rule IN ('${TOLD.exported}', '${TOLD.imported}'))`
 
-/** Of a person's request: it begins one or ends it. */
+/** Tells whether a record starts or ends a user's request. */
 const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean =>
   (kind === 'export-request' || kind === 'export-cancel' || kind === 'export') &&
   rule !== TOLD.exported &&
   rule !== TOLD.imported
 
-/** Whose record a freeze of a network or of everything is: it ends the requests of all. No user has this id. */
+/** The user id in the record of a freeze of a network or of everything, which ends all requests. No user has this id. */
 export const EVERYONE = ''
 
-/** Whether a record ends a request that someone made before it. A restore ends all: a copy does not know which were cancelled. */
+/**
+ * Tells whether a record ends an earlier request of a user. A restore ends all requests, because an older copy does not know which
+ * were cancelled.
+ */
 export const endsRequest = (row: Pick<LedgerRow, 'kind' | 'rule' | 'user_id'>, userId: string): boolean =>
   row.kind === 'restore' || (isExportStep(row) && (row.user_id === userId || row.user_id === EVERYONE))
 
+/** Opens the export records of a store. */
 export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
-  // What a ledger was told of is no step of a request.
+  // Records from statements (elsewhere.ts) are not steps of a request.
   const newest = db.prepare(
     `SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND NOT ${IS_TOLD} ORDER BY seq DESC LIMIT 1`,
   )
@@ -65,7 +72,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
     AND NOT EXISTS (SELECT 1 FROM ledger
       WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq AND NOT ${IS_TOLD})
     ORDER BY seq`)
-  // Over the numbers of the records: those of one call are few, and no index has exports by number.
+  // Scans record numbers: a call covers few records, and no index orders exports by number.
   const since = db.prepare(`SELECT * FROM ledger WHERE seq > ? AND seq <= ?
     AND (kind = 'export' OR (kind = 'account' AND rule = '${IMPORTED}')) ORDER BY seq LIMIT ?`)
   const head = db.prepare('SELECT max(seq) AS head FROM ledger')
@@ -90,7 +97,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   function read(found: unknown): ExportRecord | null {
     if (found === undefined) return null
     const row = found as LedgerRow
-    // A key leaves by a record that this signer has written, or not at all.
+    // A key is exported only by a record that this signer has written.
     assertOwn(row)
     const {
       request,

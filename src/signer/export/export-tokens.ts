@@ -7,31 +7,33 @@ import type { Revocations } from '../tokens/revocations.ts'
 import { assertPerson } from '../tokens/sponsor.ts'
 import { EXPORT_AUDIENCE, EXPORT_TOKEN_TYPE, revoked } from '../../signer-wire/wire.ts'
 
-/** What a token for an export says, and what of it the ledger keeps. */
+/** The claims of an export token, and its evidence for the ledger. */
 type ExportCaller = {
   userId: string
   jti: string
-  /** of the request that is fetched; empty in a token that asks for one */
+  /** the request to fetch; empty in a token that asks for a key */
   request: string
-  /** public key that the key is sealed to; empty likewise */
+  /** public key that the key is encrypted to; empty in a token that asks for a key */
   recipient: Buffer
   evidence: { token_sha256: string; jti: string; client_id: string; auth_time: number }
 }
 
 export type ExportTokens = {
   /**
-   * Verifies a token that the authorization server made for one step of an export, and for nothing else: its type is no access
-   * token's, so neither serves as the other.
-   * @throws invalid_token, forbidden_user, sign_in_too_old, application_suspended, account_frozen, revocations_stale, signer_unavailable
+   * Verifies a token that the authorization server issued for one step of an export. Its type differs from an access token's, so
+   * neither can serve as the other.
+   * @throws invalid_token, forbidden_user, sign_in_too_old, application_suspended, account_frozen, revocations_stale,
+   * signer_unavailable
    */
   check: (token: string, purpose: 'ask' | 'take') => Promise<ExportCaller>
 }
 
-/** From the sign-in to here: an unlocked screen is not enough. */
+/** Maximum seconds since the sign-in, so that an unlocked screen is not enough. */
 const MAX_SIGN_IN_SECONDS = 300
-/** From `iat` to `exp`. */
+/** Maximum seconds from `iat` to `exp`. */
 const MAX_LIFE_SECONDS = 60
 
+/** Opens the verification of export tokens. */
 export function openExportTokens({
   keys,
   revocations,
@@ -58,7 +60,7 @@ export function openExportTokens({
           'sign_in_too_old',
           'The sign-in is more than 5 minutes old. Nothing was exported. Ask the user to sign in again.',
         )
-      // Of one who was signed out, or frozen since, nothing is taken.
+      // Rejects the token of a user who has been signed out or frozen.
       await revocations.check({
         userId: caller.userId,
         clientId: caller.evidence.client_id,

@@ -1,7 +1,7 @@
 /**
  * signer/export: keys that leave the signer, and keys that are brought to it.
- * Owns: a person's request for their key and its delay, keys of all accounts in one file, what seals both.
- * Does not own: the pages for it (`oauth/account/export.ts`), the commands (`signer/programs/verify.ts` and others).
+ * Owns: a user's request for a key and its delay, the import and export of many keys, the encryption of both.
+ * Does not own: the pages for users (`oauth/account/export.ts`), the commands (`signer/programs/verify.ts` and others).
  */
 
 import { toHex } from '../../hex.ts'
@@ -41,40 +41,41 @@ import {
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * How a person's key leaves: a request with a fresh sign-in, a delay that this program counts by its own clock from its own
- * ledger, and one more fresh sign-in, for which the key is sealed to a public key that the token names. Anyone may cancel
- * in between, and a freeze does. What asks for it gets no shorter way by any setting of a server.
+ * A user's key export: a request with a recent sign-in, a delay, and a second recent sign-in. The signer counts the delay by its
+ * own clock and ledger. It encrypts the key to a public key that the second token names. Anyone may cancel in between, and a freeze
+ * cancels. No server setting can shorten this.
  */
 export type Exports = {
   ask: (request: unknown) => Promise<KeyExport>
-  /** Errors: bad_request. Needs no token: it only forbids. */
+  /** needs no token, because it only prevents an export. Errors: bad_request, rate_limited. */
   cancel: (request: unknown) => Promise<KeyExport>
   take: (request: unknown) => Promise<Verbs['takeKey']['answer']>
   stateOf: (request: unknown) => KeyExport
-  /** Verb `exported`. Errors: bad_request. */
+  /** Handles the verb `exported`. Errors: bad_request. */
   since: (request: unknown) => ExportedPage
-  /** Verb `heldElsewhere`. Errors: bad_request. */
+  /** Handles the verb `heldElsewhere`. Errors: bad_request. */
   told: (request: unknown) => Promise<Verbs['heldElsewhere']['answer']>
-  /** requests under way and those whose record was altered: the newest 500 of them, the oldest first, and how many there are */
+  /** open requests and those with an altered record: the newest 500, oldest first, and the total number */
   open: () => { exports: OpenExport[]; total: number }
-  /** something was frozen: what it concerns is cancelled, whatever one record of it is like; inside a transaction */
+  /** cancels the requests that a freeze concerns, even if one of their records cannot be read; inside a transaction */
   frozen: (subject: string) => void
-  /** An operator takes a key along: the request of its person ends; inside a transaction. */
+  /** ends the user's request when an operator exports the key; inside a transaction */
   takenAlong: (userId: string) => void
 }
 
 const DAY_MS = 86_400_000
-/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
+/** How long a key may be fetched after its delay, so that a forgotten request does not remain open. */
 const LAPSES_AFTER_MS = 7 * DAY_MS
-/** cancels of one person in a day where nothing is asked for */
+/** cancellations per user and day when no request is open */
 const MAX_IN_VAIN = 10
 type Ender = 'person' | 'operator' | 'freeze' | 'export-all'
 
-/** Before signatures, as new accounts are. */
+/** Exports run before signatures, like new accounts. */
 const FIRST = -1
 
 const NOTHING_ASKED = { id: null, askedAt: null, readyAt: null, lapsesAt: null }
 
+/** Opens the key export of users. */
 export function openExports({
   keys,
   ledger,
@@ -96,12 +97,12 @@ export function openExports({
   group: RunGrouped
   freezes: Pick<Freezes, 'assertKeyStays'>
   tokens: ExportTokens
-  /** null: no key leaves this signer */
+  /** null: export is disabled */
   delaySeconds: number | null
   now: () => number
   log: Logger
 }): Exports {
-  /** by user id; of the newest so many people */
+  /** by user id, for the most recent users only */
   const inVain = new BoundedMap<string, { day: number; count: number }>(10_000)
   return {
     async ask(request) {
@@ -110,7 +111,7 @@ export function openExports({
       return group(FIRST, () => {
         const account = admitted(caller.userId)
         const before = stateNow(account.userId)
-        // One at a time; asked for again it neither begins anew nor waits longer.
+        // Only one request may be open. Asking again neither restarts nor extends it.
         if (before.state !== 'none') return before
         if (records.isUsed(account.userId, caller.jti)) throw used()
         const at = now()
@@ -133,14 +134,14 @@ export function openExports({
     async take(request) {
       const { token } = readExportRequest(request)
       const caller = await tokens.check(token, 'take')
-      // Most of it before the turn that all signatures wait for.
+      // Verify most records before the group's turn, because all signatures wait for it.
       const opened = records.newest(caller.userId)
       if (opened?.request === caller.request && isReady(opened)) await chain.look(opened)
       return group(FIRST, () => {
         const account = admitted(caller.userId)
         const { recipient, request: id } = caller
         const done = records.exported(account.userId)
-        // Its answer was lost: who holds the recipient's key had it already.
+        // The answer was lost. The holder of the recipient's private key was already entitled to the key.
         const isAgain = done !== null && done.request === id && done.recipient === recipient.toString('base64url')
         const sealed = { ...sealTo(account, recipient, id), address: toHex(account.address), id }
         if (isAgain) return sealed
@@ -151,7 +152,7 @@ export function openExports({
             'export_not_ready',
             'The delay of this export is not over by the signer’s clock. Nothing was exported. Wait for the end of the delay.',
           )
-        // By one record alone it is open also to who removed the one that cancelled it.
+        // The request's own record is not enough: an attacker may have removed the record that cancelled it.
         chain.assertOpen(records.newest(account.userId)!)
         const evidence = { ...caller.evidence, request: id, recipient: recipient.toString('base64url') }
         append('export', 'export-by-person', account, { at: now(), tokenId: caller.jti, evidence })
@@ -161,7 +162,7 @@ export function openExports({
     stateOf(request) {
       const { userId } = readCreateAccountRequest(request)
       const last = records.newest(userId)
-      // Who looks at it may fetch it soon. What is wrong there, that will say.
+      // The user may fetch the key soon, so verify ahead; `take` reports errors.
       if (last !== null && isReady(last)) void chain.look(last).catch(() => {})
       return stateNow(userId)
     },
@@ -184,14 +185,14 @@ export function openExports({
       if (refused > 0) log.warn('held_elsewhere_refused', { accounts: refused })
       if (proven.length === 0) return { taken: 0, refused }
       return group(FIRST, () => {
-        // Another server may have told the same meanwhile.
+        // Another server may have sent the same statement in between.
         const missing = proven.filter(({ told }) => !ledger.isHeldElsewhere(told.userId))
         for (const { account, told } of missing) ledger.append(recordElsewhere(identity.origin, account, { ...told, now: now() })) // prettier-ignore
         return { taken: missing.length, refused }
       })
     },
     open() {
-      // Before the cut: one that lapsed has no record of its end, and takes no place.
+      // Filter before the list is cut: an expired request has no record of its end and must not take a place.
       const open = records.open().filter((userId) => {
         const last = readable(() => records.newest(userId))
         return last === 'damaged' || isUnderWay(last)
@@ -214,7 +215,7 @@ export function openExports({
     takenAlong: (userId) => cancelOpen(userId, 'export-all'),
   }
 
-  /** The account whose key may leave. @throws export_disabled, account_frozen, policy_denied, unknown_account */
+  /** Returns the account whose key may be exported. @throws export_disabled, account_frozen, policy_denied, unknown_account */
   function admitted(userId: string): KeptAccount {
     if (delaySeconds === null)
       throw new Refusal(
@@ -245,7 +246,7 @@ export function openExports({
     return isUnderWay(record) && now() >= record.readyAt
   }
 
-  /** For what one record may not stop: it concerns others as well, or ends something. */
+  /** Returns 'damaged' instead of throwing if a record cannot be read, for work that also concerns others or that ends a request. */
   function readable<T>(read: () => T): T | 'damaged' {
     try {
       return read()
@@ -256,15 +257,18 @@ export function openExports({
     }
   }
 
-  /** One that cannot be read is ended, too: put back as it was it would be under way again. */
+  /**
+   * Cancels the user's open request. A request that cannot be read is cancelled as well, because it would be open again if its
+   * record were repaired.
+   */
   function cancelOpen(userId: string, by: Ender): void {
     const last = readable(() => records.newest(userId))
     if (last === 'damaged' || isUnderWay(last)) cancel(userId, by, last)
   }
 
   /**
-   * Whether a request is found or not, and an account: either may be hidden by who can write the store, and put back afterwards. What is
-   * recorded here ends it nevertheless (export-chain.ts).
+   * Records a cancellation even if no request or account is found. An attacker who can write the store could hide either and
+   * restore it later; the record ends the request nevertheless (export-chain.ts).
    */
   function cancel(userId: string, by: Ender, last = readable(() => records.newest(userId))): void {
     const { address } = keys.ofUser(userId) ?? { address: Buffer.alloc(0) }
@@ -273,8 +277,9 @@ export function openExports({
   }
 
   /**
-   * A cancel stays in the ledger for good, also where no request is found that it ends. Without a limit one who clicks again and
-   * again would fill it. @throws rate_limited
+   * Limits cancellations without an open request. Each remains in the ledger forever, so a user who clicks repeatedly would fill
+   * it.
+   * @throws rate_limited
    */
   function countInVain(userId: string): void {
     const day = Math.floor(now() / DAY_MS)
@@ -305,7 +310,7 @@ export function openExports({
   }
 }
 
-/** Records that one question looks at: a few milliseconds that a signature may wait for. */
+/** Records that one request scans: a few milliseconds that a signature may have to wait. */
 const MAX_RECORDS = 4_000
 
 const used = (): Refusal =>
@@ -314,6 +319,6 @@ const used = (): Refusal =>
     'The token is for another export, or was already used. Nothing was exported. Ask the user to sign in again.',
   )
 
-/** What a sealed key is bound to: whose it is, of which address, and for which request. */
+/** Returns the bytes that bind an encrypted key to its user, address and request. */
 export const exportInfo = ({ userId, address, id }: { userId: string; address: Uint8Array; id: string }): Buffer =>
   canonical('chatelaine key export 1', userId, address, id)

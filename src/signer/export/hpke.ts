@@ -1,29 +1,30 @@
 import { createCipheriv, createDecipheriv, createECDH, createHmac, type ECDH } from 'node:crypto'
 
 /**
- * Sealing to a public key: HPKE (RFC 9180) in base mode, one message per key, with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256
- * and AES-GCM. P-256, because WebCrypto of every browser has it. Nothing says who sealed it: what is in there has to fit
- * something that is known otherwise, a key its address.
+ * Encryption to a public key: HPKE (RFC 9180) in base mode, one message per key, with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256 and
+ * AES-GCM. P-256 is available in WebCrypto of every browser. The message does not authenticate its sender, so its content must be
+ * checked against something known, a key against its address.
  */
 export type Sealed = { enc: Buffer; ciphertext: Buffer }
 
-/** RFC 9180 §7: KEM 0x0010, KDF 0x0001, AEAD 0x0002; 0x0001 is what its vectors are of */
+/** RFC 9180 §7: KEM 0x0010, KDF 0x0001, AEAD 0x0002; the RFC's test vectors use AEAD 0x0001 */
 const KEM = Buffer.of(0x00, 0x10)
 const KDF = Buffer.of(0x00, 0x01)
 const AEADS = { 'aes-256-gcm': { id: Buffer.of(0x00, 0x02), keyBytes: 32 }, 'aes-128-gcm': { id: Buffer.of(0x00, 0x01), keyBytes: 16 } } // prettier-ignore
 type Aead = keyof typeof AEADS
 
 const CURVE = 'prime256v1'
-/** bytes of an uncompressed point, which is how public keys and `enc` are written */
+/** bytes of an uncompressed point, the form of public keys and `enc` */
 const PUBLIC_KEY_BYTES = 65
 const TAG_BYTES = 16
 
 type SealingTerms = { info: Uint8Array; aad?: Uint8Array; aead?: Aead }
 
 /**
+ * Encrypts to a public key.
  * @param recipient  public key, 65 bytes
- * @param ephemeral  given by the vectors only: used twice it would show both messages
- * @throws Error  when the recipient is no point of the curve
+ * @param ephemeral  set by tests with the RFC's vectors only: reuse would reveal both messages
+ * @throws Error  if the recipient is not a point of the curve
  */
 export function seal(
   recipient: Uint8Array,
@@ -40,7 +41,7 @@ export function seal(
   return { enc, ciphertext }
 }
 
-/** @throws Error  when it was sealed to another key, with other terms, or altered */
+/** Decrypts a message. @throws Error  if it was encrypted to another key or with other terms, or was altered */
 export function unseal(
   recipient: ECDH,
   { enc, ciphertext }: Sealed,
@@ -62,20 +63,21 @@ export function unseal(
   return opened
 }
 
+/** Generates a key pair on P-256. */
 export function newKeyPair(): ECDH {
   const pair = createECDH(CURVE)
   pair.generateKeys()
   return pair
 }
 
-/** @param secret  32 bytes. @throws Error  when it is no scalar of the curve */
+/** Returns the key pair of a private key. @param secret  32 bytes. @throws Error  if it is not a scalar of the curve */
 export function keyPairOf(secret: Uint8Array): ECDH {
   const pair = createECDH(CURVE)
   pair.setPrivateKey(secret)
   return pair
 }
 
-/** Whether these bytes are an uncompressed point of the curve: a Diffie-Hellman with anything else could leak. */
+/** Tells whether the bytes are an uncompressed point of the curve. Diffie-Hellman with anything else could leak the private key. */
 export function isPublicKey(bytes: Uint8Array): boolean {
   if (bytes.length !== PUBLIC_KEY_BYTES || bytes[0] !== 4) return false
   try {
@@ -86,7 +88,7 @@ export function isPublicKey(bytes: Uint8Array): boolean {
   }
 }
 
-/** RFC 9180 §4.1 (ExtractAndExpand) and §5.1 (KeySchedule); the first nonce is the base nonce (§5.2). */
+/** Derives key and nonce: RFC 9180 §4.1 (ExtractAndExpand) and §5.1 (KeySchedule); the first nonce is the base nonce (§5.2). */
 function schedule(dh: Buffer, kemContext: Uint8Array, { info, aead }: { info: Uint8Array; aead: Aead }) {
   const kem = labels(Buffer.concat([Buffer.from('KEM'), KEM]))
   const shared = kem.expand(kem.extract(NOTHING, 'eae_prk', dh), 'shared_secret', kemContext, 32)
@@ -108,7 +110,7 @@ function schedule(dh: Buffer, kemContext: Uint8Array, { info, aead }: { info: Ui
 const NOTHING = Buffer.alloc(0)
 const VERSION = Buffer.from('HPKE-v1')
 
-/** LabeledExtract and LabeledExpand of §4, over RFC 5869; no output here is longer than one hash. */
+/** Implements LabeledExtract and LabeledExpand of RFC 9180 §4 over RFC 5869; no output here is longer than one hash. */
 function labels(suite: Buffer) {
   const hmac = (key: Uint8Array, ...parts: Uint8Array[]): Buffer =>
     createHmac('sha256', key).update(Buffer.concat(parts)).digest()

@@ -3,21 +3,21 @@ import { keccak } from '../../keccak.ts'
 
 type UnreadPart = Record<string, unknown> | undefined
 
-/** Above it a file would take minutes, or the machine's memory: 2^18 is what wallets write. */
+/** Above these values a file would take minutes or exhaust the memory; wallets write n = 2^18. */
 const MAX_SCRYPT_N = 2 ** 20
 const MAX_SCRYPT_R = 32
 const MAX_SCRYPT_P = 16
 const MAX_ROUNDS = 10_000_000
 
 /**
- * The key in a keystore (Web3 Secret Storage, version 3): AES-128-CTR, scrypt or PBKDF2, MAC by Keccak-256.
- * @param password  as wallets take it: NFKC is applied here
- * @returns 32 bytes, for the caller to wipe
- * @throws Error  a sentence, when it is none, or the password is another
+ * Decrypts the key in a keystore (Web3 Secret Storage, version 3): AES-128-CTR, scrypt or PBKDF2, MAC by Keccak-256.
+ * @param password  as typed in the wallet: NFKC is applied here
+ * @returns 32 bytes, which the caller must zero
+ * @throws Error  a sentence, if it is not a keystore or the password is wrong
  */
 export function openKeystore(keystore: unknown, password: string): Buffer {
   const file = keystore as UnreadPart
-  // Old ones write the member with a capital letter.
+  // Old keystores write the member with a capital letter.
   const parts = (file?.crypto ?? file?.Crypto) as UnreadPart
   if (Number(file?.version) !== 3 || parts?.cipher !== 'aes-128-ctr') throw new Error('it is no keystore of version 3')
   const ciphertext = bytes(parts.ciphertext, 32)

@@ -7,13 +7,16 @@ import { systemClock } from '../../clock.ts'
 
 type AwsKmsSetting = Extract<KekSetting, { provider: 'aws-kms' }>
 
-/** One pair of the encryption context, which KMS authenticates: text, so the additional data is in base64. */
+/**
+ * The name of the encryption context's one pair. KMS authenticates it; its value is the additional data in base64, because it must
+ * be text.
+ */
 const CONTEXT = 'chatelaine'
 const ALGORITHM = 'SYMMETRIC_DEFAULT'
 
 /**
- * A symmetric key in AWS KMS. Wrapped bytes are the CiphertextBlob, which names the key and its version by itself: what was wrapped
- * before KMS rotated the key opens. The credentials are read at each use.
+ * Opens a symmetric key in AWS KMS. Wrapped bytes are the CiphertextBlob, which names the key and its version. So bytes that were
+ * wrapped before KMS rotated the key can be unwrapped. The credentials are read at each use.
  * Source: AWS KMS API reference, Encrypt and Decrypt
  */
 export function openAwsKms(setting: AwsKmsSetting, patience: Patience = PATIENCE): Kek {
@@ -71,7 +74,7 @@ const contextOf = (aad: Buffer): Record<string, string> => ({ [CONTEXT]: aad.toS
 
 const withoutIt = (): KekUnavailable => new KekUnavailable('AWS KMS answered without what was asked.')
 
-/** The name of an error alone, of letters: what is said beside it may repeat what was sent. */
+/** Returns only the name of an error, in letters; its message may repeat what was sent. */
 function errorOf({ status, body }: ServiceAnswer): string {
   if (status === 200) return ''
   try {
@@ -109,7 +112,7 @@ function refusalOf(error: string, status: number, { name }: AwsKmsSetting): Erro
   }
 }
 
-/** A profile of a shared credentials file. @throws KekUnavailable  naming the setting, never the content */
+/** Reads a profile of a shared credentials file. @throws KekUnavailable  naming the setting, never the content */
 function readCredentials({ credentialsFile, uri: { profile }, name }: AwsKmsSetting): AwsCredentials {
   const setting = `${name}_CREDENTIALS_FILE`
   const bytes = readSecret(credentialsFile, setting)

@@ -1,13 +1,13 @@
 import { createHmac, hash } from 'node:crypto'
 
-/** Keys of AWS; the session token where they are temporary. */
+/** AWS credentials; they have a session token if they are temporary. */
 export type AwsCredentials = { accessKeyId: string; secretAccessKey: string; sessionToken: string | null }
 
-/** What is signed: all of its headers are. Names of headers in lower case; the path as it is sent, without a query. */
+/** A request to sign, with all of its headers. Header names are in lower case; the path is as sent, without a query. */
 export type SignedCall = { method: string; path: string; headers: Record<string, string>; body: Uint8Array }
 
 /**
- * Headers with `authorization`, and those of the date and the session.
+ * Signs a request; returns its headers with `authorization`, the date and the session token.
  * Source: AWS Signature Version 4, "Create a signed AWS API request"
  */
 export function signCall(

@@ -1,4 +1,4 @@
-/** CRC32C (Castagnoli), reflected. Source: RFC 3720 appendix B.4 */
+/** Computes the CRC32C (Castagnoli), reflected. Source: RFC 3720 appendix B.4 */
 export function crc32c(bytes: Uint8Array): number {
   let sum = 0xffff_ffff
   for (const byte of bytes) {

@@ -19,8 +19,8 @@ import type { Kek } from './provider.ts'
 const KEY_BYTES = 32
 
 /**
- * A key in a file of 32 raw bytes. AES-256-GCM; wrapped bytes are iv (12), tag (16), ciphertext.
- * @throws StartError  when the file is missing, of another length, or open to others
+ * Opens a master key in a file of 32 raw bytes. AES-256-GCM; wrapped bytes are iv (12), tag (16), ciphertext.
+ * @throws StartError  if the file is missing, has another length, or is readable by others
  */
 export function openKekFile(path: string): Kek {
   const key = readKekFile(path)
@@ -46,7 +46,7 @@ export function openKekFile(path: string): Kek {
   }
 }
 
-/** From the file descriptor into a buffer, into OpenSSL's memory, and the buffer is zeroed: never a string. */
+/** Reads the key into a buffer, copies it into OpenSSL's memory and zeroes the buffer; it is never a string. @throws StartError */
 export function readKekFile(path: string): KeyObject {
   let fd: number
   try {
@@ -57,7 +57,7 @@ export function readKekFile(path: string): KeyObject {
       cause,
     )
   }
-  // One byte more than a key, to notice a longer file.
+  // One byte more than a key, to detect a longer file.
   const bytes = Buffer.alloc(KEY_BYTES + 1)
   try {
     const others = whoElseReads(fstatSync(fd))
@@ -74,8 +74,8 @@ export function readKekFile(path: string): KeyObject {
 }
 
 /**
- * Makes a master key, if there is none.
- * @throws StartError  when the file cannot be made
+ * Creates a master key file if there is none.
+ * @throws StartError  if the file cannot be created
  */
 export function makeKekFile(path: string): void {
   const key = randomBytes(KEY_BYTES)
@@ -87,15 +87,14 @@ export function makeKekFile(path: string): void {
 }
 
 /**
- * Written aside and linked into place, so that the file is either there with all its bytes or not there, and a key that exists
- * is never replaced.
- * @throws StartError  when the file cannot be made
+ * Writes a draft and links it into place, so that the file is either complete or absent. An existing key is never replaced.
+ * @throws StartError  if the file cannot be created
  */
 export function writeKekFile(path: string, key: Buffer): void {
   const draft = `${path}.new`
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    // A start that was killed here may have left a draft: part of a key, or a second name of the key itself.
+    // A process that was killed here may have left a draft: part of a key, or a second name of the key itself.
     rmSync(draft, { force: true })
     if (existsSync(path)) return
     const fd = openSync(draft, 'wx', 0o600)
@@ -113,13 +112,13 @@ export function writeKekFile(path: string, key: Buffer): void {
   }
 }
 
-/** Whether a path lies in a folder: anyone who has a backup of the one would have the other. */
+/** Tells whether a path lies in a folder, whose backups would then contain it. */
 export function isInside(folder: string, path: string): boolean {
   const way = relative(folder, path)
   return !isAbsolute(way) && way.split(sep)[0] !== '..'
 }
 
-/** A new file's name is on the disk only when its folder is. */
+/** Syncs a folder: the name of a new file is on disk only after that. */
 export function syncFolder(folder: string): void {
   const fd = openSync(folder, 'r')
   try {

@@ -6,13 +6,13 @@ import { askService, PATIENCE, readCa, type Patience, type ServiceAnswer } from 
 
 type GcpKmsSetting = Extract<KekSetting, { provider: 'gcp-kms' }>
 
-/** Attempts at an answer whose checksums do not fit: bytes that a network or a machine changed. */
+/** Maximum attempts if checksums do not match, because a network or machine altered bytes. */
 const MAX_TRIES = 3
 
 /**
- * A symmetric key in Google Cloud KMS. Wrapped bytes are the ciphertext, which names the version of the key by itself: new ones are by
- * the primary version, older versions open while they are enabled. What is sent and what comes has a checksum (CRC32C), and each
- * is checked, here or there.
+ * Opens a symmetric key in Google Cloud KMS. Wrapped bytes are the ciphertext, which names its key version. KMS wraps by the
+ * primary version and unwraps by any enabled version. Requests and responses have checksums (CRC32C), which their receiver
+ * verifies.
  * Source: Cloud KMS REST reference, cryptoKeys.encrypt and decrypt; "Verifying end-to-end data integrity"
  */
 export function openGcpKms(setting: GcpKmsSetting, patience: Patience = PATIENCE): Kek {
@@ -25,7 +25,7 @@ export function openGcpKms(setting: GcpKmsSetting, patience: Patience = PATIENCE
     unwrap: (wrapped, aad) => untilWhole(() => decrypt(wrapped, aad)),
   }
 
-  /** @returns null where a checksum does not fit */
+  /** @returns null if a checksum does not match */
   async function encrypt(dek: Buffer, aad: Buffer): Promise<Buffer | null> {
     const fields = { plaintextCrc32c: String(crc32c(dek)), ...ofAad(aad) }
     const { json } = await ask('encrypt', () => writeWithSecret({ field: 'plaintext', bytes: dek }, fields))
@@ -67,7 +67,7 @@ export function openGcpKms(setting: GcpKmsSetting, patience: Patience = PATIENCE
         { patience },
       )
     let answer = await once()
-    // A token that was revoked before its time: the next may be good.
+    // The token may have been revoked before it expired; a new one may work.
     if (answer.status === 401 && tokens.forget()) answer = await once()
     const refusal = answer.status === 200 ? null : refusalOf(answer, tokens)
     if (refusal !== null) throw refusal
@@ -97,7 +97,7 @@ function refusalOf({ status, body }: ServiceAnswer, { named }: GcpTokens): Error
   try {
     error = (JSON.parse(body.toString('utf8')) as { error?: typeof error }).error ?? {}
   } catch {
-    // What says 400 in HTML came from something in between.
+    // A 400 in HTML comes from something in between, such as a proxy.
   }
   const code = /^[A-Z_]{1,64}$/.exec(String(error.status))?.[0] ?? `status ${status}`
   const message = String(error.message)

@@ -5,13 +5,13 @@ import { readSecret, readToken } from './secret.ts'
 import { askService, readCa, type Patience } from './service.ts'
 import { systemClock } from '../../clock.ts'
 
-/** Access tokens for Google Cloud: from a file that someone else renews, or by the key of a service account. */
+/** Access tokens for Google Cloud: from a file that another program renews, or from the key of a service account. */
 export type GcpTokens = {
-  /** @throws KekUnavailable */
+  /** returns a valid token. @throws KekUnavailable */
   current: () => Promise<string>
-  /** Asks for another one next time. @returns false where there is only what the file says */
+  /** discards the cached token. @returns false if tokens come from a file, which has no other */
   forget: () => boolean
-  /** the setting that they come from, for sentences */
+  /** the setting that they come from, for error messages */
   named: string
 }
 
@@ -19,10 +19,10 @@ type ServiceAccount = { email: string; keyId: string; key: KeyObject; tokenUri: 
 
 const SCOPE = 'https://www.googleapis.com/auth/cloudkms'
 const LIFETIME_SECONDS = 3_600
-/** Not used in its last minute: clocks differ. */
+/** A token is not used in its last minute, because clocks differ. */
 const SPARE_MS = 60_000
 
-/** @param patience  for the token endpoint */
+/** Opens the access tokens of a setting. @param patience  for the token endpoint */
 export function openGcpTokens(
   { tokenFile, credentialsFile, caFile, name }: Extract<KekSetting, { provider: 'gcp-kms' }>,
   patience: Patience,
@@ -49,7 +49,10 @@ export function openGcpTokens(
   }
 }
 
-/** Source: RFC 7523 §2.1, and Google's "Using OAuth 2.0 for server to server applications" */
+/**
+ * Exchanges a signed assertion for an access token. Source: RFC 7523 §2.1, and Google's "Using OAuth 2.0 for server to server
+ * applications"
+ */
 async function exchange(
   account: ServiceAccount,
   { ca, patience, named }: { ca: Buffer | null; patience: Patience; named: string },
@@ -69,7 +72,7 @@ async function exchange(
   try {
     answer = JSON.parse(body.toString('utf8')) as typeof answer
   } catch {
-    // Without what was asked, as below.
+    // Handled below, like any response without a token.
   }
   const { access_token: token, expires_in: seconds, token_type: type } = answer
   if (
@@ -83,7 +86,7 @@ async function exchange(
   return { token, seconds }
 }
 
-/** RFC 7515, RS256. */
+/** Signs the assertion: RFC 7515, RS256. */
 function assertionOf({ email, keyId, key, tokenUri }: ServiceAccount): string {
   const iat = Math.floor(systemClock.wall() / 1_000)
   const claims = { iss: email, scope: SCOPE, aud: tokenUri.href, iat, exp: iat + LIFETIME_SECONDS }
@@ -93,7 +96,7 @@ function assertionOf({ email, keyId, key, tokenUri }: ServiceAccount): string {
   return `${text}.${sign('RSA-SHA256', Buffer.from(text), key).toString('base64url')}`
 }
 
-/** The key of a service account as Google gives it out (JSON). @throws KekUnavailable  naming the setting, never the content */
+/** Reads the key of a service account in Google's JSON format. @throws KekUnavailable  naming the setting, never the content */
 function readAccount(file: string, setting: string): { account: ServiceAccount; of: string } {
   const bytes = readSecret(file, setting)
   try {

@@ -3,9 +3,9 @@ import { openKekFile } from './file.ts'
 import { openPkcs11 } from './pkcs11.ts'
 import type { Kek, KekSetting } from './provider.ts'
 
-/** @throws StartError  when it cannot be used as it is set */
+/** Opens the master key that a setting names. @throws StartError  if it cannot be used */
 export async function openKek(setting: KekSetting): Promise<Kek>
-/** null where it is a file that `rotate-kek` has not made yet */
+/** Opens the same; null for a file that `rotate-kek` has not created yet. @throws StartError */
 export async function openKek(setting: KekSetting, need: 'if there'): Promise<Kek | null>
 export async function openKek(setting: KekSetting, need?: 'if there'): Promise<Kek | null> {
   switch (setting.provider) {
@@ -13,7 +13,7 @@ export async function openKek(setting: KekSetting, need?: 'if there'): Promise<K
       return need === 'if there' && !existsSync(setting.file) ? null : openKekFile(setting.file)
     case 'pkcs11':
       return openPkcs11(setting)
-    // Loaded only where they are used: a signer without them has no code that reaches a network.
+    // Load these only if configured: otherwise the signer has no code that accesses a network.
     case 'vault':
       return (await import('./vault.ts')).openVault(setting)
     case 'aws-kms':

@@ -1,16 +1,17 @@
-/** What a PKCS#11 URI (RFC 7512) says of a key: where its module is, which token, which object. */
+/** A parsed PKCS#11 URI (RFC 7512): the module's path, the token and the key object. */
 export type Pkcs11Uri = {
   modulePath: string
-  /** what is known of the token: all of it has to fit */
+  /** attributes of the token; all must match */
   token: { label?: string; serial?: string; manufacturer?: string; model?: string; slotId?: number }
-  /** what is known of the key: all of it has to fit */
+  /** attributes of the key; all must match */
   object: { label?: string; id?: Buffer }
 }
 
 /**
- * Source: RFC 7512 §2.3 and §2.4. What it allows and is not understood here is refused: a part that is ignored may be the one
- * that names another key.
- * @throws Error  a sentence that names the part
+ * Parses a PKCS#11 URI. Attributes that RFC 7512 allows and this parser does not support are rejected: an ignored attribute may be
+ * the one that selects another key.
+ * @throws Error  a sentence that names the attribute
+ * Source: RFC 7512 §2.3 and §2.4
  */
 export function readPkcs11Uri(text: string): Pkcs11Uri {
   const [, path, query = ''] = /^pkcs11:([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
@@ -70,7 +71,7 @@ function* parts(text: string, separator: string): Generator<[name: string, value
   }
 }
 
-/** Percent-encoded bytes: an id need not be text. */
+/** Decodes percent-encoding to bytes, because an id need not be text. */
 function decode(value: string): Buffer {
   if (/%(?![0-9a-fA-F]{2})/.test(value)) throw new Error('a % in it is not followed by two hexadecimal digits')
   const pieces = value.split(/(%[0-9a-fA-F]{2})/)

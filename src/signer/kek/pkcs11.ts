@@ -14,19 +14,20 @@ type Session = { session: Library.Handle; key: Library.Handle }
 const LOGGED_IN = 1
 const IV_BYTES = 12
 const TAG_BYTES = 16
-/** A token that answers later is one that does not answer. */
+/** A token that takes longer counts as not answering. */
 const ANSWER_MS = 10_000
 
-/** A module is initialised once in a process, for all that use it. */
+/** A module is initialised once per process, for all its users. */
 const modules = new Map<string, Pkcs11>()
 
 /**
- * An AES-256 key in a token that cannot leave it, by PKCS#11. AES-GCM inside the token; wrapped bytes are iv (12), ciphertext, tag
- * (16). A session that was lost, as when the token was taken out, is opened again at the next use. Only data keys come here.
+ * Opens an AES-256 key in a token, by PKCS#11. The key cannot leave the token. AES-GCM runs inside the token; wrapped bytes are iv
+ * (12), ciphertext, tag (16). If the session is lost, as when the token was removed, the next use opens a new one. Only data keys
+ * are sent to the token.
  *
- * A wrong PIN is tried once: tokens lock after a few. What says so is a file in the signer's folder, because the next start would
- * otherwise be the next try; the operator removes it with the right PIN in place.
- * @throws KekUnavailable  when module, token or key is not there or the key may leave the token
+ * A wrong PIN is tried once, because tokens lock after a few. A file in the signer's folder records the failure, because the next
+ * start would otherwise try again. The operator removes the file after correcting the PIN.
+ * @throws KekUnavailable  if the module, token or key is missing, or the key may leave the token
  */
 export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
   const { uri } = setting
@@ -55,7 +56,7 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
           const dek = await timely(module.C_DecryptAsync(use.session, sealed, room))
           return Buffer.from(dek)
         } catch (error) {
-          // SoftHSM says of a wrong tag what it says of any failure. A token that still works means these bytes.
+          // For a wrong tag, SoftHSM returns the same error as for any failure. If the token still works, the bytes are wrong.
           if (isAboutBytes(error) && (await works(use))) throw new NotItsOwn()
           throw error
         } finally {
@@ -64,7 +65,7 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
       }),
   }
 
-  /** One call at a time: a session has one operation. A lost session is opened again, once. */
+  /** Runs one call at a time, because a session has one operation. It reopens a lost session once. */
   function inTurn<T>(work: (use: Session) => Promise<T>): Promise<T> {
     const turn = before.then(async () => {
       try {
@@ -112,11 +113,11 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
     try {
       module.C_CloseSession(session)
     } catch {
-      // It is gone: that is why it is closed.
+      // The session is already lost, which is why it is closed.
     }
   }
 
-  /** On a thread of its own, so that a token that does not answer stops no signature. */
+  /** Limits the time of a call. The call runs on a thread of its own, so a token that does not answer delays no signature. */
   async function timely<T>(call: Promise<T>): Promise<T> {
     isStuck = true
     const done = call.finally(() => (isStuck = false))
@@ -128,7 +129,7 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
       return await Promise.race([done, late])
     } finally {
       timer?.cancel()
-      // Nobody waits for it any more.
+      // Nobody awaits this call any longer, so ignore its error.
       done.catch(() => {})
     }
   }
@@ -165,8 +166,8 @@ const initialize = (library: typeof Library, module: Pkcs11): void =>
 type Pkcs11Setting = Extract<KekSetting, { provider: 'pkcs11' }>
 
 /**
- * A module knows the tokens that were there when it was initialised, so where this fails it is initialised anew; its other
- * sessions end with that, and are opened again when they are used.
+ * Connects to the token. A module only knows the tokens that were present when it was initialised. So if the first attempt fails,
+ * it is initialised again. That ends its other sessions, which are reopened at their next use.
  */
 function connect(library: typeof Library, module: Pkcs11, setting: Pkcs11Setting): Session {
   try {
@@ -190,7 +191,7 @@ function finalize(module: Pkcs11): void {
   try {
     module.C_Finalize()
   } catch {
-    // It was not initialised, as after an attempt that failed.
+    // The module was not initialised, as after a failed attempt.
   }
 }
 
@@ -255,7 +256,7 @@ function logIn(
   }
 }
 
-/** Why no PIN is tried; null when one may be. The last try before a lock is the operator's. */
+/** Returns why no PIN may be tried; null if one may. The last attempt before a lock is left to the operator. */
 export function whyNoTry(
   library: Pick<typeof Library, 'CKF_USER_PIN_LOCKED' | 'CKF_USER_PIN_FINAL_TRY'>,
   flags: number,
@@ -269,7 +270,7 @@ export function whyNoTry(
 const refusedMark = (folder: string, { token }: Pkcs11Uri): string =>
   join(folder, `pin-refused-${hash('sha256', JSON.stringify(token), 'hex').slice(0, 12)}`)
 
-/** @throws KekUnavailable  when it is not one AES key of 256 bits that never leaves the token */
+/** Finds the key. @throws KekUnavailable  if it is not exactly one AES key of 256 bits that cannot leave the token */
 function findKey(
   library: typeof Library,
   module: Pkcs11,
@@ -316,7 +317,7 @@ const gcm = (library: typeof Library, iv: Buffer, aad: Buffer): Library.Mechanis
   } as Library.AesGCM,
 })
 
-/** CKR_… where the module said one; never what was given to it. */
+/** Returns the CKR_… name of an error, or its class name; never the arguments of the call. */
 function nameOf(error: unknown): string {
   const [name] = /CKR_\w+/.exec((error as Error).message) ?? []
   return name ?? (error as Error).name
@@ -325,7 +326,7 @@ function nameOf(error: unknown): string {
 const ABOUT_BYTES = /^CKR_(GENERAL_ERROR|FUNCTION_FAILED|DATA_INVALID|ENCRYPTED_DATA_\w+|AEAD_DECRYPT_FAILED)$/
 const isAboutBytes = (error: unknown): boolean => ABOUT_BYTES.test(nameOf(error))
 
-/** A session or its key that is no more; not an answer of a key that is there. */
+/** Errors that mean that the session or its key object no longer exists. */
 const LOST =
   /^CKR_(SESSION_|DEVICE_|TOKEN_|USER_NOT_LOGGED_IN|OBJECT_HANDLE_INVALID|KEY_HANDLE_INVALID|CRYPTOKI_NOT_INITIALIZED|GENERAL_ERROR)/
 const isLost = (error: unknown): boolean => LOST.test(nameOf(error))

@@ -1,4 +1,4 @@
-/** A key of Vault's transit engine: where Vault or its agent listens, and the key's path. */
+/** A key of Vault's transit engine: the address of Vault or its agent, and the key's path. */
 export type VaultUri = {
   origin: URL
   socketPath: string | null
@@ -7,17 +7,17 @@ export type VaultUri = {
   namespace: string | null
 }
 
-/** A symmetric key of AWS KMS by its ARN. */
+/** A symmetric key of AWS KMS, by its ARN. */
 export type AwsKmsUri = {
   arn: string
   region: string
-  /** of the region, or what the setting names: a VPC endpoint, a FIPS one */
+  /** the region's endpoint, or the one that the setting names, such as a VPC or FIPS endpoint */
   endpoint: URL
-  /** of the credentials file */
+  /** the profile in the credentials file */
   profile: string
 }
 
-/** A symmetric key of Google Cloud KMS by its resource name. */
+/** A symmetric key of Google Cloud KMS, by its resource name. */
 export type GcpKmsUri = {
   /** projects/…/locations/…/keyRings/…/cryptoKeys/… */
   key: string
@@ -25,7 +25,8 @@ export type GcpKmsUri = {
 }
 
 /**
- * `vault:https://HOST:PORT/v1/MOUNT/keys/NAME`, or `vault+unix:/SOCKET:/v1/MOUNT/keys/NAME`; `?namespace=`.
+ * Parses `vault:https://HOST:PORT/v1/MOUNT/keys/NAME` or `vault+unix:/SOCKET:/v1/MOUNT/keys/NAME`, each with an optional
+ * `?namespace=`.
  * @throws Error  a sentence
  */
 export function readVaultUri(text: string): VaultUri {
@@ -48,7 +49,8 @@ const DOMAINS: Record<string, string> = {
 }
 
 /**
- * `aws-kms:arn:aws:kms:REGION:ACCOUNT:key/ID`; `?endpoint=https://…`, `?profile=`. An alias is refused: it may come to name another key.
+ * Parses `aws-kms:arn:aws:kms:REGION:ACCOUNT:key/ID`, with optional `?endpoint=https://…` and `?profile=`. Aliases are rejected,
+ * because an alias may later name another key.
  * @throws Error  a sentence
  */
 export function readAwsKmsUri(text: string): AwsKmsUri {
@@ -68,7 +70,7 @@ export function readAwsKmsUri(text: string): AwsKmsUri {
 }
 
 /**
- * `gcp-kms:projects/P/locations/L/keyRings/R/cryptoKeys/K`; `?endpoint=https://…`
+ * Parses `gcp-kms:projects/P/locations/L/keyRings/R/cryptoKeys/K`, with an optional `?endpoint=https://…`.
  * @throws Error  a sentence
  */
 export function readGcpKmsUri(text: string): GcpKmsUri {
@@ -83,7 +85,7 @@ export function readGcpKmsUri(text: string): GcpKmsUri {
 }
 
 /**
- * Only https, but for this machine itself, where a proxy or an agent of the service listens.
+ * Parses an https address. http is allowed only for this machine, where a proxy or an agent of the service may listen.
  * @throws Error  a sentence
  */
 export function readOrigin(text: string): URL {

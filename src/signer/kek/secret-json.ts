@@ -1,8 +1,6 @@
-/**
- * JSON with one field that is a data key: as bytes that can be wiped, in both directions. A string could not be.
- */
+/** JSON in which one field is a data key. The field is handled as bytes, which can be zeroed; a string could not. */
 
-/** An object of text fields, of which one is the base64 of a secret. The caller wipes what it gets. */
+/** Writes an object of text fields, one of which is a secret in base64. The caller must zero the result. */
 export function writeWithSecret(secret: { field: string; bytes: Buffer }, fields: Record<string, unknown>): Buffer {
   const encoded = encodeBase64(secret.bytes)
   const rest = JSON.stringify(fields).slice(1)
@@ -13,8 +11,9 @@ export function writeWithSecret(secret: { field: string; bytes: Buffer }, fields
 }
 
 /**
- * What an answer says, and apart from it the secret in its one field of this name, whose place in `json` is blank. Wipes `body`.
- * @returns json null where it is none; secret null where the field is missing, twice, or no base64. The caller wipes it.
+ * Parses an object and extracts the secret of its one field with this name; `json` has a blank in its place. It zeroes `body`.
+ * @returns `json` null if it is not JSON; `secret` null if the field is missing, occurs twice or is not base64. The caller must
+ * zero the secret.
  */
 export function readWithSecret(body: Buffer, field: string): { json: unknown; secret: Buffer | null } {
   const secret = liftSecret(body, Buffer.from(JSON.stringify(field)))
@@ -55,7 +54,7 @@ function skipBlanks(body: Buffer, from: number): number {
   return at
 }
 
-/** Of base64 some writers of JSON escape `/`, `+` and `=`. */
+/** Decodes base64 in which the JSON writer escaped `/`, `+` or `=`. */
 function decodeEscaped(text: Buffer): Buffer | null {
   const plain = Buffer.alloc(text.length)
   let length = 0
@@ -82,7 +81,7 @@ function decodeEscaped(text: Buffer): Buffer | null {
 const ALPHABET = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
 const PADDING = 0x3d
 
-/** RFC 4648 §4, as bytes. */
+/** Encodes bytes in base64 (RFC 4648 §4), as bytes. */
 export function encodeBase64(bytes: Buffer): Buffer {
   const text = Buffer.alloc(Math.ceil(bytes.length / 3) * 4, PADDING)
   for (let from = 0, to = 0; from < bytes.length; from += 3, to += 4) {
@@ -94,7 +93,7 @@ export function encodeBase64(bytes: Buffer): Buffer {
   return text
 }
 
-/** null where it is none in its one form, or nothing. */
+/** Decodes base64; null if it is empty or not in canonical form. */
 export function decodeBase64(text: Buffer): Buffer | null {
   let end = text.length
   if (end === 0 || end % 4 !== 0) return null
@@ -111,7 +110,7 @@ export function decodeBase64(text: Buffer): Buffer | null {
     left += 6
     if (left >= 8) bytes[to++] = (bits >> (left -= 8)) & 0xff
   }
-  // What fills up the last character is nothing.
+  // The unused bits of the last character must be 0.
   if ((bits & ((1 << left) - 1)) === 0) return bytes
   bytes.fill(0)
   return null

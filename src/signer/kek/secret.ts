@@ -5,8 +5,8 @@ import { KekUnavailable } from './provider.ts'
 const MAX_BYTES = 65_536
 
 /**
- * A PIN, a token or credentials, from a file of the signer's user alone; without the newline at its end. The caller zeroes it.
- * Read at each use: what renews a token writes its file.
+ * Reads a PIN, a token or credentials from a file that only the signer's OS user can read, without newlines at its end. The caller
+ * must zero it. The file is read at each use, because another program may renew it.
  * @throws KekUnavailable  naming the setting, never the content
  */
 export function readSecret(path: string, setting: string): Buffer {
@@ -31,7 +31,7 @@ export function readSecret(path: string, setting: string): Buffer {
   }
 }
 
-/** A token that is sent as a header. @throws KekUnavailable  naming the setting */
+/** Reads a token that is sent as a header. @throws KekUnavailable  naming the setting */
 export function readToken(file: string, setting: string): string {
   const bytes = readSecret(file, setting)
   try {

@@ -4,18 +4,18 @@ import https from 'node:https'
 import { KekUnavailable } from './provider.ts'
 import { systemClock } from '../../clock.ts'
 
-/** A key service over HTTP: where it listens, and what it is called in sentences. */
+/** A key service over HTTP: its address, and its name in error messages. */
 export type Service = {
-  /** for sentences: `Vault`, `AWS KMS` */
+  /** for error messages: `Vault`, `AWS KMS` */
   name: string
-  /** scheme, host and port; of a Unix socket `http://localhost` */
+  /** scheme, host and port; `http://localhost` for a Unix socket */
   origin: URL
   socketPath: string | null
-  /** certificates in PEM that are believed instead of the system’s */
+  /** certificates in PEM that are trusted instead of the system’s */
   ca: Buffer | null
 }
 
-/** One request. Its body is wiped when it was answered: it may hold a data key. */
+/** One request. Its body is zeroed after the answer, because it may contain a data key. */
 export type ServiceRequest = {
   method: 'GET' | 'POST'
   /** absolute, with its query */
@@ -26,24 +26,24 @@ export type ServiceRequest = {
 
 export type ServiceAnswer = { status: number; body: Buffer }
 
-/** How long is waited; others only in tests. */
+/** Time-outs; only tests use other values. */
 export type Patience = {
   /** for one answer, from the connection to its last byte */
   answerMs: number
-  /** before the second attempt, and twice that before the third, each less up to a half at random */
+  /** before the second attempt, twice that before the third, each reduced by up to half at random */
   pauseMs: number
 }
 
 export const PATIENCE: Patience = { answerMs: 5_000, pauseMs: 200 }
 const MAX_ATTEMPTS = 3
-/** A wrapped data key takes a few hundred. */
+/** A wrapped data key takes a few hundred bytes. */
 const MAX_ANSWER_BYTES = 65_536
 
 /**
- * Asks a key service. Wrapping and unwrapping may be done twice, so what was not answered, or answered with "later", is tried
- * again. A redirect is not followed: what was sent is for the host that was named.
- * @param make     for each attempt anew: tokens are renewed, and signatures have a date
- * @param isBusy   an answer that says "later" otherwise than by its status
+ * Sends a request to a key service. Wrapping and unwrapping may safely run twice, so a request without an answer, or with a
+ * temporary error, is retried. Redirects are not followed, because the request is meant only for the configured host.
+ * @param make    builds the request of each attempt, because tokens are renewed and signatures are dated
+ * @param isBusy  recognises a temporary error that the status does not show
  * @throws KekUnavailable
  */
 export async function askService(
@@ -67,7 +67,7 @@ export async function askService(
   }
 }
 
-/** What another attempt may change. */
+/** An error that may not occur on another attempt. */
 class Later extends KekUnavailable {}
 
 const throttled = ({ name }: Service): Later =>
@@ -86,14 +86,14 @@ function askOnce(service: Service, { method, path, headers, body }: ServiceReque
       method,
       path,
       headers: { ...headers, 'content-length': String(body.length), connection: 'close' },
-      // Not the shared ones: settings of the environment that lead them through a proxy are none of this program's.
+      // Do not use the shared agents: environment settings could route them through a proxy.
       agent: false,
       setDefaultHeaders: true,
       ...(socketPath === null ? { host: bare(origin.hostname), port: origin.port } : { socketPath }),
     }
     const call =
       origin.protocol === 'https:'
-        ? // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+        ? // Verify certificates whatever NODE_TLS_REJECT_UNAUTHORIZED says.
           https.request({ ...options, rejectUnauthorized: true, minVersion: 'TLSv1.2', ...(ca === null ? {} : { ca }) })
         : http.request(options)
     const timer = systemClock.after(answerMs, () => give(new Later(`${name} does not answer.`)))
@@ -128,7 +128,7 @@ function askOnce(service: Service, { method, path, headers, body }: ServiceReque
   })
 }
 
-/** A code of the system's or of TLS; never what was sent. */
+/** Reports an error code of the system or of TLS; never what was sent. */
 function notReached(name: string, { code }: NodeJS.ErrnoException): KekUnavailable {
   const said = /^[A-Z0-9_]{1,64}$/.exec(code ?? '')?.[0] ?? 'unknown'
   return /CERT|SIGNATURE|ISSUER|ALTNAME|SSL|TLS/.test(said)
@@ -138,7 +138,7 @@ function notReached(name: string, { code }: NodeJS.ErrnoException): KekUnavailab
 
 const bare = (host: string): string => host.replace(/^\[(.*)\]$/, '$1')
 
-/** The file of a setting with certificates; read at each use, like everything beside it. @throws KekUnavailable */
+/** Reads the CA certificates of a setting, at each use. @throws KekUnavailable */
 export function readCa(file: string | undefined, setting: string): Buffer | null {
   if (file === undefined) return null
   try {

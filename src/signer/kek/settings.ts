@@ -3,10 +3,10 @@ import { readPkcs11Uri } from './pkcs11-uri.ts'
 import type { KekSetting } from './provider.ts'
 import { readAwsKmsUri, readGcpKmsUri, readVaultUri, type VaultUri } from './remote-uri.ts'
 
-/** A setting that names a master key, and what goes with it: `name` is the setting's, files as they are set. */
+/** A setting that names a master key, with its name and its files. */
 type NamedKek = { name: 'SIGNER_KEK' | 'SIGNER_KEK_NEXT'; text: string; folder: string } & KekFiles
 
-/** Beside a master key that is no file: what opens it, and who is believed. */
+/** The files of a master key in a token or service: its credentials and the trusted CA. */
 export type KekFiles = {
   pinFile: string | undefined
   tokenFile: string | undefined
@@ -14,7 +14,7 @@ export type KekFiles = {
   caFile: string | undefined
 }
 
-/** @throws Error  a sentence that names the setting, and what of it is wrong */
+/** Parses a setting that names a master key. @throws Error  a sentence that names the setting and the problem */
 export function readKekSetting(named: NamedKek): KekSetting {
   const { name, text, pinFile, tokenFile, credentialsFile, caFile, folder } = named
   const [, provider, rest] = /^([a-z0-9+-]+):(.*)$/s.exec(text) ?? []
@@ -58,5 +58,5 @@ function readUri<T>(name: string, read: () => T): T {
   }
 }
 
-/** An agent may show a token of its own. */
+/** An agent on this machine may use a token of its own. */
 const isOnThisMachine = ({ origin }: VaultUri): boolean => origin.protocol === 'http:'

@@ -1,13 +1,13 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /**
- * A master key in a file, split by Shamir's scheme: any `need` of the shares give it, fewer say nothing of it. Each byte is the
- * value at 0 of a random polynomial of degree `need - 1` over GF(256), a share its value at the share's number. A check of the key is
- * split with it, so that a wrong key is not taken for it, and says nothing before.
+ * A share of a master key that is split by Shamir's scheme: any `need` shares yield the key; fewer reveal nothing. Each byte is the
+ * value at 0 of a random polynomial of degree `need - 1` over GF(256). A share has the value at the share's number. A checksum is
+ * split with the key, so that a wrong key is detected; until then it reveals nothing.
  * Source: A. Shamir, How to share a secret, 1979; the field is that of FIPS 197 §4.
  */
 export type KeyShare = {
-  /** of one split, random: shares of two sets have nothing to do with each other */
+  /** random id of one split; shares of different sets are unrelated */
   set: Buffer
   of: number
   need: number
@@ -23,16 +23,16 @@ const SET_BYTES = 4
 const SUM_BYTES = 4
 const VERSION = 1
 
-/** What is wrong with shares, in a sentence that names them by number. */
+/** Invalid shares; the sentence names them by number. */
 export class ShareError extends Error {}
 
-/** @throws ShareError  when fewer than 2 are needed, or more than there are */
+/** Splits a master key. @throws ShareError  if `need` is below 2 or above `of`, or `of` above 255 */
 export function splitKey(key: Buffer, { of, need }: { of: number; need: number }, random = randomBytes): KeyShare[] {
   if (!Number.isInteger(of) || !Number.isInteger(need) || need < 2 || need > of || of > MAX_SHARES)
     throw new ShareError('At least 2 shares are needed, at most as many as there are, and there are at most 255.')
   const set = random(SET_BYTES)
   const secret = Buffer.concat([key, checkOf(key, set)])
-  // coefficients[0] is the secret; the others are as random as a key.
+  // coefficients[0] is the secret; the others are random bytes like a key.
   const coefficients = [secret, ...Array.from({ length: need - 1 }, () => random(secret.length))]
   const shares = Array.from({ length: of }, (_, index) => {
     const values = Buffer.alloc(secret.length)
@@ -45,7 +45,7 @@ export function splitKey(key: Buffer, { of, need }: { of: number; need: number }
 }
 
 /**
- * The key of a set of shares. Where more are given than are needed, those that do not belong are named.
+ * Combines shares to the key. If more shares are given than needed, the error names those that do not belong.
  * @throws ShareError
  */
 export function combineShares(shares: readonly KeyShare[]): Buffer {
@@ -72,7 +72,10 @@ export function combineShares(shares: readonly KeyShare[]): Buffer {
   )
 }
 
-/** Five bits a character, without those that look alike (Crockford's alphabet); groups of four, a checksum of its own at the end. */
+/**
+ * Formats a share: five bits per character, without similar-looking characters (Crockford's alphabet), in groups of four, with a
+ * checksum at the end.
+ */
 export function writeShare({ set, of, need, number, values }: KeyShare): string {
   const head = Buffer.concat([Buffer.of(VERSION), set, Buffer.of(need, of, number), values])
   const text = encode(Buffer.concat([head, sumOf(head)]))
@@ -82,9 +85,9 @@ export function writeShare({ set, of, need, number, values }: KeyShare): string 
 }
 
 /**
- * What was printed or typed: case, spaces and hyphens do not matter, nor O for 0 and I or L for 1. A first line that begins with
- * `Share` is not read.
- * @param name  for the sentence, as its file
+ * Parses a share as printed or typed. Case, spaces and hyphens do not matter; O counts as 0, I and L as 1. A first line that begins
+ * with `Share` is ignored.
+ * @param name  the name of the share in error messages, such as its file
  * @throws ShareError
  */
 export function readShare(text: string, name: string): KeyShare {
@@ -110,7 +113,7 @@ function* choose<T>(from: readonly T[], count: number): Generator<T[]> {
     for (const rest of choose(from.slice(at + 1), count - 1)) yield [from[at]!, ...rest]
 }
 
-/** The key at 0 (Lagrange); null where its check does not fit. */
+/** Computes the key at 0 (Lagrange); null if its checksum does not match. */
 function interpolate(shares: readonly KeyShare[], set: Buffer): Buffer | null {
   const secret = Buffer.alloc(KEY_BYTES + CHECK_BYTES)
   for (const { number: own, values } of shares) {
@@ -127,7 +130,7 @@ const checkOf = (key: Buffer, set: Buffer): Buffer =>
 
 const sumOf = (bytes: Buffer): Buffer => hash('sha256', bytes, 'buffer').subarray(0, SUM_BYTES)
 
-/** Without tables: where a table is read tells what was multiplied. */
+/** Multiplies in GF(256) without tables: the memory accesses of a table would reveal the factors. */
 export function multiply(a: number, b: number): number {
   let [product, left] = [0, a]
   for (let bit = 0; bit < 8; bit++) {
@@ -137,7 +140,7 @@ export function multiply(a: number, b: number): number {
   return product
 }
 
-/** a^254 is the inverse of a. */
+/** Divides in GF(256), where a^254 is the inverse of a. */
 function divide(a: number, b: number): number {
   let inverse = 1
   for (let time = 0; time < 254; time++) inverse = multiply(inverse, b)
@@ -166,6 +169,6 @@ function decode(text: string): Buffer | null {
     left += 5
     if (left >= 8) bytes.push((bits >> (left -= 8)) & 0xff)
   }
-  // What fills up the last character is nothing.
+  // The unused bits of the last character must be 0.
   return (bits & ((1 << left) - 1)) === 0 ? Buffer.from(bytes) : null
 }

@@ -6,10 +6,10 @@ import { askService, PATIENCE, readCa, type Patience, type Service, type Service
 type VaultSetting = Extract<KekSetting, { provider: 'vault' }>
 
 /**
- * An AES-256 key in Vault's transit engine, or in what has its API. Wrapped bytes are the text that Vault gives, which names the
- * version of the key: older versions open as long as Vault allows. The token is read at each use, so that an agent can renew it.
+ * Opens an AES-256 key in Vault's transit engine or a compatible service. Wrapped bytes are Vault's ciphertext text, which names
+ * the key version; older versions unwrap as long as Vault allows it. The token is read at each use, so that an agent can renew it.
+ * @throws KekUnavailable  if Vault is unavailable, or the key has another type or may leave Vault
  * Source: https://developer.hashicorp.com/vault/api-docs/secret/transit
- * @throws KekUnavailable  when Vault is not there, or the key is none of this kind or may leave it
  */
 export async function openVault(setting: VaultSetting, patience: Patience = PATIENCE): Promise<Kek> {
   const { mount, key } = setting.uri
@@ -45,7 +45,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
     return secret
   }
 
-  /** An old Vault does not know `associated_data`, and says nothing. */
+  /** Tells whether Vault authenticates `associated_data`: an old version silently ignores it. */
   async function isBinding(wrapped: Buffer, aad: Buffer): Promise<boolean> {
     try {
       const dek = await decrypt(wrapped, Buffer.concat([aad, Buffer.from('x')]))
@@ -101,7 +101,7 @@ function headersOf({ uri: { origin, namespace }, tokenFile, name }: VaultSetting
   return {
     host: origin.host,
     'content-type': 'application/json',
-    // An agent that is set up carefully answers no request without it: no browser sends one.
+    // A carefully configured agent rejects requests without this header, because browsers cannot send it.
     'x-vault-request': 'true',
     ...(namespace === null ? {} : { 'x-vault-namespace': namespace }),
     ...(tokenFile === undefined ? {} : { 'x-vault-token': readToken(tokenFile, `${name}_TOKEN_FILE`) }),
@@ -121,7 +121,7 @@ function refusalOf({ status, body }: ServiceAnswer, { tokenFile, name }: VaultSe
   return new KekUnavailable(`Vault refused with status ${status}.`)
 }
 
-/** Vault's own sentences; what stands between, and answers in its place, says them otherwise, and knows nothing of keys. */
+/** Returns Vault's own error messages; '' for an answer in another form, which a proxy in between may have sent. */
 function saidBy(body: Buffer): string {
   try {
     const { errors } = JSON.parse(body.toString('utf8')) as { errors?: unknown }

@@ -6,67 +6,74 @@ import { macKeyOf, openMacs, type Macs } from '../ledger/macs.ts'
 import { StartError } from '../refusal.ts'
 import { systemClock } from '../../clock.ts'
 
-/** The data keys, one per epoch, unwrapped; user keys are wrapped with them, and MACs derived from them. */
+/** The unwrapped data keys, one per epoch. They wrap user keys, and MAC keys are derived from them. */
 export type Deks = {
-  /** the store is new: nothing else can be in it yet */
+  /** true if the store is new, so that nothing else can be in it yet */
   isNew: boolean
   of: (epoch: number) => KeyObject | undefined
   /**
-   * Has a new data key wrapped by the master key where the newest is full or old, or where it is asked for, so that the next
-   * transaction has it: in one nobody can wait for a master key.
+   * If the newest data key is full or old, or with `always`, has the master key wrap a new one for the next transaction. A
+   * transaction itself cannot wait for a master key.
    * @throws KekUnavailable
    */
   prepare: (need?: 'always') => Promise<void>
-  /** The same without anyone who waits for it: until there is one, the last is used for more accounts than it would. */
+  /** Starts the same without waiting. Until it succeeds, the newest data key wraps more accounts than its limit. */
   prepareSoon: () => void
-  /** the data key for the next account: the prepared one when the last is full or old, and until there is one the last */
+  /** the data key for the next account: the prepared one if the newest is full or old, otherwise the newest */
   current: () => { epoch: number; dek: KeyObject }
-  /** one more user key is wrapped with it */
+  /** counts one more user key that is wrapped by it */
   used: (epoch: number) => void
   macs: Macs
-  /** as they are in the store, oldest first */
+  /** the rows of the store, oldest first */
   rows: () => KeptDek[]
   row: (epoch: number) => KeptDek
-  /** The prepared one, however much room the last has; inside a transaction. @returns its epoch; null where none is prepared */
+  /**
+   * Makes the prepared data key the newest even if the last is not full; inside a transaction.
+   * @returns its epoch; null if none is prepared
+   */
   begin: () => number | null
-  /** A key is wrapped by one instead of another, which stays: MACs of the ledger are by it. `writeMoved` stores how many. */
+  /**
+   * Notes that a user key is now wrapped by another data key. The old data key remains, because the ledger's MACs need it.
+   * `writeMoved` stores the counts.
+   */
   moved: (from: number, to: number) => void
-  /** In the transaction of what was moved. */
+  /** writes the counts of `moved`, in the same transaction */
   writeMoved: () => void
-  /** what wraps them, and why it could not be used when it was last asked; null: it could */
+  /** the provider of the master key, and the fault of its last use; null: it worked */
   masterKey: () => { provider: string; fault: string | null }
-  /** Asks the master key for the newest of them, so that `masterKey` is of now. */
+  /** Unwraps the newest data key, so that `masterKey` is current. */
   probe: () => Promise<void>
-  /** whether a master key is the one that wraps them. @throws KekUnavailable */
+  /** tells whether a master key is the one that wraps them. @throws KekUnavailable */
   isBy: (kek: Kek) => Promise<boolean>
-  /** All of them as another master key wraps them, each opened again and compared. */
+  /** Wraps all data keys by another master key; each is unwrapped again and compared. */
   wrapBy: (kek: Kek) => Promise<Takeover>
-  /** The same by the newest version of the master key that wraps them; null where it has none. */
+  /** Wraps all data keys by the newest version of their master key; null if its provider has no versions. */
   wrapByNewest: () => Promise<Takeover | null>
   /**
-   * Inside a transaction. @returns false, and nothing is done, when there is a data key that the other has not wrapped, or
-   * another master key took over meanwhile
+   * Applies a takeover; inside a transaction.
+   * @returns false, without any change, if the other master key has not wrapped every data key or the master key has changed in
+   * between
    */
   takeOver: (takeover: Takeover) => boolean
 }
 
-/** What another master key has wrapped, by epoch. */
+/** Data keys wrapped by another master key, by epoch. */
 type Takeover = { from: Kek; kek: Kek; wrapped: Map<number, Buffer> }
 
-/** The data keys of a store, opened by its master key. */
+/** The data keys of a store, unwrapped by its master key. */
 export type OpenDeks = {
   kek: Kek
   deks: Map<number, KeyObject>
-  /** the next one, where there is none yet */
+  /** the first data key, if the store has none yet */
   spare: SpareDek | null
 }
 
-/** A data key that is wrapped and not in the store yet. */
+/** A wrapped data key that is not in the store yet. */
 type SpareDek = { epoch: number; dek: KeyObject; wrapped: Buffer }
 
-/** A data key as it lies in the store: wrapped by the master key. */
+/** A data key as stored: wrapped by the master key. */
 export type KeptDek = {
-  /** random; stays when the master key is another, and differs where another signer has the same epoch */
+  /** random; it does not change with the master key, and differs from any other signer's data key of the same epoch */
   id: Buffer
   epoch: number
   provider: string
@@ -75,10 +82,10 @@ export type KeptDek = {
   createdAt: number
 }
 
-/** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
+/** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 limits what one leaked data key exposes. */
 const KEYS_PER_EPOCH = 2 ** 16
 const EPOCH_DAYS = 90
-/** How long a master key that failed is left alone where nobody waits for it. */
+/** How long `prepareSoon` waits after a failure of the master key. */
 const RETRY_MS = 10_000
 
 type DekRow = {
@@ -93,22 +100,23 @@ type DekRow = {
 const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks ORDER BY epoch').all() as DekRow[]
 
 /**
- * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature; outside of a transaction.
- * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
+ * Unwraps every data key, so that a wrong master key is detected at the start and not at the first signature; outside a
+ * transaction.
+ * @throws StartError  if the master key is not the one of this store, or is unavailable
  */
 export async function unwrapDeks(db: DatabaseSync, kek: Kek): Promise<OpenDeks> {
   const { deks } = await unwrapStored(db, kek)
   return { kek, deks, spare: deks.size === 0 ? await makeSpare(1, kek) : null }
 }
 
-/** Those of a store that is only looked at. @throws StartError, as above */
+/** Unwraps the data keys of a store that is opened read-only. @throws StartError  like `unwrapDeks` */
 export async function unwrapStored(db: DatabaseSync, kek: Kek): Promise<Pick<OpenDeks, 'deks'>> {
   const deks = new Map<number, KeyObject>()
   for (const row of readRows(db)) deks.set(row.epoch, await openDek(row, kek))
   return { deks }
 }
 
-/** The data keys as `unwrapDeks` has opened them; inside a transaction. */
+/** Opens the data keys that `unwrapDeks` has unwrapped; inside a transaction. */
 export function openDeks({
   db,
   unwrapped,
@@ -140,7 +148,7 @@ export function openDeks({
     prepare,
     prepareSoon() {
       if (preparing !== null || systemClock.ticks() - failedAt < RETRY_MS) return
-      // Why it failed is said by `masterKey`.
+      // `masterKey` reports why it failed.
       prepare().catch(() => {})
     },
     current,
@@ -167,7 +175,7 @@ export function openDeks({
     masterKey: () => ({ provider: kek.provider, fault }),
     async probe() {
       const newest = kept.at(-1)!
-      // What is wrong is said by `masterKey`.
+      // `masterKey` reports the fault.
       await watched(() => openDek(newest, kek)).catch(() => {})
     },
     isBy: (other) => opensAny(db, other),
@@ -182,7 +190,7 @@ export function openDeks({
       }
       kek = next
       fault = null
-      // The one before has wrapped it.
+      // The previous master key has wrapped it.
       spare = null
       return true
     },
@@ -212,7 +220,7 @@ export function openDeks({
     if (spare !== null || (need === undefined && !isSpent())) return
     const by = kek
     preparing ??= watched(() => makeSpare((kept.at(-1)?.epoch ?? 0) + 1, by))
-      // Another master key may have taken over meanwhile.
+      // Another master key may have taken over in between.
       .then((made) => void (spare = by === kek ? made : null))
       .finally(() => (preparing = null))
     return preparing
@@ -242,13 +250,16 @@ export function openDeks({
   }
 }
 
-/** What checks the MACs of a store that is only looked at. */
+/** Returns the MACs of a store that is opened read-only, to verify them. */
 export function readMacs({ deks }: Pick<OpenDeks, 'deks'>): Macs {
   const keys = new Map([...deks].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
   return openMacs({ current: () => Math.max(...keys.keys()), keyOf: (epoch) => keys.get(epoch) })
 }
 
-/** Whether a master key opens a store: all of its data keys are wrapped by one. False where there is none. @throws KekUnavailable */
+/**
+ * Tells whether a master key opens a store. It tries one data key, because one master key wraps them all. False if there is none.
+ * @throws KekUnavailable
+ */
 export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
   const row = db.prepare('SELECT * FROM deks ORDER BY epoch LIMIT 1').get() as DekRow | undefined
   if (row === undefined) return false
@@ -269,7 +280,7 @@ const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt }: DekRow)
   createdAt,
 })
 
-/** @throws StartError  when the master key is not the one that wrapped it, or is not to be had */
+/** Unwraps a data key. @throws StartError  if the master key did not wrap it, or is unavailable */
 export async function openDek({ epoch, wrapped }: Pick<DekRow, 'epoch' | 'wrapped'>, kek: Kek): Promise<KeyObject> {
   let dek: Buffer
   try {
@@ -290,7 +301,7 @@ async function makeSpare(epoch: number, kek: Kek): Promise<SpareDek> {
 }
 
 /**
- * Wraps a data key, and opens it again before anything is wrapped with it: one that does not come back is a store that never opens again.
+ * Wraps a data key, then unwraps it again before it is used. A data key that does not unwrap would make the store unreadable.
  * @throws KekUnavailable
  */
 async function wrapDek(dek: KeyObject, epoch: number, kek: Kek): Promise<Buffer> {

@@ -15,24 +15,24 @@ import { LedgerDamaged } from '../refusal.ts'
 import { verifierOf, type Verifier } from '../../signer-wire/verifier.ts'
 
 /**
- * The signer's own key, Ed25519: for what it says of itself, never for anyone's money. Made with the store, wrapped by a
- * data key as the users' keys are.
+ * The signer's own Ed25519 key. It signs the signer's statements and never a transaction. It is created with the store and wrapped
+ * by a data key, like user keys.
  */
 export type SignerIdentity = Verifier & {
   sign: (text: string) => Buffer
-  /** it was made just now */
+  /** true if the key was just created */
   isNew: boolean
 }
 
 type IdentityRow = { public: Uint8Array; epoch: number; iv: Uint8Array; tag: Uint8Array; wrapped: Uint8Array }
 
 /**
- * Opens the key, and makes it in a new store; inside a transaction.
- * @throws LedgerDamaged  when it is missing or was altered
+ * Opens the key, and creates it in a new store; inside a transaction.
+ * @throws LedgerDamaged  if it is missing or was altered
  */
 export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
-  // A store with data keys has had one: another in its place would answer for another log.
+  // A store with data keys had an identity key; a new one would identify another log.
   if (row === undefined && !deks.isNew) throw new LedgerDamaged('The identity key of the signer is missing.')
   const key = row === undefined ? make(db, deks) : unwrap(row, deks)
   return {
@@ -42,7 +42,7 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   }
 }
 
-/** What is wrong with the key of a store that is only looked at: that it does not open, or is of another public half. */
+/** Checks the key of a store that is opened read-only; returns why it does not open or does not match its public key, else null. */
 export function identityFault(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): string | null {
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
   if (row === undefined) return null
@@ -76,7 +76,7 @@ function unwrap(row: IdentityRow, deks: Pick<Deks, 'of'>): KeyObject {
   const dek = deks.of(row.epoch)
   if (dek === undefined) throw altered()
   const key = decipherKey(row, dek)
-  // What wrapped it need not have been this program.
+  // Another program may have wrapped it, so check that it matches the public key.
   if (!rawPublic(createPublicKey(key)).equals(row.public)) throw altered()
   return key
 }

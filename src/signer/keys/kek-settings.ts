@@ -4,8 +4,8 @@ import { readKekSetting, type KekFiles } from '../kek/settings.ts'
 import type { KekSettings } from './open-kek.ts'
 
 /**
- * Where the master keys are, for the signer and its tools.
- * @returns null where none is named
+ * Reads the locations of the master keys, for the signer and its tools.
+ * @returns null if none is configured
  * @throws ConfigError  naming every problem
  */
 export function readKekSettings(config: Config): KekSettings | null {
@@ -49,7 +49,7 @@ export function readKekSettings(config: Config): KekSettings | null {
   }
 }
 
-/** @throws ConfigError  where none is named */
+/** Reads the same and requires a master key. @throws ConfigError  if none is configured */
 export function requireKekSettings(config: Config): KekSettings {
   const settings = readKekSettings(config)
   if (settings === null)

@@ -1,7 +1,7 @@
 /**
  * signer/keys: the keys of accounts, and the data keys that encrypt them.
- * Owns: wrapping and opening them, signing with one, their rotation, the key by which the signer is known (`identity.ts`).
- * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), what is signed (`signer/verbs/pipeline.ts`).
+ * Owns: wrapping and opening these keys, signing with them, their rotation, the signer's identity key (`identity.ts`).
+ * Does not own: the master key that wraps the data keys (`signer/kek/provider.ts`), the content of signatures (`signer/verbs/pipeline.ts`).
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -12,56 +12,60 @@ import type { Signature } from './curve.ts'
 import { rewrap, signWithKey, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
 
 /**
- * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
- * is in the clear only inside `use` and `sign`, in one buffer that is zeroed on the way out, and is never a string.
+ * The accounts and their keys: the master key wraps one data key per epoch, and data keys wrap user keys. A user key is in the
+ * clear only inside `use` and `sign`. It is then in one buffer that is zeroed afterwards, and never a string.
  */
 export type Keys = {
-  /** the user's account, or null */
+  /** the user's account; null if there is none */
   ofUser: (userId: string) => KeptAccount | null
   ofAddress: (address: Buffer) => KeptAccount | null
-  /** Has the next data key made where the newest is full or old. */
+  /** starts making the next data key if the newest is full or old */
   prepare: () => void
-  /** makes a key and stores it; inside a transaction. The user must have none. */
+  /** creates and stores a key; inside a transaction. The user must have none. */
   create: (userId: string) => KeptAccount
-  /** Stores a key that was brought; inside a transaction. @returns false where it is none, or gives another address */
+  /** stores an imported key; inside a transaction. @returns false if it is no valid key, or gives another address */
   bring: (whose: { userId: string; address: Buffer }, key: Buffer) => boolean
-  /** Stores the key of a row that another data key wrapped, under one of this store; inside a transaction. @throws key_damaged */
+  /**
+   * stores the key of a row that another store's data key wrapped, under a data key of this store; inside a transaction.
+   * @throws key_damaged
+   */
   adopt: (account: KeptAccount, dek: KeyObject) => void
   /**
-   * Opens the key for the time of one call.
-   * @throws key_damaged  when the row was altered, moved to another user, or gives another address
+   * Opens the key for the duration of one call.
+   * @throws key_damaged  if the row was altered, moved to another user, or gives another address
    */
   use: <T>(account: KeptAccount, work: (key: Buffer) => T) => T
-  /** Opens the key and signs 32 bytes with it. @throws key_damaged  as `use` does */
+  /** opens the key and signs 32 bytes with it. @throws key_damaged  like `use` */
   sign: (account: KeptAccount, digest: Buffer) => Signature
   count: () => number
   dataKeyOf: (epoch: number) => KeptDek
   dataKeys: () => KeptDek[]
-  /** accounts after a number of theirs, in the order they were made in; and the number of the last */
+  /** accounts after a row number, in the order of their creation; `through` is the row number of the last */
   page: (after: number, most: number) => { accounts: KeptAccount[]; through: number }
-  /** another one when rows that were there are wrapped otherwise */
+  /** a number that changes when existing rows are wrapped again */
   generation: () => number
-  /** where keys are wrapped anew */
+  /** what a rotation needs */
   rotating: RotatingKeys
-  /** says that rows that were there are wrapped otherwise; inside a transaction */
+  /** notes that existing rows are wrapped again; inside a transaction */
   nextGeneration: () => void
 }
 
 type RotatingKeys = {
   deks: Deks
-  /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
+  /** accounts after a row number whose data keys are below an epoch; `through` is the row number of the last */
   pageBelow: (epoch: number, after: number, most: number) => { accounts: NumberedAccount[]; through: number }
   /**
-   * Wraps each by the newest data key, its address derived again; inside a transaction.
-   * @returns for each that stays as it is why: `key_damaged`
+   * Wraps each key by the newest data key and derives its address again; inside a transaction.
+   * @returns an error `key_damaged` for each key that remains as it was
    */
   move: (accounts: NumberedAccount[]) => Refusal[]
   countBelow: (epoch: number) => number
 }
 
-/** With its number in the table. */
+/** With its row number in the table. */
 type NumberedAccount = KeptAccount & { rowid: number }
 
+/** Opens the accounts of a store. */
 export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
   const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
   const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
@@ -138,5 +142,5 @@ function readAccount(row: unknown): KeptAccount | null {
   return { userId, address: view(address), wrapped: view(wrapped), iv: view(iv), tag: view(tag), epoch, version }
 }
 
-/** The same bytes: SQLite gives them away. */
+/** Wraps the bytes without a copy; SQLite does not use them again. */
 const view = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)

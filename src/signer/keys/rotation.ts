@@ -6,40 +6,43 @@ import { KekUnavailable, type Kek } from '../kek/provider.ts'
 import type { Keys } from './keys.ts'
 import { Refusal, StartError } from '../refusal.ts'
 
-/** How far `rotate-dek` is, and what wraps the data keys. */
+/** The progress of `rotate-dek`, and the providers of the master keys that wrap the data keys. */
 export type RotationState = {
   accounts: number
-  /** keys that are still to be wrapped by a newer data key; 0 when none are */
+  /** user keys that a newer data key has not wrapped yet; 0 if there are none */
   left: number
-  /** keys of this run that did not open, or gave another address: they stay as they are */
+  /** user keys of this run that did not open or gave another address; they remain unchanged */
   damaged: number
   dataKeys: number
   providers: string[]
-  /** the next master key wraps them already: nothing was done */
+  /** the next master key wraps the data keys already: nothing was done */
   isUnchanged?: true
 }
 
 /**
- * Wraps keys anew while the signer signs: user keys by new data keys, in batches that are committed with the signatures of the
- * moment; data keys by another master key, all in one commit. What is in the store opens at any moment, whenever the process
- * is killed. No address changes: each is derived again from the key that was opened.
+ * Wraps keys again while the signer signs. User keys get a new data key, in batches that are committed together with signatures.
+ * Data keys get another master key, all in one commit. The store is readable at any moment, even if the process is killed. No
+ * address changes: each is derived again from the opened key.
  */
 export type Rotation = {
-  /** Begins, or continues what was begun. Once it answers, the newest version of the master key wraps every data key, in either case. */
+  /** starts a rotation or continues an unfinished one. When it returns, the newest version of the master key wraps every data key */
   rotateDek: () => Promise<RotationState>
-  /** @throws bad_request  where there is no next master key; signer_unavailable, with the reason, where it cannot be used */
+  /** @throws bad_request  if no next master key is configured; signer_unavailable, with the reason, if it cannot be used */
   rotateKek: () => Promise<RotationState>
   state: () => RotationState
-  /** resolves when nothing is being wrapped anew */
+  /** resolves when no rotation is running */
   idle: () => Promise<void>
 }
 
-/** Keys in one job: 13 ms that a signature may wait for (docs/evidence/performance.md). */
+/** Keys per job: 13 ms that a signature may have to wait (docs/evidence/performance.md). */
 const BATCH = 128
-/** After all signatures of its group. */
+/** Runs after all signatures of its group. */
 const LAST = Number.MAX_SAFE_INTEGER
 
-/** @param nextKek  opens the master key that takes over; null where none is set */
+/**
+ * Opens the rotation, and continues one that a previous process left unfinished.
+ * @param nextKek  opens the next master key; null if none is configured
+ */
 export function openRotation({
   db,
   keys,
@@ -61,12 +64,12 @@ export function openRotation({
   let damaged = 0
   let running: Promise<void> | null = null
   let asking: Promise<void> | null = null
-  // A process before this one was ended in the middle.
+  // A previous process ended during a rotation.
   if (below() !== null) run()
 
   return {
     async rotateDek() {
-      // Who asks meanwhile waits for the same beginning: two would move, and count, the same keys.
+      // Concurrent callers share one start; two starts would move and count the same keys twice.
       asking ??= begin().finally(() => (asking = null))
       await asking
       return state()
@@ -87,11 +90,11 @@ export function openRotation({
     idle: async () => running ?? undefined,
   }
 
-  /** Where another rotation is not finished, that one continues. */
+  /** Starts a rotation, or continues an unfinished one. */
   async function begin(): Promise<void> {
     const isContinuing = running !== null
-    // Data keys that stay are wrapped anew as well, those of a rotation from before a start too, so that older versions of a
-    // master key can be switched off.
+    // Wraps the existing data keys by the newest version of the master key as well, so that older versions can be disabled. This
+    // includes data keys of a rotation that began before the last start.
     for (let isDone = false; !isDone;) {
       const renewal = await usable(() => deks.wrapByNewest())
       isDone = renewal === null || (await group(LAST, () => takeOver(renewal)))
@@ -110,7 +113,7 @@ export function openRotation({
     run()
   }
 
-  /** Inside a transaction. */
+  /** Applies a takeover; inside a transaction. */
   function takeOver(takeover: Awaited<ReturnType<typeof deks.wrapBy>>): boolean {
     if (!deks.takeOver(takeover)) return false
     keys.nextGeneration()
@@ -131,7 +134,7 @@ export function openRotation({
     running = moveAll(below()!)
       .then(
         () => log.warn('data_keys_rotated', { damaged }),
-        // What the store says of itself ends the process, by the group.
+        // Errors of the store end the process in the group.
         (error: unknown) => log.error('rotation_failed', {}, error),
       )
       .finally(() => (running = null))
@@ -139,7 +142,7 @@ export function openRotation({
 
   async function moveAll(epoch: number): Promise<void> {
     for (let after = 0; ;) {
-      // Without the master key the newest data key takes more keys than it would.
+      // If the master key is unavailable, the newest data key wraps more keys than its limit.
       await deks.prepare().catch(unlessUnavailable)
       const { count, through } = await group(LAST, () => moveSome(epoch, after))
       if (count === 0) break
@@ -165,11 +168,12 @@ export function openRotation({
   }
 }
 
+/** Ignores the error that the master key is unavailable, and throws any other. */
 export function unlessUnavailable(error: unknown): void {
   if (!(error instanceof KekUnavailable)) throw error
 }
 
-/** What a master key says at the start of the program is a refusal while it runs. */
+/** Converts a StartError of the master key into a refusal, because the program is already running. */
 async function usable<T>(use: () => Promise<T>): Promise<T> {
   try {
     return await use()

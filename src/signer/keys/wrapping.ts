@@ -3,7 +3,7 @@ import { canonical } from '../canonical.ts'
 import { addressOf, isScalar, publicKeyOf, signDigest, type Signature } from './curve.ts'
 import { Refusal } from '../refusal.ts'
 
-/** An account's row: its key only as ciphertext. */
+/** The row of an account. Its key is ciphertext only. */
 export type KeptAccount = {
   userId: string
   address: Buffer
@@ -14,16 +14,16 @@ export type KeptAccount = {
   version: number
 }
 
-/** What a wrapped key is tied to: put under another user, address, version or epoch it does not open. */
+/** The additional data of a wrapped key: under another user, address, version or epoch it does not open. */
 type WrappingTerms = Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>
 
 const KEY_VERSION = 1
 
-/** A new key of a user, wrapped; in the clear it is in one buffer that is zeroed before this returns. */
+/** Creates and wraps a user's key. In the clear it is in one buffer that is zeroed before this returns. */
 export function wrapNew(userId: string, { epoch, dek }: { epoch: number; dek: KeyObject }): KeptAccount {
   const key = randomBytes(32)
   try {
-    // The chance is 2^-128, and zero or the group's order would be no key.
+    // The chance is 2^-128. Zero and numbers from the group's order on are not valid keys.
     while (!isScalar(key)) randomFillSync(key)
     return seal(key, dek, { userId, address: addressOf(publicKeyOf(key)), epoch, version: KEY_VERSION })
   } finally {
@@ -31,7 +31,7 @@ export function wrapNew(userId: string, { epoch, dek }: { epoch: number; dek: Ke
   }
 }
 
-/** A key that was brought, wrapped; the caller wipes it. @returns null where it is none, or gives another address */
+/** Wraps an imported key; the caller zeroes it. @returns null if it is not a valid key, or gives another address */
 export function wrapGiven(
   key: Buffer,
   { userId, address }: { userId: string; address: Buffer },
@@ -42,8 +42,8 @@ export function wrapGiven(
 }
 
 /**
- * Opens the key of a row for the time of one call: in one buffer that is zeroed on the way out, and never a string.
- * @throws key_damaged  when the row was altered, moved to another user, or gives another address
+ * Opens the key of a row for the duration of one call, in one buffer that is zeroed afterwards; it is never a string.
+ * @throws key_damaged  if the row was altered, moved to another user, or gives another address
  */
 export const withKey = <T>(account: KeptAccount, dek: KeyObject | undefined, work: (key: Buffer) => T): T =>
   opened(account, dek, (key) => {
@@ -52,9 +52,9 @@ export const withKey = <T>(account: KeptAccount, dek: KeyObject | undefined, wor
   })
 
 /**
- * Opens the key of a row and signs with it. That the key gives the address is seen by the signature, from which the account is
- * recovered in any case; deriving it first as well would be a seventh of what a signature costs.
- * @throws key_damaged  as `withKey` does
+ * Opens the key of a row and signs with it. Signing recovers the account from the signature, which also checks that the key gives
+ * the address. Deriving the address first would add a seventh to the cost.
+ * @throws key_damaged  like `withKey`
  */
 export const signWithKey = (account: KeptAccount, dek: KeyObject | undefined, digest: Buffer): Signature =>
   opened(account, dek, (key) => {
@@ -78,7 +78,7 @@ function opened<T>(account: KeptAccount, dek: KeyObject | undefined, work: (key:
   }
 }
 
-/** The same key under another data key; its address is derived again on the way. @throws key_damaged */
+/** Wraps the key of a row by another data key and derives its address again. @throws key_damaged */
 export const rewrap = (
   account: KeptAccount,
   from: KeyObject | undefined,
@@ -91,13 +91,13 @@ export const rewrap = (
 function seal(key: Buffer, dek: KeyObject, terms: WrappingTerms): KeptAccount {
   const iv = nextIv()
   const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(additionalData(terms))
-  // In GCM all of it comes with `update`.
+  // In GCM, `update` returns the whole ciphertext.
   const wrapped = cipher.update(key)
   cipher.final()
   return { ...terms, wrapped, iv, tag: cipher.getAuthTag() }
 }
 
-/** Many at once: a question to the system’s generator costs as much as wrapping a key. Each is given out once. */
+/** Random IVs, 256 at a time, because one call of the system's generator costs as much as wrapping a key. Each is used once. */
 const ivs = Buffer.alloc(12 * 256)
 let ivsGiven = ivs.length
 
@@ -115,7 +115,7 @@ function open(account: KeptAccount, dek: KeyObject): Buffer {
   const { wrapped, iv, tag } = account
   let key: Buffer | null = null
   try {
-    // An iv or a tag of another length is refused here already.
+    // This rejects an IV or tag of another length.
     const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 })
     key = decipher.setAAD(additionalData(account)).setAuthTag(tag).update(wrapped)
     decipher.final()

@@ -6,11 +6,11 @@ const TIMEOUT_MS = 30_000
 const PER_REQUEST = 100
 
 /**
- * How many transactions of each account a network has counted, those that wait in the node's pool included. For the one
- * command that looks at a chain; the signer itself has no network.
- * @param url        never shown: it may hold a key
+ * Fetches the transaction count of each account on a network, including transactions that wait in the node's pool. Accounts with
+ * count 0 are omitted. Only the commands that access a chain use this; the signer itself has no network access.
+ * @param url        never shown, because it may contain a key
  * @param addresses  40 hexadecimal digits each
- * @throws StartError when the node does not answer for all of them
+ * @throws StartError  if the node does not return every count
  */
 export async function countAll(
   url: string,
@@ -26,7 +26,7 @@ export async function countAll(
     )
     const counts = (await call(url, asked)).map(toNumber)
     for (const [index, address] of some.entries()) {
-      // Nodes behind one address may lag behind each other: the higher of two answers is the one that knows.
+      // Nodes behind one URL may lag behind each other, so the higher of two answers is the more recent one.
       const nonce = Math.max(counts[2 * index]!, counts[2 * index + 1]!)
       if (nonce > 0) floors.push({ address, chainId, nonce })
     }
@@ -36,7 +36,7 @@ export async function countAll(
 
 type CountCall = { method: string; params: string[] }
 
-/** One batch; an answer for each call, or none for any. */
+/** Sends one batch; returns an answer for each call, undefined if there is none. */
 async function call(url: string, calls: CountCall[]): Promise<unknown[]> {
   const body = JSON.stringify(calls.map((one, id) => ({ jsonrpc: '2.0', id, ...one })))
   let answers: unknown
@@ -49,13 +49,13 @@ async function call(url: string, calls: CountCall[]): Promise<unknown[]> {
     })
     answers = await response.json()
   } catch {
-    // The cause names the address.
+    // The cause would reveal the URL.
     throw new StartError('The node at --rpc-url could not be reached.')
   }
   if (!Array.isArray(answers)) throw new StartError('The node at --rpc-url does not support batches: use another.')
   const results = new Map<unknown, unknown>()
   for (const answer of answers as ({ id?: unknown; result?: unknown } | null)[]) {
-    // Of two answers to one call nobody knows which is right.
+    // If one call has two answers, neither can be trusted.
     results.set(answer?.id, results.has(answer?.id) ? undefined : answer?.result)
   }
   return calls.map((_, id) => results.get(id))

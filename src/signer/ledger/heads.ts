@@ -7,32 +7,33 @@ import { isHeadOf } from '../../signer-wire/verifier.ts'
 import { readSignedHead, type SignedHead } from '../../signer-wire/wire.ts'
 
 /**
- * Where the ledger ends, signed: how many records, the root of the tree over them, and when, in the form of a checkpoint of
- * transparency logs (C2SP tlog-checkpoint, a signed note). One is made with each commit and lies in the store; the newest
- * goes out with the answers, and anyone who keeps it can show it: a signer whose ledger does not continue it refuses.
+ * Signed heads of the ledger: the number of records, the Merkle root and the time. A head has the form of a transparency log's
+ * checkpoint (C2SP tlog-checkpoint, a signed note). Each commit makes one and stores it. Answers include the newest head, and
+ * anyone who retains it can show it later. A signer whose ledger does not continue a shown head refuses to sign.
  */
 export type Heads = {
   newest: () => string
-  /** signs where the ledger ends now; inside a transaction, before its commit. Does nothing where that is signed already */
+  /** signs where the ledger ends now; inside a transaction, before its commit. Does nothing if that is signed already */
   seal: () => void
-  /** why nothing is signed: the ledger does not continue a head that this signer has signed; null when it may sign */
+  /** why nothing is signed: the ledger does not continue a head that this signer has signed; null if it may sign */
   behind: () => string | null
   /**
-   * A head that someone else has kept. One of this signer that its ledger does not continue stops it; the longest of them is kept.
-   * @returns whether it is one of this signer
+   * Checks a head that someone else has retained. A head of this signer that its ledger does not continue stops the signer, which
+   * stores the longest of these heads.
+   * @returns whether this signer signed it
    */
   show: (note: string) => boolean
 }
 
 /**
- * Heads that were lost with an older store and overruled by its operator: of these sizes, both included, and signed before that.
- * What the ledger signed afterwards has the same sizes, and is not excused.
+ * Heads that were lost with an older store and that its operator overruled: all of these sizes, both ends included, signed before
+ * this time. Heads that the ledger signed later have the same sizes and are not overruled.
  */
 export type Overruled = { from: number; to: number; before: number }
 
 /**
- * Inside a transaction.
- * @throws LedgerDamaged  when the newest head in the store is not by this signer, or the ledger does not end there
+ * Opens the heads of the ledger; inside a transaction.
+ * @throws LedgerDamaged  if this signer did not sign the newest head in the store, or the ledger does not end there
  */
 export function openHeads({
   db,
@@ -66,7 +67,7 @@ export function openHeads({
       const shown = readSignedHead(text)
       if (shown === null || !isHeadOf(identity, shown)) return false
       const found = reasonOf(shown)
-      // Of several servers' heads the longest: a restore overrules what it covers.
+      // Several servers may show heads; store the longest, because a restore overrules every head up to that size.
       if (found === null || shown.size <= most) return true
       put.run('shown', text)
       most = shown.size
@@ -78,7 +79,7 @@ export function openHeads({
   function openNewest(): { note: string; size: number; at: number } {
     const row = get.get('newest') as { note: string } | undefined
     if (row === undefined && identity.isNew) return sealAfter(0)
-    // Without it a ledger that was cut off would only look younger.
+    // Without this check, a truncated ledger would only look younger.
     if (row === undefined) throw new LedgerDamaged('The newest head of the ledger is missing.')
     const head = readSignedHead(row.note)
     if (head === null || !isHeadOf(identity, head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
@@ -87,7 +88,10 @@ export function openHeads({
     return { note: row.note, size: head.size, at: head.at }
   }
 
-  /** Never before an earlier head, wherever the clock was set: servers keep the newest by its time. */
+  /**
+   * Signs a head; its time is never before an earlier head, however the clock was set, because servers retain the head with the
+   * latest time.
+   */
   function sealAfter(earlier: number): { note: string; size: number; at: number } {
     const head = { size: tree.size(), root: tree.root(), at: Math.max(now(), earlier) }
     const sealed = signNote(head, identity)
@@ -107,6 +111,7 @@ export function openHeads({
   }
 }
 
+/** Signs a head; returns a signed note (C2SP signed-note) in the form of a checkpoint. */
 export function signNote(head: { size: number; root: Buffer; at: number }, identity: SignerIdentity): string {
   const { origin, publicKey } = identity
   const text = `${origin}\n${head.size}\n${head.root.toString('base64')}\nat ${new Date(head.at).toISOString()}\n`
@@ -114,10 +119,10 @@ export function signNote(head: { size: number; root: Buffer; at: number }, ident
   return `${text}\n— ${origin} ${signature.toString('base64')}\n`
 }
 
-/** C2SP signed-note: the first 4 bytes of SHA-256 of the name, a newline, the kind of the key (1: Ed25519) and the key. */
+/** Computes a key id, C2SP signed-note: the first 4 bytes of the SHA-256 of the name, a newline, the key type (1: Ed25519) and the key. */
 const keyIdOf = (name: string, publicKey: Buffer): Buffer =>
   hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), Buffer.of(1), publicKey]), 'buffer').subarray(0, 4)
 
-/** The public key in the form that readers of signed notes take. */
+/** Formats the public key for verifiers of signed notes. */
 export const verifierKeyOf = ({ origin, publicKey }: Pick<SignerIdentity, 'origin' | 'publicKey'>): string =>
   `${origin}+${keyIdOf(origin, publicKey).toString('hex')}+${Buffer.concat([Buffer.of(1), publicKey]).toString('base64')}`

@@ -1,11 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
 
 /*
- * Hashes, MACs and the tree are over the table of the ledger; who asks for a nonce, an intent or a person goes by an index. Who can write the
- * file can make one that lacks a record and has the text that it should: the record is whole then, and not found.
+ * Hashes, MACs and the tree protect the ledger's table, but searches for a nonce, an intent or a user go through an index. An
+ * attacker who can write the file can create an index with the right definition that lacks a record. The record is intact then, but
+ * is not found.
  */
 
-/** What a record is found by in each index of the ledger, and which records are in it. */
+/** Each index of the ledger: its columns, and which records it contains. */
 const INDEXES: Record<string, { columns: string[]; holds: string }> = {
   ledger_nonce: { columns: ['address', 'chain_id', 'nonce'], holds: 'nonce IS NOT NULL' },
   ledger_operation: { columns: ['effect', 'chain_id'], holds: `kind = 'operation'` },
@@ -16,7 +17,7 @@ const INDEXES: Record<string, { columns: string[]; holds: string }> = {
   ledger_signatures: { columns: ['user_id'], holds: 'intent_id IS NOT NULL' },
 }
 
-/** The first record above a number that an index does not lead to; null where there is none. */
+/** Finds the first record above a number that an index lacks; null if there is none. */
 export function hiddenRecord(db: DatabaseSync, above: number): number | null {
   for (const [index, { columns, holds }] of Object.entries(INDEXES)) {
     const found = [...columns, 'seq'].map((column) => `inside.${column} = row.${column}`).join(' AND ')
@@ -29,7 +30,10 @@ export function hiddenRecord(db: DatabaseSync, above: number): number | null {
   return null
 }
 
-/** What in the file does not fit together, tables and their indexes among it; null where all does. Reads all of it: 8 µs a record. */
+/**
+ * Runs SQLite's integrity check on the file, including tables against their indexes; null if it passes. It reads the whole file: 8
+ * µs per record.
+ */
 export function fileFault(db: DatabaseSync): string | null {
   const [first] = db.prepare('PRAGMA integrity_check(1)').all() as { integrity_check: string }[]
   const said = first?.integrity_check ?? 'nothing'

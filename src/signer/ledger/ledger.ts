@@ -1,7 +1,7 @@
 /**
  * signer/ledger: every signature that was made, in order, and the proof that none was removed or changed.
- * Owns: the records and their MACs, the Merkle tree over them and its signed heads, the witness of where they ended.
- * Does not own: what the records allow next (`signer/rules/judge.ts`), keys (`signer/keys/deks.ts`).
+ * Owns: the records and their MACs, the Merkle tree over them and its signed heads, the witness of the ledger's end.
+ * Does not own: which signature the records allow next (`signer/rules/judge.ts`), keys (`signer/keys/deks.ts`).
  */
 
 import type { DatabaseSync } from 'node:sqlite'
@@ -30,55 +30,62 @@ export type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
 
 export type Ledger = {
   tree: Tree
-  /** sizes of heads that were lost with an older store, each overruled by a record of its restore */
+  /** sizes of heads that were lost with an older store; the record of a restore overrules each */
   overruled: readonly Overruled[]
-  /** a restore was accepted, and nothing was signed with a token since */
+  /** true if a restore was accepted and nothing was signed with a token since */
   isFreshlyRestored: boolean
   head: () => LedgerHead
-  /** Each checked by its hash and its MAC, wherever it lies: what it agreed to is signed again, at another fee and without a token. @throws LedgerDamaged */
+  /**
+   * signatures of a nonce, oldest first. Each is verified by its hash and MAC, because the agreement that it records allows fee
+   * bumps without a token.
+   * @throws LedgerDamaged
+   */
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
   operations: OperationLedger
-  /** true when the intent was signed under another (chain, address, nonce) */
+  /** true if the intent was signed under another chain, address or nonce */
   isElsewhere: (intentId: string, slot: LedgerSlot) => boolean
   lane: (slot: LedgerSlot) => { lowest: number; highest: number } | null
   unsignedBetween: (slot: LedgerSlot, low: number, high: number) => number
   unvouchedBetween: (slot: LedgerSlot, low: number, high: number) => number[]
-  /** what the chain had counted of the account when an older copy was taken for the store: below it everything is used */
+  /** the chain's count for the account when an older copy was accepted as the store: all nonces below it are used */
   floor: (slot: LedgerSlot) => number
-  /** what was signed without a token since a time, newest first */
+  /** signatures without a token since a time, newest first */
   unattendedSince: (at: number) => Iterable<Unattended>
-  /** true when the key of the account left, or came from elsewhere: others may use its nonces */
+  /** true if the key of the account was exported or imported: another holder may use its nonces */
   isHeldElsewhere: (userId: string) => boolean
-  /** signatures of a user's account below a record, newest first, on one network unless `chainId` is null */
+  /** signatures of a user's account below a record, newest first; on all networks if `chainId` is null */
   signaturesBefore: (of: { userId: string; chainId: number | null }, seq: number, most: number) => LedgerRow[]
-  /** true when the user was given an account */
+  /** true if an account was created for the user */
   hasAccount: (userId: string) => boolean
   /** newest first */
   ofIntent: (intentId: string) => Iterable<LedgerAttempt>
-  /** records after one, oldest first */
+  /** records after a record number, oldest first */
   since: (seq: number, most: number) => LedgerRow[]
-  /** the record of the last restore; null where there was none */
+  /** the record hash of the last restore; null if there was none */
   restored: Buffer | null
-  /** the hash of a record; null where there is none */
+  /** the hash of a record; null if there is none */
   recordAt: (seq: number) => Buffer | null
-  /** adds a record to the chain; inside a transaction */
+  /** appends a record to the chain; inside a transaction */
   append: (entry: NewEntry) => void
 }
 
-/** The rule of the record of an account whose key was brought (import-keys.ts). */
+/** The rule in the account record of an imported key (import-keys.ts). */
 export const IMPORTED = 'imported-key'
-/** The rules of an `export` that an older ledger was told of (elsewhere.ts): the key left, or was brought, by a record that it has lost. */
+/**
+ * The rules of `export` records that replace lost ones (elsewhere.ts): a record that the ledger lost says that the key was exported
+ * or imported.
+ */
 export const TOLD = { exported: 'exported-before', imported: 'imported-before' } as const
 
-/** records in a row before a time, after which all are */
+/** consecutive records dated before a time, after which all older records count as before it */
 const MAX_MISDATED = 1_000
 
-/** Records checked at every start; `verify` checks all of them. */
+/** Newest records verified at every start; `verify` verifies all of them. */
 const TAIL = 1_000
 
 /**
- * The ledger as it ends, without a look at its witness (`checkWitness`).
- * @throws LedgerDamaged  when its tail is broken or not by this signer
+ * Opens the ledger without checking its witness (`checkWitness`).
+ * @throws LedgerDamaged  if its newest records are broken or this signer did not write them
  */
 export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   let head = readHead(db)
@@ -99,7 +106,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     `SELECT seq, kind, address, chain_id, nonce, intent_id, effect, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
   )
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
-  // Two searches of the index; min and max in one SELECT would walk all of the account's rows.
+  // Two index searches; min and max in one SELECT would scan all rows of the account.
   const lane = db.prepare(`SELECT
     (SELECT min(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS lowest,
     (SELECT max(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS highest`)
@@ -164,13 +171,13 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     *unattendedSince(time) {
       let older = 0
       for (const row of newestFirst.iterate() as Iterable<LedgerRow>) {
-        // A few may have been dated by a clock that was wrong.
+        // A wrong clock may have misdated a few records.
         older = row.at < time ? older + 1 : 0
         if (older > MAX_MISDATED) return
         if (older > 0) continue
         if (row.token_id !== null || row.nonce === null) continue
         const held = readHeld(row)
-        // What carries operations is bounded by limits of its own (gas-limits.ts).
+        // The first attempt of a sponsor transaction has limits of its own (gas-limits.ts).
         if (held.isAgreed) continue
         const before = attemptsAt(held)
           .map(readHeld)
@@ -178,7 +185,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
-    // Asked where a nonce lies far ahead only: a record that someone put there frees none.
+    // Only asked for a nonce far ahead. The records are verified, so that an inserted one allows no such nonce.
     isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
     signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
@@ -203,10 +210,10 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   }
 }
 
-/** An aggregate over no rows. */
+/** An aggregate of no rows. */
 type Nothing = { lowest: null; highest: null }
 
-/** @throws LedgerDamaged */
+/** Reads where the ledger ends. @throws LedgerDamaged */
 export function readHead(db: DatabaseSync): LedgerHead {
   const row = db.prepare('SELECT count, record FROM ledger_head').get() as LedgerHead | undefined
   if (row === undefined) throw new LedgerDamaged('The head record of the ledger is missing.')
@@ -215,7 +222,7 @@ export function readHead(db: DatabaseSync): LedgerHead {
 
 function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
   const { lowest } = db.prepare('SELECT min(seq) AS lowest FROM ledger').get() as { lowest: number | null }
-  // Before the first there is none: no chain leads to it, and lookups would find it first.
+  // A record numbered below 1 is not part of the hash chain, but look-ups would find it first.
   if (lowest !== null && lowest < 1) throw broken(lowest)
   const start = Math.max(0, head.count - TAIL)
   const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<LedgerRow>
@@ -236,7 +243,7 @@ function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
     throw new LedgerDamaged(`Record ${hidden} of the ledger is in its table and not in an index of it.`)
 }
 
-/** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
+/** Verifies that a record continues the chain, and returns the new end. @throws LedgerDamaged  naming the record that does not */
 export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
   const record = recordOf(previous.record, row)
   if (row.seq !== previous.count + 1 || !record.equals(row.record)) {
@@ -248,7 +255,7 @@ export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
 const broken = (seq: number): LedgerDamaged =>
   new LedgerDamaged(`Record ${seq} of the ledger was altered, or one before it is missing.`)
 
-/** @throws LedgerDamaged  when the store is older than what the signer answered for */
+/** Compares the ledger with its witness. @throws LedgerDamaged  if the store is older than what the signer has answered for */
 export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): void {
   if (witness === null) {
     if (head.count === 0) return
@@ -273,9 +280,8 @@ const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHER
   WHERE restore.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.seq > restore.seq AND token_id IS NOT NULL)`
 
 /**
- * Looks at one record, wherever it lies, which nobody may have done since it was written: that it has the hash of its fields and of the
- * record before it, and its MAC.
- * @returns a look that throws LedgerDamaged
+ * Returns a function that verifies one record anywhere in the ledger: the hash of its fields and of the record before it, and its
+ * MAC. The start verifies only the newest records. The function throws LedgerDamaged.
  */
 export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow) => void {
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
@@ -289,7 +295,7 @@ export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow) =
   }
 }
 
-/** Of all restores: the highest floor of every account and chain, and which heads they overruled. @throws LedgerDamaged */
+/** Collects from all restores the highest floor of every account and chain, and the heads that they overruled. @throws LedgerDamaged */
 function readRestores(
   db: DatabaseSync,
   assertOwn: (row: LedgerRow) => void,
@@ -301,7 +307,7 @@ function readRestores(
     assertOwn(row)
     const { seq, at, raw } = row
     const restored = decodeRestored(raw!)
-    // Its own record is the first in which the two differ.
+    // The restore's own record is the first in which the lost and the current ledger differ.
     overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
     for (const { address, chainId, nonce } of restored.floors) {
       const key = slotKey(address, chainId)
@@ -313,7 +319,7 @@ function readRestores(
 
 const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`
 
-/** The columns are never null where `kind` is that of a signature: the table checks it. */
+/** These columns are never null for the kinds of signatures: the table checks it. */
 function readHeld(row: LedgerRow): LedgerAttempt {
   return {
     seq: row.seq,

@@ -3,28 +3,30 @@ import { LedgerDamaged } from '../refusal.ts'
 import type { LedgerRow } from './record.ts'
 
 /**
- * MACs of the ledger's records: HMAC-SHA-256 of a record's hash, by a key derived from a data key, before it the number of
- * that data key's epoch. Anyone who can write the folder and lacks the master key cannot make one, so a chain that was
- * hashed anew does not fit. What they do not say: a ledger without its newest records, or a whole older folder, has good ones.
+ * MACs of the ledger's records. A MAC is the number of a data key's epoch (4 bytes) and an HMAC-SHA-256 of the record's hash. The
+ * HMAC's key is derived from that data key. An attacker who can write the folder but lacks the master key cannot compute one, so a
+ * recomputed hash chain is detected. MACs do not detect missing newest records or an older copy of the whole folder.
  */
 export type Macs = {
   of: (record: Buffer) => Buffer
   isOf: (record: Uint8Array, mac: Uint8Array) => boolean
-  /** the epoch that makes new ones */
+  /** the epoch whose key makes new MACs */
   epoch: () => number
-  /** A key of an epoch for something else than records; undefined where there is no such epoch. */
+  /** derives a key of an epoch for another purpose than records; undefined if there is no such epoch */
   keyFor: (purpose: string, epoch: number) => KeyObject | undefined
 }
 
 const EPOCH_BYTES = 4
 const INFO = 'chatelaine ledger mac 1'
 
+/** Derives the MAC key of a data key: HKDF-SHA-256, 32 bytes. */
 export const macKeyOf = (dek: KeyObject): KeyObject =>
   createSecretKey(Buffer.from(hkdfSync('sha256', dek, Buffer.alloc(0), INFO, 32)))
 
 /**
- * @param current  the epoch that makes new ones
- * @param keyOf    the key of an epoch; undefined where there is none
+ * Opens the MACs of the ledger.
+ * @param current  the epoch whose key makes new MACs
+ * @param keyOf    the key of an epoch; undefined if there is none
  */
 export function openMacs({
   current,
@@ -49,7 +51,7 @@ export function openMacs({
     epoch: current,
     keyFor(purpose, epoch) {
       const key = keyOf(epoch)
-      // A record's hash is 32 bytes, and no purpose is: one never stands for the other.
+      // A record's hash has 32 bytes and no purpose has, so the two cannot be confused.
       return key === undefined ? undefined : createSecretKey(hmac(key, Buffer.from(purpose, 'utf8')))
     },
   }
@@ -57,11 +59,11 @@ export function openMacs({
 
 const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
 
-/** Whether a record has what may be one. The table asks for it, but an editor of the file can put anything there. */
+/** Tells whether a record has a MAC of the right length. The table requires it, but an attacker who edits the file can store anything. */
 export const hasMac = ({ mac }: { mac: unknown }): boolean =>
   mac instanceof Uint8Array && mac.length === EPOCH_BYTES + 32
 
-/** @throws LedgerDamaged  naming the record whose MAC is not the signer's */
+/** Verifies the MAC of a record. @throws LedgerDamaged  naming the record whose MAC this signer did not make */
 export function assertMac(macs: Macs, { seq, record, mac }: Pick<LedgerRow, 'seq' | 'record' | 'mac'>): void {
   if (!macs.isOf(record, mac)) throw new LedgerDamaged(`Record ${seq} of the ledger was not written by this signer.`)
 }

@@ -8,7 +8,7 @@ import type { LedgerRow } from './record.ts'
 import { LedgerDamaged } from '../refusal.ts'
 import { MAX_DEADLINE_SECONDS } from '../../signer-wire/wire.ts'
 
-/** An operation that was signed. `packed`: as calldata of the dispatcher has it, to the last byte. */
+/** A signed operation. `packed`: its bytes exactly as in the dispatcher's calldata. */
 export type HeldOperation = {
   seq: number
   at: number
@@ -27,38 +27,42 @@ export type HeldOperation = {
 
 export type HeldDelegation = SignedAuthorization & { seq: number; at: number; intentId: string; account: Buffer }
 
-/** Of an operation what is looked at when it is packed. */
+/** The fields of an operation that are needed when it is batched. */
 type CarriedOperation = Pick<HeldOperation, 'seq' | 'userId' | 'clientId' | 'dispatcher' | 'packed'>
 
 type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
-/** Operations and authorizations of the ledger, and what carried them. */
+/** The ledger's operations and authorizations, and the sponsor transactions that include them. */
 export type OperationLedger = {
-  /** of an intent; `isTransaction`: the intent is one instead */
+  /** the operation of an intent; `isTransaction`: true if the intent is a transaction instead */
   ofIntent: (intentId: string) => { operation: HeldOperation | null; isTransaction: boolean }
   /** @param id  space and sequence, 32 bytes */
   ofId: (chainId: number, id: Buffer) => CarriedOperation | null
   delegationAt: (nonce: AccountNonce) => HeldDelegation | null
   delegationOf: (intentId: string) => HeldDelegation | null
-  /** first attempts of transactions that carry an operation, oldest first */
+  /** first attempts of the sponsor transactions that include an operation, oldest first */
   outersOf: (seq: number) => LedgerRow[]
-  /** the outer of a record has the operations of these; inside the transaction that the record is written in (`append`) */
+  /**
+   * notes that the sponsor transaction of record `outer` includes these operations; inside the transaction that writes the record
+   * (`append`)
+   */
   carry: (outer: number, operations: readonly number[]) => void
-  /** milliseconds since 1970 until when operations may be under way that a restore lost; 0: none are */
+  /** milliseconds since 1970 until which operations lost in a restore may be executed; 0: there are none */
   pausedUntil: number
-  /** sequences below it may be those of operations that a restore lost */
+  /** operations lost in a restore may have used sequences below it */
   sequenceFloor: bigint
 }
 
 /**
- * Sequences of one millisecond are 4,096, far more than anyone counts up in it, so a floor is above all that came before; and a server can hold
- * them in a number until the year 2039.
+ * Bits of a floor below its milliseconds. One millisecond has 4,096 sequences, far more than a server uses in it, so a floor is
+ * above all earlier sequences. A server can hold floors in a JavaScript number until the year 2039.
  */
 const FLOOR_SHIFT = 12n
 
+/** Opens the ledger's operations. The last restore determines `pausedUntil` and `sequenceFloor`. */
 export function openOperations(db: DatabaseSync): OperationLedger {
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq')
-  // Asked for each operation of a transaction: as little as is looked at.
+  // Runs for each operation of a transaction, so it reads only the needed columns.
   const ofId = db.prepare(
     `SELECT seq, user_id, client_id, raw FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`,
   )
@@ -93,11 +97,11 @@ export function openOperations(db: DatabaseSync): OperationLedger {
   }
 }
 
-/** `raw` of an operation: the dispatcher, the space, and then as the dispatcher takes it. */
+/** Concatenates the `raw` of an operation: dispatcher, space, and the packed form of the dispatcher. */
 export const operationBytes = ({ dispatcher, space }: { dispatcher: Buffer; space: Buffer }, packed: Buffer): Buffer =>
   Buffer.concat([dispatcher, space, packed])
 
-/** The columns are never null where the kind is this: the table checks it. */
+/** Parses the row of an operation. Its columns are never null: the table checks it. */
 export function readOperationRow(row: LedgerRow): HeldOperation {
   const raw = bytesOf(row.raw!)
   return {
@@ -122,7 +126,7 @@ function readCarried({ seq, user_id: userId, client_id: clientId, raw }: LedgerR
   return { seq, userId, clientId: clientId!, dispatcher: bytes.subarray(0, 20), packed: bytes.subarray(40) }
 }
 
-/** What the bytes of an operation say. */
+/** Decodes the packed form of an operation. */
 export const readHeldOperation = (
   held: Pick<HeldOperation, 'packed'>,
 ): PackedOperation & { signature: AccountSignature; calls: OperationCall[] } => {
@@ -130,7 +134,7 @@ export const readHeldOperation = (
   return { ...operation, ...readSigned(operation) }
 }
 
-/** `raw` of an authorization: its tuple as a transaction of type 4 has it (EIP-7702). */
+/** Encodes the `raw` of an authorization: its tuple as in a transaction of type 4 (EIP-7702). */
 export const delegationBytes = (signed: SignedAuthorization): Buffer => encodeRlp(encodeAuthorization(signed))
 
 function toDelegation(row: LedgerRow): HeldDelegation {
@@ -138,7 +142,7 @@ function toDelegation(row: LedgerRow): HeldDelegation {
   return { ...whose, ...readDelegation(row.raw!) }
 }
 
-/** @throws LedgerDamaged */
+/** Decodes the `raw` of an authorization. @throws LedgerDamaged */
 export function readDelegation(raw: Uint8Array): SignedAuthorization {
   const fields = decodeRlp(bytesOf(raw))
   if (!Array.isArray(fields) || fields.length !== 6 || fields.some(Array.isArray))
@@ -156,5 +160,5 @@ export function readDelegation(raw: Uint8Array): SignedAuthorization {
 
 const numberOf = (bytes: Buffer): number => Number(`0x0${bytes.toString('hex')}`)
 const padded = (bytes: Buffer): Buffer => Buffer.concat([Buffer.alloc(32 - bytes.length), bytes])
-/** The same bytes: SQLite gives them away. */
+/** Wraps the bytes without a copy; SQLite does not use them again. */
 const bytesOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)

@@ -5,16 +5,16 @@ import { encodeRestored, type Restored } from './restored.ts'
 import type { FeeFields } from '../transaction.ts'
 import type { SignRequest } from '../../signer-wire/wire.ts'
 
-/** A key that a person asked for, did not get after all, or got (exports.ts). */
+/** A key export that was requested, cancelled or completed (exports.ts). */
 type ExportKind = 'export-request' | 'export-cancel' | 'export'
 
-/** What an account signs for sponsors to send (operation-ledger.ts): the second takes a nonce of the account. */
+/** What an account signs for sponsors to send (operation-ledger.ts); an authorization uses a nonce of the account. */
 type OperationKind = 'operation' | 'authorization'
 
-/** The rule of what a sponsor sends with operations in it: no token is shown for it, and of its kinds no other is without. */
+/** The rule in the records of sponsor transactions that include operations, and of their cancellations. */
 export const OUTER = 'sponsored-operations'
 
-/** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
+/** A row of the ledger in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
 export type LedgerRow = {
   seq: number
   at: number
@@ -37,20 +37,20 @@ export type LedgerRow = {
   request_hash: Uint8Array | null
   /** what was shown for it, as JSON */
   evidence: string | null
-  /** which policy decided, and what of its limits this took */
+  /** the policy that decided, and the charges to its limits */
   policy: string | null
   spent: string | null
   record: Uint8Array
-  /** of the record's hash, by the signer's own key (macs.ts) */
+  /** HMAC of the record's hash by the signer's own key (macs.ts) */
   mac: Uint8Array
 }
 
 /** A signature that the ledger holds, with its bytes. */
 export type LedgerAttempt = SignedAttempt & {
-  /** number of the record, and when it was written; 0 before it is */
+  /** number and time of the record; 0 before it is written */
   seq: number
   at: number
-  /** someone agreed to what it costs (`isAgreed`) */
+  /** someone agreed to the cost (`isAgreed`) */
   isAgreed: boolean
   userId: string
   clientId: string | null
@@ -63,43 +63,46 @@ export type LedgerAttempt = SignedAttempt & {
   rule: string
 }
 
-/** Whether someone agreed to what it costs: a token or a grant was shown, or it is the first that carries operations, whose gas their users signed. */
+/**
+ * Tells whether someone agreed to the cost. Either a token or grant was shown, or it is the first attempt of a sponsor transaction,
+ * whose gas the users signed.
+ */
 export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>
   tokenId !== null || (rule === OUTER && kind === 'send')
 
-/** What is to be recorded. */
+/** A record to append. */
 export type NewEntry = {
   at: number
   userId: string
   address: Buffer
   rule: string
   evidence?: string | null
-  /** texts of the policy engine, which alone reads them; hashed as they are */
+  /** texts that only the policy engine reads; hashed as they are */
   policy?: string | null
   spent?: string | null
 } & (
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | { kind: ExportKind; tokenId: string | null }
-  /** who agrees to what it costs, by which token; null: nobody */
+  /** the application and token that agree to the cost; null: nobody */
   | (SignedRecord & { clientId: string | null; tokenId: string | null })
 )
 
-/** What is recorded of a signature itself. */
+/** The part of a record that describes the signature itself. */
 export type SignedRecord = { rule: string } & (
   | {
       kind: SignRequest['kind']
       held: Omit<LedgerAttempt, 'seq' | 'at' | 'isAgreed' | 'userId' | 'clientId'>
-      /** records of the operations that it is the first to carry at its nonce */
+      /** record numbers of the operations that its nonce is the first to include */
       carries?: readonly number[] | undefined
     }
   | { kind: OperationKind; signed: SignedForSponsors }
 )
 
-/** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is what was signed. */
+/** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is the signed digest. */
 type SignedForSponsors = {
   chainId: number
-  /** of an authorization only */
+  /** null for an operation */
   nonce: number | null
   intentId: string
   effect: Buffer
@@ -109,10 +112,10 @@ type SignedForSponsors = {
   requestHash: Buffer | null
 }
 
-/** What comes before the first record. */
+/** The hash that precedes the first record. */
 export const GENESIS = Buffer.alloc(32)
 
-/** All that a record's hash covers, in this order. */
+/** The columns that a record's hash covers, in this order. */
 export const COLUMNS = [
   'seq',
   'at',
@@ -138,12 +141,13 @@ export const COLUMNS = [
   'spent',
 ] as const satisfies (keyof LedgerRow)[]
 
-/** The hash of a record: of the record before it, and of every field. */
+/** Hashes a record: every field and the hash of the record before it. */
 export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record' | 'mac'>): Buffer {
   const fields = COLUMNS.map((column) => row[column])
   return hash('sha256', canonical('chatelaine ledger 1', previous, ...fields), 'buffer')
 }
 
+/** Converts an entry to a row of the ledger, without its hash and MAC. */
 export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 'mac'> {
   const { at, kind, userId, address, rule, evidence = null, policy = null, spent = null } = entry
   const common = { seq, at, kind, user_id: userId, address, rule, evidence, policy, spent }

@@ -1,18 +1,19 @@
 import { LedgerDamaged } from '../refusal.ts'
 
-/** What was known when an operator took an older copy for the store: lies in the ledger, as the `raw` of its record. */
+/** The known facts when an operator accepted an older copy as the store. The `raw` of the restore's record holds them. */
 export type Restored = {
-  /** where the ledger ended that was lost, by its witness; null when there was none */
+  /** where the lost ledger ended, by its witness; null if there was none */
   witness: { count: number; record: string } | null
-  /** the size of the newest head that a server had shown, which this store did not reach; absent: none was */
+  /** the size of the newest head that a server had shown and that this store did not reach; absent if there was none */
   shown?: number
-  /** what the chains had counted of each account, where that is not nothing; addresses in hexadecimal digits */
+  /** nonzero transaction counts of each account on the chains; addresses in hexadecimal digits */
   floors: { address: string; chainId: number; nonce: number }[]
 }
 
+/** Encodes the `raw` of a restore as JSON. */
 export const encodeRestored = (restored: Restored): Buffer => Buffer.from(JSON.stringify(restored), 'utf8')
 
-/** @throws LedgerDamaged */
+/** Decodes the `raw` of a restore. @throws LedgerDamaged */
 export function decodeRestored(raw: Uint8Array): Restored {
   try {
     return JSON.parse(Buffer.from(raw).toString('utf8')) as Restored

@@ -5,15 +5,15 @@ import { openIdentity, type SignerIdentity } from '../keys/identity.ts'
 import type { Kek } from '../kek/provider.ts'
 import { openUnwitnessed, type Ledger } from './ledger.ts'
 
-/** The ledger with what proves it: its MACs, its tree and the signed heads of that. */
+/** The ledger and its proofs: MACs, tree and signed heads. */
 export type SigningLog = { deks: Deks; ledger: Ledger; identity: SignerIdentity; heads: Heads }
 
 /**
- * Opens all of it, and makes in one transaction what a new store lacks.
- * Does not look at the witness, nor whether the ledger continues the heads that were shown: an older copy is to be accepted so.
- * Nobody else may write to the store meanwhile: its lock is held.
- * @throws StartError     when the master key is not the one that this store was made with, or is not to be had
- * @throws LedgerDamaged  when the end of the ledger is broken, not by this signer, or not where its newest head says
+ * Opens the ledger and its proofs, and creates in one transaction what a new store lacks. It does not check the witness or the
+ * heads that were shown, so that a command can accept an older copy. The caller holds the store's lock, so no other process writes
+ * to it.
+ * @throws StartError     if the master key is not the one of this store, or is unavailable
+ * @throws LedgerDamaged  if the end of the ledger is broken, this signer did not write it, or it is not where its newest head says
  */
 export async function openSigningLog(
   db: DatabaseSync,
@@ -24,7 +24,7 @@ export async function openSigningLog(
   return openUnwrapped(db, await unwrapDeks(db, kek), now, keysPerEpoch)
 }
 
-/** The same with data keys that are open. */
+/** Opens the same with unwrapped data keys. @throws LedgerDamaged */
 export function openUnwrapped(
   db: DatabaseSync,
   unwrapped: OpenDeks,

@@ -3,24 +3,24 @@ import type { DatabaseSync } from 'node:sqlite'
 import { LedgerDamaged } from '../refusal.ts'
 
 /**
- * The Merkle tree over the ledger's records (RFC 9162 §2.1): leaf n is the hash of record n + 1. Kept as it grows: a record
- * costs two hashes on average, and only complete subtrees of 256 leaves and more are stored, so that a start reads at most
- * 255 records and a row for each level, whatever the size.
+ * The Merkle tree over the ledger's records (RFC 9162 §2.1): leaf n is the hash of record n + 1. A record costs two hashes on
+ * average. Only complete subtrees of at least 256 leaves are stored. So a start reads at most 255 records and one row per level,
+ * whatever the size.
  */
 export type Tree = {
   size: () => number
   root: () => Buffer
-  /** adds the next record; inside a transaction */
+  /** appends the next record; inside a transaction */
   append: (record: Uint8Array) => void
-  /** the root when it had so many leaves */
+  /** the root of the tree at an earlier number of leaves */
   rootAt: (size: number) => Buffer
-  /** RFC 9162 §2.1.3.1: that leaf `index` is in the tree of `size`; bottom up */
+  /** RFC 9162 §2.1.3.1: proves that leaf `index` is in the tree of `size`; bottom up */
   inclusion: (index: number, size: number) => Buffer[]
-  /** RFC 9162 §2.1.4.1: that the tree of `from` leaves is the beginning of that of `to` */
+  /** RFC 9162 §2.1.4.1: proves that the tree of `to` leaves begins with that of `from` */
   consistency: (from: number, to: number) => Buffer[]
 }
 
-/** subtrees of 2^8 leaves and more are stored */
+/** subtrees of at least 2^8 leaves are stored */
 const STORED_LEVEL = 8
 const BLOCK = 2 ** STORED_LEVEL
 
@@ -30,14 +30,15 @@ const nodeOf = (left: Buffer, right: Buffer): Buffer =>
   hash('sha256', Buffer.concat([Buffer.of(1), left, right]), 'buffer')
 
 /**
- * @param size  records of the ledger
- * @throws LedgerDamaged  when a stored subtree is missing
+ * Opens the tree over the ledger's records.
+ * @param size  number of records
+ * @throws LedgerDamaged  if a stored subtree is missing
  */
 export function openTree(db: DatabaseSync, size: number): Tree {
   const put = db.prepare('INSERT INTO tree (level, position, hash) VALUES (?, ?, ?)')
   const stored = db.prepare('SELECT hash FROM tree WHERE level = ? AND position = ?')
   const records = db.prepare('SELECT record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?')
-  // By level: the complete subtrees that the tree is made of, one for each bit of its size.
+  // By level: the complete subtrees of the tree, one for each bit of its size.
   const peaks: Buffer[] = []
   let count = 0
   open()
@@ -54,7 +55,7 @@ export function openTree(db: DatabaseSync, size: number): Tree {
   function add(leaf: Buffer, keep: (level: number, position: number, subtree: Buffer) => void): void {
     let subtree = leaf
     let level = 0
-    // Not by bits: they are 32, and a size may be more.
+    // Uses division, because bitwise operators are limited to 32 bits and a size may exceed that.
     for (let rest = count; rest % 2 === 1; rest = (rest - 1) / 2) {
       subtree = nodeOf(peaks[level]!, subtree)
       level += 1
@@ -80,7 +81,7 @@ export function openTree(db: DatabaseSync, size: number): Tree {
     return Buffer.from(row.hash)
   }
 
-  /** Hashes of ranges of leaves; remembers the leaves it has read. */
+  /** Returns a function that hashes ranges of leaves; it caches the leaves that it reads. */
   function reader(): HashOf {
     const blocks = new Map<number, Buffer[]>()
     return hashOf
@@ -110,7 +111,7 @@ export function openTree(db: DatabaseSync, size: number): Tree {
   }
 }
 
-/** the hash of the leaves from `start` to before `end` */
+/** the hash of the leaves from `start` up to but excluding `end` */
 type HashOf = (start: number, end: number) => Buffer
 
 function rootOf(peaks: Buffer[], count: number): Buffer {
@@ -120,7 +121,7 @@ function rootOf(peaks: Buffer[], count: number): Buffer {
   return root ?? EMPTY
 }
 
-/** The largest power of two below a width of at least two. */
+/** Returns the largest power of two below a width of at least two. */
 function split(width: number): number {
   let half = 1
   while (half * 2 < width) half *= 2
@@ -135,7 +136,7 @@ function path(index: number, start: number, end: number, hashOf: HashOf): Buffer
     : [...path(index, middle, end, hashOf), hashOf(start, middle)]
 }
 
-/** `isWhole`: the subtree is one that who has the older root knows. */
+/** `isWhole`: true if the verifier knows the subtree's hash from the older root. */
 function subproof(from: number, start: number, end: number, isWhole: boolean, hashOf: HashOf): Buffer[] {
   if (from === end) return isWhole ? [] : [hashOf(start, end)]
   const middle = start + split(end - start)

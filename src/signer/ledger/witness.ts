@@ -4,26 +4,30 @@ import { dirname } from 'node:path'
 import { syncFolder } from '../kek/file.ts'
 import { systemClock, type Timer } from '../../clock.ts'
 
-/** Where the ledger ended: how many records, and the hash of the last. */
+/** Where the ledger ended: the number of records and the hash of the last. */
 export type LedgerHead = { count: number; record: Buffer }
 
 /**
- * The ledger's head once more, outside the database. SQLite recovers quietly to an earlier commit when its log was
- * cut or an older file was put back; the witness then is ahead of the ledger, and the signer refuses.
+ * A copy of the ledger's head outside the database. If its log is truncated or an older file restored, SQLite silently recovers to
+ * an earlier commit. The witness is then ahead of the ledger, and the signer refuses to start signing.
  *
- * Written after every commit and before its answers, so it may be behind the ledger after a crash, never ahead of it.
- * A SIGKILL loses nothing of it. It reaches the disk at most a second later, which a loss of power can take away
- * without harm: the database was synced itself.
+ * It is written after every commit and before the answers. So after a crash it may be behind the ledger, never ahead. A SIGKILL
+ * loses none of it. It is synced to disk within a second; a power failure in between is harmless, because the database itself was
+ * synced.
  *
- * A copy of the whole folder put back is not noticed by this, for the witness is in it: who kept a later head tells (heads.ts).
+ * It does not detect an older copy of the whole folder, because the copy includes it. Heads that others have retained detect that
+ * (heads.ts).
  */
 export type Witness = { write: (head: LedgerHead) => void; close: () => void }
 
-// count (8), record hash (32), start of the SHA-256 of both (24). Two slots, written in turn: one is always whole.
+// Count (8 bytes), record hash (32), start of the SHA-256 of both (24). Two slots are written in turn, so one is always intact.
 const SLOT_BYTES = 64
 const SYNC_AFTER_MS = 1_000
 
-/** @param head  where the ledger ends now; on the disk before this returns, with the file's own entry in its folder */
+/**
+ * Opens the witness file. @param head  where the ledger ends now; it and the file's directory entry are synced to disk before this
+ * returns
+ */
 export function openWitness(path: string, head: LedgerHead): Witness {
   const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
   for (const slot of [0, 1]) writeSlot(fd, slot, head)
@@ -38,7 +42,7 @@ export function openWitness(path: string, head: LedgerHead): Witness {
       timer ??= systemClock
         .after(SYNC_AFTER_MS, () => {
           timer = undefined
-          // Not the database: a witness that reached the disk late is only a witness of less.
+          // An error is harmless: an older witness on disk only proves less.
           fdatasync(fd, () => {})
         })
         .unref()
@@ -55,7 +59,7 @@ function writeSlot(fd: number, slot: number, head: LedgerHead): void {
   writeSync(fd, encode(head), 0, SLOT_BYTES, slot * SLOT_BYTES)
 }
 
-/** The newest head that the file holds whole; null when there is none, be it missing, empty or torn. */
+/** Reads the newest intact head of the file; null if there is none because the file is missing, empty or torn. */
 export function readWitness(path: string): LedgerHead | null {
   const bytes = Buffer.alloc(SLOT_BYTES * 2)
   let length: number

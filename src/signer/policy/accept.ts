@@ -3,17 +3,17 @@ import { readPolicy, type PolicyDocument } from './document.ts'
 import { PolicyInvalid } from './json.ts'
 import { hashOfPolicy, isSigned, openSigned, type PolicyTrust } from './jws.ts'
 
-/** A document that is in force, or might be. */
-export type PolicyVersion = { document: PolicyDocument; /** as it was written */ text: string; hash: string }
+/** A policy that is in force or is offered. */
+export type PolicyVersion = { document: PolicyDocument; /** the original text */ text: string; hash: string }
 
-/** What a file says beside what is in force. */
+/** The result of comparing a file with the policy in force. */
 export type PolicyOffer = { is: 'newer'; offer: PolicyVersion } | { is: 'in force' }
 
 /**
- * Whether a file may replace the policy in force: newer, and signed by as many as it takes. One signature is enough for the very
- * next version that freezes more and changes nothing else: who has one key can stop payments and not start them, and takes one
- * number of a version for each thing that is frozen.
- * @param isPlainTaken  in development a document needs no signature
+ * Decides whether a file may replace the policy in force: it must be newer and have enough signatures. One signature is enough for
+ * the next version if it only adds freezes. So the holder of one key can stop payments, but cannot allow them, and uses one version
+ * number per step.
+ * @param isPlainTaken  true in development: a document needs no signature
  * @throws PolicyInvalid
  */
 export function readOffer(
@@ -35,7 +35,7 @@ export function readOffer(
   return { is: 'newer', offer }
 }
 
-/** @throws PolicyInvalid */
+/** Parses a policy document. @throws PolicyInvalid */
 export const readPolicyVersion = (text: string): PolicyVersion => ({
   document: readPolicy(text),
   text,
@@ -53,7 +53,7 @@ function assertSigned(
     throw new PolicyInvalid('', `${signers.length} of ${keys.length} trusted keys signed it, and ${needed} have to`)
 }
 
-/** Whether a document freezes what the other does and at least one thing more, and is the same besides. */
+/** Tells whether a document keeps every freeze, adds at least one, and is otherwise the same. */
 function freezesMore(before: PolicyVersion, after: PolicyVersion): boolean {
   const [a, b] = [before.document.freeze, after.document.freeze]
   return (
@@ -72,7 +72,7 @@ const sizeOf = ({ users, clients, chains, everything }: PolicyVersion['document'
 
 const isWithin = <T>(some: ReadonlySet<T>, all: ReadonlySet<T>): boolean => [...some].every((one) => all.has(one))
 
-/** Of the text, not of what was read of it: nothing that a later version may read differs. */
+/** Compares the text rather than the parsed document, so that nothing that a later version may read can differ. */
 function besides({ text }: PolicyVersion): Record<string, unknown> {
   const { version: _version, freeze: _freeze, ...rest } = JSON.parse(text) as Record<string, unknown>
   return rest

@@ -1,6 +1,6 @@
 import { readHead, readSignature, type FunctionShape, type HeadValue } from './signature.ts'
 
-/** What a call is, as rules name it. A call is of several classes at once: an unlimited approval is an approval too. */
+/** The classes of a call, as rules name them. A call can have several: an unlimited approval is also an approval. */
 export const CALL_CLASSES = [
   'NATIVE',
   'CALL',
@@ -13,27 +13,27 @@ export const CALL_CLASSES = [
 ] as const
 export type CallClass = (typeof CALL_CLASSES)[number]
 
-/** A transaction as policy reads it. wei; addresses are 20 bytes. */
+/** A transaction as the policy evaluates it. Amounts in wei; addresses are 20 bytes. */
 export type JudgedCall = { chainId: number; from: Buffer; to: Buffer; value: bigint; data: Buffer }
 
-/** What a call does; addresses are 40 lower-case hexadecimal digits. */
+/** The effect of a call; addresses are 40 lower-case hexadecimal digits. */
 export type CallEffect = {
   classes: readonly CallClass[]
   /** 8 hexadecimal digits; null for calldata without one */
   selector: string | null
-  /** what leaves or may leave the account, besides native currency; null when that is nothing */
+  /** the tokens that leave or may leave the account, besides native currency; null if there are none */
   token: { address: string; amount: bigint } | null
-  /** who gets it, or may take it; null where the calldata is unreadable */
+  /** the addresses that receive or may take it; null if the calldata is unreadable */
   recipients: readonly string[] | null
 }
 
-/** Above every uint256: what an operator of all tokens may take fits into no limit. */
+/** Above every uint256: the right to take all tokens exceeds every limit. */
 export const ALL_TOKENS = 2n ** 256n
 
 /**
- * From here on an allowance never runs out: no token has 2^128 of its smallest unit (3.4 × 10^38; the largest in wide use are
- * below 10^34). A bound near 2^256 would miss Permit2, whose amounts end at 2^160. What UNI and COMP keep for "unlimited" is
- * below it and is compared by itself. An id of an NFT may be above it: an approval of such a one counts as unlimited.
+ * The smallest allowance that counts as unlimited. No token has 2^128 of its smallest unit (3.4 × 10^38); the largest in wide use
+ * are below 10^34. A bound near 2^256 would miss Permit2, whose amounts end at 2^160. UNI and COMP store "unlimited" as a smaller
+ * value, which is compared separately. The id of an NFT may be above the bound; its approval then counts as unlimited.
  */
 const MIN_UNLIMITED = 2n ** 128n
 const UNLIMITED_96 = 2n ** 96n - 1n
@@ -43,17 +43,17 @@ type KnownCall = FunctionShape & {
 }
 
 /**
- * Whatever the address. What moves a token of the account besides these a limit of that token refuses (`isKnown`); what
- * spends an allowance was counted when it was given.
+ * Functions whose effect is counted, at any address. A token limit rejects other functions of that token (`isKnown`). Spending an
+ * allowance was counted when the allowance was granted.
  */
 const known = new Map<string, KnownCall>(
   [
     knownCall('transfer(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
-    // Of another account's tokens these spend what that account approved, and was counted there.
+    // For another account's tokens, these spend an allowance that the other account granted and that was counted there.
     knownCall('transferFrom(address,address,uint256)', ([from, to, amount], call) =>
       isOwn(from!, call) ? transfer(call, to!, amount!) : null,
     ),
-    // ERC-777: everyone is an operator of their own.
+    // ERC-777: every account is its own operator.
     knownCall('operatorSend(address,address,uint256,bytes,bytes)', ([from, to, amount], call) =>
       isOwn(from!, call) ? transfer(call, to!, amount!) : null,
     ),
@@ -69,11 +69,11 @@ const known = new Map<string, KnownCall>(
     knownCall('increaseApproval(address,uint256)', ([spender, amount], call) =>
       amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
     ),
-    // Aave: the one it is given to may borrow that much in the account's name.
+    // Aave: the recipient may borrow that much in the account's name.
     knownCall('approveDelegation(address,uint256)', ([spender, amount], call) =>
       amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
     ),
-    // With an amount of 0 it still calls the spender.
+    // Even with an amount of 0 it calls the spender.
     knownCall('approveAndCall(address,uint256)', ([spender, amount], call) =>
       approve(addressOf(call), spender!, amount!),
     ),
@@ -87,7 +87,7 @@ const known = new Map<string, KnownCall>(
     knownCall('setApprovalForAll(address,bool)', ([operator, isOn], call) =>
       isOn === 0n ? revoke(operator!) : approveAll(call, operator!),
     ),
-    // Compound III: a manager moves all that the account has in this market.
+    // Compound III: a manager can move everything that the account has in this market.
     knownCall('allow(address,bool)', ([manager, isOn], call) =>
       isOn === 0n ? revoke(manager!) : approveAll(call, manager!),
     ),
@@ -98,15 +98,15 @@ const known = new Map<string, KnownCall>(
   ].map((one) => [one.selector, one]),
 )
 
-/** Permit2's approval, whose token is not the contract that is called. */
+/** The selector of Permit2's approval, whose token is an argument and not the called contract. */
 export const PERMIT2_APPROVE = readSignature('approve(address,address,uint160,uint48)')!.selector
 
-/** Whether what a function moves is counted here. */
+/** Tells whether the effect of a function is counted here. */
 export const isKnown = (selector: string): boolean => known.has(selector)
 
 /**
- * What a call does, from its selector and its words alone. What looks like one of the functions above and is not whole is
- * UNREADABLE_CALL: old contracts read missing bytes as zeros and ignore bits that others refuse.
+ * Determines the effect of a call from its selector and words alone. A call of a known function with incomplete or malformed
+ * arguments is UNREADABLE_CALL. Old contracts read missing bytes as zeros and ignore bits that others reject.
  */
 export function effectOfCall(call: JudgedCall): CallEffect {
   const { data, value } = call
@@ -143,7 +143,7 @@ const transfer = (call: JudgedCall, to: bigint, amount: bigint): Omit<CallEffect
   recipients: [digits(to)],
 })
 
-/** The whole amount counts at once: when the spender takes it is not the signer's to see. */
+/** Counts the whole allowance at once, because the signer cannot see when the spender takes it. */
 function approve(token: string, spender: bigint, amount: bigint): Omit<CallEffect, 'selector'> {
   const isUnlimited = amount >= MIN_UNLIMITED || amount === UNLIMITED_96
   return {

@@ -1,6 +1,6 @@
 /**
  * signer/policy: rules of the operator for what is signed, as a document.
- * Owns: the document and its parser, what a transaction does, the decision, windows of time, its signatures, its words.
+ * Owns: the document and its parser, the effect of a transaction, the decision, time windows, its signatures, its description.
  * Does not own: the built-in rules (`signer/rules/policy.ts`), meters in the store (`signer/rules/meters.ts`), which document is in
  *   force (`signer/rules/policy-in-force.ts`).
  */
@@ -11,16 +11,16 @@ import { CALL_CLASSES, type CallClass } from './calldata.ts'
 import { PolicyInvalid, readUniqueJson } from './json.ts'
 import { isOneWord, readSignature } from './signature.ts'
 
-/** A document that was read: a set of rules whose order means nothing. Addresses are 40 lower-case hexadecimal digits. */
+/** A parsed policy: a set of rules in any order. Addresses are 40 lower-case hexadecimal digits. */
 export type PolicyDocument = {
   version: number
   freeze: PolicyFreeze
-  /** names for people, by `chainId:address` */
+  /** display names, by `chainId:address` */
   tokens: ReadonlyMap<string, { symbol: string; decimals: number }>
   rules: readonly PolicyRule[]
 }
 
-/** Nothing is signed for these, as long as the document is in force. */
+/** Nothing is signed for these while the document is in force. */
 type PolicyFreeze = {
   users: ReadonlySet<string>
   clients: ReadonlySet<string>
@@ -31,12 +31,12 @@ type PolicyFreeze = {
 export type PolicyRule = { name: string; match: RuleMatch } & (
   | { effect: 'deny' }
   | { effect: 'allow' }
-  /** `tier`: who has to agree; `above`: only for more than these amounts, and for everything where there are none */
+  /** `tier`: who has to agree; `above`: only for more than these amounts, for everything if empty */
   | { effect: 'require'; tier: 'passkey'; above: readonly RuleAmount[] }
   | { effect: 'limit'; per: readonly MeterScope[]; limits: readonly RuleAmount[] }
 )
 
-/** What a rule is for; null: whatever it is. */
+/** The transactions that a rule applies to; null: any. */
 export type RuleMatch = {
   chains: ReadonlySet<number> | null
   to: ReadonlySet<string> | null
@@ -46,21 +46,21 @@ export type RuleMatch = {
   class: ReadonlySet<CallClass> | null
   clients: ReadonlySet<string> | null
   users: ReadonlySet<string> | null
-  /** words of the head of calldata, by their index; `spare`: the bits of the word that its type leaves zero */
+  /** words of the calldata's head, by their index; `spare`: the bits of the word that its type leaves zero */
   args: readonly { index: number; oneOf: ReadonlySet<bigint>; spare: bigint }[]
 }
 
-/** One thing that is measured; smallest units, or transactions for `count`. */
+/** One measured quantity; smallest units, or transactions for `count`. */
 export type RuleAmount = {
   of: 'native' | 'fees' | 'count' | 'token'
-  /** as refusals and meters name it */
+  /** the name in refusals and meters */
   name: string
-  /** for `token` */
+  /** only for `token` */
   chainId: number | null
   tokenAddress: string | null
   perCall: bigint | null
   period: { amount: bigint; seconds: number } | null
-  /** for `token`: selectors of its functions that pass though nobody counts what they move; null: none */
+  /** only for `token`: selectors of its functions that are allowed although their effect is not counted; null: none */
   functions: ReadonlySet<string> | null
 }
 
@@ -73,7 +73,7 @@ const MAX_RULES = 256
 const MAX_ENTRIES = 10_000
 const UINT256 = 2n ** 256n
 
-/** Names of the rules that are built in: a refusal names one rule only. */
+/** Names of the built-in rules, which a policy may not use, so that a refusal identifies one rule. */
 export const RESERVED_RULES = new Set([
   'chain-not-listed',
   'no-contract-creation',
@@ -108,7 +108,7 @@ export const RESERVED_RULES = new Set([
 ])
 
 /**
- * Reads a policy. Nothing is coerced or ignored: a field that we do not know might be the one that was meant to forbid.
+ * Parses a policy. It coerces and ignores nothing: an unknown field might be the one that was meant to forbid.
  * @throws PolicyInvalid  naming the place
  */
 export function readPolicy(text: string): PolicyDocument {
@@ -140,7 +140,7 @@ function readFreeze(value: unknown): PolicyFreeze {
   }
 }
 
-/** Here an empty list says what it means. */
+/** Reads a freeze list, which may be empty. */
 function readFrozen<T>(value: unknown, path: string, read: (value: unknown, path: string) => T): ReadonlySet<T> {
   return (Array.isArray(value) && value.length === 0 ? null : readSet(value, path, read)) ?? new Set()
 }
@@ -232,7 +232,7 @@ function readFunction(value: unknown, path: string): string {
   return shape.selector
 }
 
-/** `{"0": ["0x…"]}`: of the rule's one function, by the index of the argument. */
+/** Reads `{"0": ["0x…"]}`: allowed values of the arguments, by index, of the rule's only function. */
 function readArgs(fields: Record<string, unknown>, path: string): RuleMatch['args'] {
   if (fields.args === undefined) return []
   const [only, ...others] = Array.isArray(fields.functions) ? (fields.functions as unknown[]) : []
@@ -254,7 +254,7 @@ function readArgs(fields: Record<string, unknown>, path: string): RuleMatch['arg
 
 const BYTES = /^bytes(\d+)$/
 
-/** What a contract of an old compiler cuts off before it reads the argument, and a newer one refuses. */
+/** Returns the bits of a word that its type leaves zero: contracts of an old compiler ignore them, newer ones reject them. */
 function spareBits(type: string): bigint {
   const [, bytes] = BYTES.exec(type) ?? []
   if (bytes !== undefined) return (UINT256 - 1n) >> BigInt(8 * Number(bytes))
@@ -263,7 +263,7 @@ function spareBits(type: string): bigint {
   return UINT256 - (1n << BigInt(bits))
 }
 
-/** The word of the calldata. */
+/** Returns a value as its word in calldata. */
 function readWordValue(type: string, spare: bigint, value: unknown, path: string): bigint {
   if (type === 'address') return BigInt(`0x${readPolicyAddress(value, path)}`)
   if (type === 'bool') {
@@ -328,7 +328,7 @@ function readAmount(value: unknown, path: string): bigint {
 }
 
 /**
- * An address with its checksum (EIP-55): without one a slip of a finger is another address.
+ * Parses an address with its checksum (EIP-55), because without one a typing error is another address.
  * @returns 40 lower-case hexadecimal digits
  */
 function readPolicyAddress(value: unknown, path: string): string {
@@ -338,7 +338,7 @@ function readPolicyAddress(value: unknown, path: string): string {
   return value.slice(2).toLowerCase()
 }
 
-/** EIP-55 */
+/** Formats an address with its checksum. Source: EIP-55 */
 export function checksummed(digits: string): string {
   const hash = keccak(Buffer.from(digits, 'latin1')).toString('hex')
   return `0x${digits.replace(/./g, (digit, index: number) => (hash[index]! >= '8' ? digit.toUpperCase() : digit))}`
@@ -364,7 +364,7 @@ function readWhole(value: unknown, path: string, least: number): number {
   return value as number
 }
 
-/** @param known  null: whatever it has */
+/** Reads an object. @param known  the allowed fields; null: any */
 function readObject(value: unknown, path: string, known: readonly string[] | null): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new PolicyInvalid(path, 'expected an object')
@@ -380,7 +380,7 @@ function readList(value: unknown, path: string, most: number): unknown[] {
   return value
 }
 
-/** null for what is left out. */
+/** Reads a list without duplicates; null if it is absent. */
 function readSet<T>(value: unknown, path: string, read: (value: unknown, path: string) => T): ReadonlySet<T> | null {
   if (value === undefined) return null
   const set = new Set<T>()

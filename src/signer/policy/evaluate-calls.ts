@@ -1,13 +1,13 @@
 import type { PolicyDocument } from './document.ts'
 import { evaluate, type LimitRoom, type MeterCharge, type PolicyQuestion, type PolicyRefusal, type ReadMeter } from './evaluate.ts' // prettier-ignore
 
-/** `rules`: those that allow the calls, each once. */
+/** `rules`: the rules that allow the calls, each once. */
 type AllowedCalls = { allowed: true; rules: string[]; charges: MeterCharge[]; room: LimitRoom[] }
 
 /**
- * The decision about calls that are done together or not at all: each as a write of its own, to which what those before it use of the
- * limits counts as used. One that is refused refuses all. Charges nothing.
- * @param questions  of one person, application and network
+ * Evaluates calls that are executed together or not at all. Each is evaluated as a write of its own, after the earlier calls have
+ * used their part of the limits. If one is rejected, all are. It charges nothing.
+ * @param questions  of one user, application and network
  */
 export function evaluateCalls(
   policy: PolicyDocument,
@@ -29,7 +29,7 @@ export function evaluateCalls(
       const before = charges.get(charge.meter)?.amount ?? 0n
       charges.set(charge.meter, { ...charge, amount: before + charge.amount })
     }
-    // As they are before all of it.
+    // Reports the limits as they are before the first call.
     for (const each of answer.room) {
       const key = JSON.stringify([each.rule, each.limit])
       if (!room.has(key)) room.set(key, each)

@@ -2,37 +2,42 @@ import { effectOfCall, isKnown, PERMIT2_APPROVE, type CallEffect, type JudgedCal
 import type { PolicyDocument, PolicyRule, RuleAmount, RuleMatch } from './document.ts'
 import { headWord } from './signature.ts'
 
-/** What is asked of a policy. */
+/** The input of an evaluation. */
 export type PolicyQuestion = {
   call: JudgedCall
-  /** wei: the most that the transaction can cost besides its value */
+  /** wei: maximum cost of the transaction besides its value */
   feeWei: bigint
   userId: string
   clientId: string
 }
 
-/** What a signature adds to a meter; smallest units. `limit` is what the meter may hold within `period` seconds. */
+/** The amount that a signature adds to a meter, in smallest units. `limit` is the maximum of the meter within `period` seconds. */
 export type MeterCharge = { meter: string; amount: bigint; limit: bigint; period: number }
 
-/** How much of a limit is left; `isOwn`: nobody else's transactions use it; `resetsAt`, milliseconds since 1970: when the oldest of what is used stops counting. */
+/**
+ * The state of a limit; `isOwn`: no other user's transactions use it; `resetsAt`, milliseconds since 1970: when the oldest use
+ * stops counting.
+ */
 export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null; isOwn: boolean } // prettier-ignore
 
 export type PolicyAnswer = PolicyConsent | PolicyRefusal
 /**
- * `told`: the reason for who asked, where the whole of it would say what other people use; `resetsAt`, milliseconds since 1970: when the limit
- * of a period has more room, null where nothing in it frees any, absent of what is no such limit
+ * A rejection.
+ * - `told`: the reason for the caller, if `reason` would reveal what other users spend.
+ * - `resetsAt`, milliseconds since 1970: when the limit of a period has more room; null if nothing in it expires; absent for other
+ *   rejections.
  */
 export type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string; resetsAt?: number | null }
-/** `rule`: the one that allows it; null where only limits were asked */
+/** `rule`: the rule that allows it; null if only limits were evaluated */
 type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
 
-/** What a meter holds now. `isFull`: it counts as full, whatever it holds. */
+/** Reads what a meter holds now. `isFull`: it counts as full, whatever it holds. */
 export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null; isFull?: boolean }
 
 /**
- * The decision about the first signature of a nonce. Any deny wins, every limit holds, then what a rule requires has to be there,
- * and without an allow nothing is signed; the order of rules means nothing but which of several that refuse is named.
- * Charges nothing.
+ * Evaluates the first signature of a nonce. Any matching `deny` rejects it. Then every matching `limit` and `require` must be
+ * satisfied, and at least one `allow` must match. The order of rules only decides which of several rejecting rules is named. It
+ * charges nothing.
  */
 export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read: ReadMeter): PolicyAnswer {
   const effect = effectOfCall(question.call)
@@ -50,10 +55,10 @@ export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read:
 }
 
 /**
- * The decision about a cancel of the person's. It does nothing but pay fees, for whatever the nonce was about: every limit of fees is
- * asked that is for this network, application and person, whatever else it names. One that is the first signature of its nonce uses
- * up a nonce as a send does, and counts as one.
- * @param dearerBy  wei
+ * Evaluates a cancellation by the user. It only pays fees, whatever the nonce was for. So every limit on fees for this network,
+ * application and user applies, whatever else the rule matches. A cancellation that is the first signature of its nonce counts as a
+ * transaction.
+ * @param dearerBy  wei that the cancellation adds to the cost of the nonce
  */
 export function evaluateCancel(
   policy: PolicyDocument,
@@ -74,8 +79,8 @@ export function evaluateCancel(
 }
 
 /**
- * The decision about a raise that the person asked for: what the nonce does was
- * decided with its first signature, so only limits of fees are asked, and charged by what the attempt makes the nonce dearer.
+ * Evaluates a fee bump by the user. The effect was decided with the nonce's first signature, so only limits on fees apply. They are
+ * charged with the wei that the attempt adds to the cost of the nonce.
  * @param dearerBy  wei
  */
 export function evaluateFees(
@@ -96,12 +101,12 @@ export function evaluateFees(
 }
 
 /**
- * What one transaction uses of a limit: against `perCall`, and of the period. `unreadable`, `unknown`: nobody can tell, of a
- * function that is known and of one that is not.
+ * The amounts of one transaction: `call` counts against `perCall`, `charged` against the period. `unreadable`: the arguments of a
+ * known function are malformed. `unknown`: the function is not known.
  */
 type Measured = { call: bigint; charged: bigint } | 'unreadable' | 'unknown'
 
-/** @param measured  null: the limit is not about this transaction */
+/** Checks the limits of rules. @param measured  null: the limit does not concern this transaction */
 function holdLimits(
   rules: readonly PolicyRule[],
   { userId, clientId, call: { chainId, data } }: PolicyQuestion,
@@ -110,7 +115,7 @@ function holdLimits(
 ): { charges: MeterCharge[]; room: LimitRoom[] } | PolicyRefusal {
   const charges: MeterCharge[] = []
   const room: LimitRoom[] = []
-  // As JSON, so that no name of a person is taken for a part of another meter.
+  // Encoded as JSON, so that no user id can be confused with a part of another meter.
   const scopes = {
     user: `,${JSON.stringify(`user ${userId}`)}`,
     client: `,${JSON.stringify(`client ${clientId}`)}`,
@@ -149,10 +154,10 @@ function holdLimits(
   return { charges, room }
 }
 
-/** An amount within a period of seconds, and the meter that counts it; `name` is what a refusal calls it. */
+/** A limit within a period of seconds, and the meter that counts it; `name` is its name in refusals. */
 export type PeriodLimit = { rule: string; name: string; meter: string; amount: bigint; period: number; isOwn: boolean }
 
-/** What so much takes of a limit, or that it has no room for it. */
+/** Checks whether a limit allows an amount more; returns the charge or the rejection. */
 export function holdPeriod(
   { rule, name, meter, amount, period, isOwn }: PeriodLimit,
   charged: bigint,
@@ -183,7 +188,7 @@ function measure(limit: RuleAmount, { call, feeWei }: PolicyQuestion, effect: Ca
   if (limit.of === 'fees') return both(feeWei)
   if (limit.of === 'count') return both(1n)
   if (limit.chainId !== call.chainId) return null
-  // What is not whole might still be an approval to a contract that reads missing bytes as zeros.
+  // Malformed calldata may still be an approval, because old contracts read missing bytes as zeros.
   if (effect.recipients === null)
     return limit.tokenAddress === call.to.toString('hex') || effect.selector === PERMIT2_APPROVE ? 'unreadable' : null
   if (effect.token?.address === limit.tokenAddress) return both(effect.token.amount)
@@ -194,7 +199,7 @@ function measure(limit: RuleAmount, { call, feeWei }: PolicyQuestion, effect: Ca
 
 const both = (amount: bigint) => ({ call: amount, charged: amount })
 
-/** Whether a transaction is more than any of these amounts; true where none is given. */
+/** Tells whether a transaction exceeds any of these amounts; true if there are none. */
 function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effect: CallEffect): boolean {
   if (amounts.length === 0) return true
   return amounts.some((amount) => {
@@ -204,8 +209,8 @@ function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effec
 }
 
 /**
- * Whether a rule is about a transaction. One that restricts is as soon as anything of it fits, and where that is unknown; one that
- * allows only when all of it does, so that what is listed never carries along what is not.
+ * Tells whether a rule applies to a transaction. A restricting rule applies as soon as any part matches or is unknown. An allowing
+ * rule applies only if all parts match, so that a listed part never allows an unlisted one.
  */
 function matches(rule: PolicyRule, question: PolicyQuestion, effect: CallEffect): boolean {
   const { match } = rule
@@ -220,20 +225,23 @@ function matches(rule: PolicyRule, question: PolicyQuestion, effect: CallEffect)
     isForCaller(rule, question) &&
     (match.to?.has(call.to.toString('hex')) ?? true) &&
     (match.functions === null || (effect.selector !== null && match.functions.has(effect.selector))) &&
-    // What is unreadable may be of any class; to be allowed it has to be named.
+    // Unreadable calldata may be of any class; to allow it, a rule must name UNREADABLE_CALL.
     fits(match.class, isAll || effect.recipients !== null ? effect.classes : null) &&
     fits(match.recipients, effect.recipients) &&
     match.args.every((arg) => fitsArgument(arg, call.data, isAll))
   )
 }
 
-/** Whether a rule is about who asks and where, whatever the transaction does. */
+/** Tells whether a rule applies to this user, application and network, whatever the transaction does. */
 const isForCaller = ({ match }: PolicyRule, { call, userId, clientId }: PolicyQuestion): boolean =>
   (match.chains?.has(call.chainId) ?? true) &&
   (match.users?.has(userId) ?? true) &&
   (match.clients?.has(clientId) ?? true)
 
-/** What is missing, or has bits outside its type, is read by some contracts as another value: it may be any. */
+/**
+ * Tells whether an argument matches. Some contracts read a missing word, or bits outside its type, as another value, so such a word
+ * may be any.
+ */
 function fitsArgument({ index, oneOf, spare }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {
   const word = headWord(index, data)
   return word === null || (word & spare) !== 0n ? !isAll : oneOf.has(word)

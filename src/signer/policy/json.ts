@@ -1,4 +1,4 @@
-/** A policy file that cannot be used; the text names the place in it and is for the operator. */
+/** A policy file that cannot be used; the text names the place in the file and is for the operator. */
 export class PolicyInvalid extends Error {
   constructor(path: string, problem: string) {
     super(path === '' ? problem : `${path}: ${problem}`)
@@ -7,7 +7,8 @@ export class PolicyInvalid extends Error {
 }
 
 /**
- * JSON in which every name is used once: of two `effect` in one rule a reader sees the first and a parser takes the last.
+ * Parses JSON in which every name is unique per object. Of two `effect` fields in a rule, a reader sees the first and a parser uses
+ * the last.
  * @throws PolicyInvalid
  */
 export function readUniqueJson(text: string): unknown {
@@ -15,7 +16,7 @@ export function readUniqueJson(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    // The message repeats part of its input, and another file may have been named by mistake, a private key for one.
+    // The message repeats part of its input, which may be another file by mistake, such as a private key.
     const [place] = /(?:line \d+ column|position) \d+/.exec((cause as Error).message) ?? ['']
     throw new PolicyInvalid('', `it is not JSON${place === '' ? '' : ` (${place})`}`)
   }
@@ -24,7 +25,7 @@ export function readUniqueJson(text: string): unknown {
   return value
 }
 
-/** The first name that an object of a valid JSON text has twice. */
+/** Finds the first name that an object of a valid JSON text contains twice. */
 function findTwice(text: string): string | null {
   const names: (Set<string> | null)[] = []
   for (const [token, quoted, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {

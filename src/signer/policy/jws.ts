@@ -2,38 +2,38 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyOb
 import { jwkThumbprint } from '../../jwk-thumbprint.ts'
 import { PolicyInvalid, readUniqueJson } from './json.ts'
 
-/** A public key that policies may be signed with; nothing else of it is kept. */
+/** A public key that policies may be signed with; no other members are stored. */
 export type PolicyKey = { kty: 'OKP'; crv: 'Ed25519'; x: string }
 
-/** Who may put a policy in force: so many of these. */
+/** The trusted policy keys, and how many of them must sign a policy. */
 export type PolicyTrust = { threshold: number; keys: PolicyKey[] }
 
-/** What a policy that was signed says of itself; its signatures were not looked at yet. */
+/** A signed policy; its signatures are not verified yet. */
 type SignedPolicy = { payload: string; signatures: { protected: string; signature: string }[] }
 
-/** Whatever else these keys may ever sign, it is not a policy. */
+/** The `typ` of policy signatures, so that nothing else that these keys sign can pass as a policy. */
 const TYPE = 'chatelaine-policy'
 const MAX_SIGNATURES = 64
 const BASE64URL = /^[\w-]*$/
 
-/** base64url of SHA-256 over the very bytes of a document. */
+/** Computes the base64url of the SHA-256 of a document's exact bytes. */
 export const hashOfPolicy = (text: string): string => createHash('sha256').update(text, 'utf8').digest('base64url')
 
 /**
- * The public half of a key, private or public, as a JWK.
+ * Reads the public part of a private or public key in JWK form.
  * @throws PolicyInvalid  which repeats nothing of it
  */
 export function readPolicyKey(value: unknown): PolicyKey {
   const { kty, crv, x } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>
   if (kty !== 'OKP' || crv !== 'Ed25519' || typeof x !== 'string' || !/^[\w-]{43}$/.test(x))
     throw new PolicyInvalid('', 'expected an Ed25519 key as a JSON web key')
-  // A second spelling of the last character would be a second key of the same signer.
+  // Another spelling of the last character would be a second key of the same signer.
   if (Buffer.from(x, 'base64url').toString('base64url') !== x)
     throw new PolicyInvalid('', 'expected an Ed25519 key as a JSON web key')
   return { kty, crv, x }
 }
 
-/** The same file with one more signature; a document becomes one. @throws PolicyInvalid  when that key has signed it */
+/** Adds a signature to a document or a signed policy. @throws PolicyInvalid  if that key has already signed it */
 export function addSignature(text: string, privateKey: Record<string, unknown>): string {
   const kid = jwkThumbprint(readPolicyKey(privateKey))
   const before: SignedPolicy = isSigned(text)
@@ -47,16 +47,16 @@ export function addSignature(text: string, privateKey: Record<string, unknown>):
   return `${JSON.stringify({ ...before, signatures: [...before.signatures, { protected: header, signature }] }, null, 2)}\n`
 }
 
-/** Whether a file is a JWS rather than a document; neither is said to be a good one. */
+/** Tells whether a file is a JWS rather than a document; it does not tell whether either is valid. */
 export function isSigned(text: string): boolean {
   const value = readUniqueJson(text)
   return typeof value === 'object' && value !== null && 'payload' in value && 'signatures' in value
 }
 
 /**
- * The document in a JWS (RFC 7515, general JSON serialization; RFC 8037, EdDSA) and how many of the trusted keys signed it: a
+ * Opens a JWS (RFC 7515, general JSON serialization; RFC 8037, EdDSA). Returns its document and the trusted keys that signed it; a
  * key counts once, however often it signed.
- * @throws PolicyInvalid  where it is no such thing
+ * @throws PolicyInvalid  if it is not a signed policy
  */
 export function openSigned(text: string, keys: readonly PolicyKey[]): { document: string; signers: string[] } {
   const { payload, signatures } = readSigned(text)
@@ -69,7 +69,7 @@ export function openSigned(text: string, keys: readonly PolicyKey[]): { document
   }
   const bytes = Buffer.from(payload, 'base64url')
   const document = bytes.toString('utf8')
-  // Two documents of the same text would have two hashes.
+  // Different bytes that decode to the same text would have different hashes.
   if (!Buffer.from(document, 'utf8').equals(bytes)) throw new PolicyInvalid('', 'its payload is not UTF-8')
   return { document, signers: [...signers] }
 }
@@ -81,7 +81,7 @@ function isGood(input: string, signature: string, key: KeyObject): boolean {
   return bytes.length === 64 && verify(null, Buffer.from(input, 'latin1'), key, bytes)
 }
 
-/** null for a header that is not one of ours: such a signature counts for nothing. */
+/** Parses a signature's header; null if it is not ours, so that the signature does not count. */
 function headerOf(text: string): { kid: string } | null {
   try {
     const { alg, typ, kid, ...rest } = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as Record<string, unknown> // prettier-ignore

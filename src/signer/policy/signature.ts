@@ -1,17 +1,18 @@
 import { keccak } from '../../keccak.ts'
 
-/** A function as its selector names it. */
+/** A function, as its selector identifies it. */
 export type FunctionShape = { signature: string; /** 8 hexadecimal digits */ selector: string; types: string[] }
 
-/** What the head of calldata holds for one argument; null for what is not a single word. */
+/** The word of one argument in the head of calldata; null for an argument that is not a single word. */
 export type HeadValue = bigint | null
 
 const WORD = 32
 const ELEMENTARY = /^(?:address|bool|string|bytes|u?int(\d+)|bytes(\d+))$/
 
 /**
- * Reads a signature text such as `transfer(address,uint256)`: canonical types only, since a selector is the hash of the text and
- * `uint` would be another function. @returns null for what is no signature
+ * Parses a signature such as `transfer(address,uint256)`. Only canonical types are accepted: a selector is the hash of the text, so
+ * `uint` would be another function.
+ * @returns null if it is not a signature
  */
 export function readSignature(text: string): FunctionShape | null {
   const [, list] = /^[A-Za-z_$][\w$]{0,127}\((.*)\)$/s.exec(text) ?? []
@@ -20,7 +21,7 @@ export function readSignature(text: string): FunctionShape | null {
   return { signature: text, selector: keccak(Buffer.from(text, 'utf8')).toString('hex', 0, 4), types }
 }
 
-/** @returns null where parentheses do not match */
+/** Splits a list of types. @returns null if parentheses do not match */
 function splitTypes(list: string): string[] | null {
   if (list === '') return []
   const types: string[] = []
@@ -47,14 +48,14 @@ function isType(text: string): boolean {
   return bytes === undefined || (!bytes.startsWith('0') && Number(bytes) <= 32)
 }
 
-/** Arguments that fill one word of the head and say all of themselves there. */
+/** Tells whether a type takes exactly one word of the head and has all of its value there. */
 export const isOneWord = (type: string): boolean => /^(?:address|bool|u?int\d+|bytes\d+)$/.test(type)
 
 /**
- * The head of calldata as the ABI has it, for functions whose arguments each take one word there. Strict: an address with bits
- * above its 160, a number beyond its width and bytes that end outside the calldata are no such arguments, whatever an old contract
- * makes of them. What follows the arguments is ignored, as contracts do.
- * @returns null when the words are missing or malformed
+ * Reads the head of calldata for functions whose arguments each take one word there. An address with more than 160 bits, a number
+ * beyond its width, or bytes that end outside the calldata are malformed. This is stricter than old contracts. Like contracts, it
+ * ignores what follows the arguments.
+ * @returns null if words are missing or malformed
  * Source: Solidity, contract ABI specification, strict mode
  */
 export function readHead(types: readonly string[], data: Buffer): HeadValue[] | null {
@@ -67,7 +68,7 @@ export function readHead(types: readonly string[], data: Buffer): HeadValue[] | 
   return values
 }
 
-/** The word of one argument alone, as it is there; null where the calldata ends before. */
+/** Reads the word of one argument; null if the calldata ends before it. */
 export const headWord = (index: number, data: Buffer): bigint | null => wordAt(data, 4 + index * WORD)
 
 function wordAt(data: Buffer, start: number): bigint | null {
@@ -82,7 +83,7 @@ function fits(type: string, word: bigint, data: Buffer): boolean {
   return bits === undefined || word >> BigInt(bits) === 0n
 }
 
-/** Length and bytes that an offset points at. */
+/** Tells whether the length and bytes at an offset lie inside the calldata. */
 function isInside(offset: bigint, data: Buffer): boolean {
   if (offset > BigInt(data.length)) return false
   const start = 4 + Number(offset)

@@ -1,8 +1,8 @@
-/** What was used of a limit, in buckets of a sixtieth of its period. A value: it is never changed, charging gives another. */
+/** The use of a limit, in buckets of a sixtieth of its period. It is immutable; charging returns a new one. */
 export type MeterWindow = {
   /** seconds */
   period: number
-  /** the newest bucket that was charged */
+  /** the newest charged bucket */
   newest: number
   /** smallest units by bucket, oldest first */
   buckets: readonly (readonly [bucket: number, used: bigint])[]
@@ -11,8 +11,8 @@ export type MeterWindow = {
 const BUCKETS = 60
 
 /**
- * Adds to a window. Time is the later of `at` and the newest bucket: a clock that was set back frees nothing. A window of another
- * period begins with what the old one holds, each bucket of it as if it had been used at its last moment.
+ * Adds an amount to a window. The time is the later of `at` and the newest bucket, so setting the clock back frees nothing. If the
+ * period changes, the new window begins with the contents of the old one, each bucket as if used at its last moment.
  * @param at      milliseconds since 1970
  * @param period  seconds
  */
@@ -21,7 +21,8 @@ export function charge(
   { at, period, amount }: { at: number; period: number; amount: bigint },
 ): MeterWindow {
   const { bucket, live } = look(window, { at, period })
-  // Of a longer period the newest bucket may end later than now; what is older counts no shorter for it.
+  // After a longer period, the newest bucket may end later than now; move older buckets so that they do not expire earlier because
+  // of it.
   const held = window?.period === period ? live : merge(live.map(([each, used]) => [Math.max(each, bucket - BUCKETS), used])) // prettier-ignore
   const last = held.at(-1)
   const buckets = last?.[0] === bucket ? [...held.slice(0, -1), [bucket, last[1] + amount] as const] : [...held, [bucket, amount] as const] // prettier-ignore
@@ -29,7 +30,7 @@ export function charge(
 }
 
 /**
- * What is dated later than a time counts from then: it is of a clock that was ahead.
+ * Moves contents dated later than a time to that time, because they come from a clock that was ahead.
  * @param at  milliseconds since 1970
  */
 export function countFrom(window: MeterWindow, at: number): MeterWindow {
@@ -40,9 +41,9 @@ export function countFrom(window: MeterWindow, at: number): MeterWindow {
 }
 
 /**
- * What counts now: the last 61 buckets, of which the oldest may be over by up to a sixtieth of the period and the newest has just
- * begun. So no span of time as long as the period ever holds more than the limit.
- * @returns `resetsAt`, milliseconds since 1970, when the oldest of it stops counting; null when nothing counts
+ * Sums the last 61 buckets. The oldest may have ended up to a sixtieth of the period ago, and the newest has just begun. So no span
+ * as long as the period ever exceeds the limit.
+ * @returns `resetsAt`, milliseconds since 1970, when the oldest use stops counting; null if there is none
  */
 export function usedIn(
   window: MeterWindow | null,
@@ -71,7 +72,7 @@ function look(window: MeterWindow | null, { at, period }: { at: number; period: 
   return { bucket: Math.max(now, live.at(-1)?.[0] ?? now), live }
 }
 
-/** Adds up what is of the same bucket; they are in order. */
+/** Sums amounts of the same bucket; the buckets are in order. */
 function merge(buckets: readonly (readonly [bucket: number, used: bigint])[]): MeterWindow['buckets'] {
   const merged = new Map<number, bigint>()
   for (const [bucket, used] of buckets) merged.set(bucket, (merged.get(bucket) ?? 0n) + used)
@@ -80,11 +81,11 @@ function merge(buckets: readonly (readonly [bucket: number, used: bigint])[]): M
 
 const bucketMs = (period: number): number => (period * 1_000) / BUCKETS
 
-/** As text for the store; amounts in decimal digits. */
+/** Formats a window for the store; amounts in decimal digits. */
 export const windowToText = ({ period, newest, buckets }: MeterWindow): string =>
   JSON.stringify([period, newest, buckets.map(([bucket, used]) => [bucket, used.toString()])])
 
-/** The reverse. @throws when the text is another one */
+/** Parses the stored form of a window. @throws if the text has another form */
 export function windowFromText(text: string): MeterWindow {
   const [period, newest, buckets] = JSON.parse(text) as [number, number, [number, string][]]
   return { period, newest, buckets: buckets.map(([bucket, used]) => [bucket, BigInt(used)] as const) }

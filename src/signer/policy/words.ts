@@ -8,7 +8,7 @@ import {
 } from './document.ts'
 import { isKnown, PERMIT2_APPROVE } from './calldata.ts'
 
-/** A policy in words, a line for each rule, and before them what it freezes. */
+/** Describes a policy in words: a line for its freezes, if any, then a line per rule. */
 export function describePolicy(policy: PolicyDocument): string[] {
   const { users, clients, chains, everything } = policy.freeze
   const frozen = [
@@ -84,7 +84,7 @@ function thingOf(amount: RuleAmount, tokens: PolicyDocument['tokens']): string {
   return `${token === undefined ? 'units of' : `${token.symbol},`} ${checksummed(amount.tokenAddress!)} on chain ${amount.chainId}`
 }
 
-/** In whole tokens where the document says how many decimals they have. */
+/** Formats an amount, in whole tokens if the document states their decimals. */
 function amountOf(amount: RuleAmount, value: bigint, tokens: PolicyDocument['tokens']): string {
   const token = amount.of === 'token' ? tokenOf(amount, tokens) : undefined
   if (token === undefined) return amount.of === 'native' || amount.of === 'fees' ? `${value} wei` : value.toString()
@@ -94,9 +94,9 @@ function amountOf(amount: RuleAmount, value: bigint, tokens: PolicyDocument['tok
 }
 
 /**
- * What is allowed by the form of a policy and is hardly meant: rules that can never match, limits that can never be reached, sums
- * of different currencies.
- * @param served  chain ids that the signer signs for; null when unknown
+ * Finds statements that are allowed in a policy but probably mistakes: rules that can never match, limits that can never be
+ * reached, sums of different currencies.
+ * @param served  chain ids that the signer signs for; null if unknown
  */
 export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> | null): string[] {
   const doubts: string[] = []

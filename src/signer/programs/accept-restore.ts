@@ -20,28 +20,28 @@ import { verifyLedger } from './verify.ts'
 import { openWitness, readWitness, type LedgerHead } from '../ledger/witness.ts'
 import { systemClock } from '../../clock.ts'
 
-/** A store as it lies in its folder, and its witness beside it. */
+/** A store as found in its folder, with its witness. */
 export type InspectedStore = {
   head: LedgerHead
   /** the last record; null in an empty ledger */
   last: Pick<LedgerRow, 'at' | 'kind' | 'chain_id' | 'nonce'> | null
   witness: LedgerHead | null
-  /** records of the newest head that a server has shown and the store does not continue; null: none was */
+  /** number of records of the newest head that a server has shown and the store does not continue; null: there is none */
   shown: number | null
   witnessIs: 'in agreement' | 'ahead' | 'missing' | 'of another store'
   /** 40 hexadecimal digits each */
   accounts: string[]
   /** networks that the ledger has signatures for */
   chains: { chainId: number; accounts: number }[]
-  /** what is frozen in it: by the server's lists, and by the signer's operator */
+  /** number of subjects frozen by the server's lists, and by the signer's operator */
   frozen: { list: number; admin: number }
   problems: string[]
 }
 
 /**
- * Reads a store without changing it. Works beside a running signer, too.
- * @param freezing  what would be frozen with it: refused as a running signer does
- * @throws StartError  when the master key is not the one that this store was made with
+ * Inspects a store without changing it, whether or not a signer is running.
+ * @param freezing  subjects to be frozen with it; a subject that a running signer would reject is rejected here
+ * @throws StartError  if the master key is not the one of this store; bad_request
  */
 export async function findStore(
   folder: string,
@@ -50,7 +50,7 @@ export async function findStore(
 ): Promise<InspectedStore> {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
-    // The witness first: the ledger may only have grown by the time it is read.
+    // Read the witness first: the ledger can only have grown when it is read afterwards.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
     const { head, problems } = verifyLedger(db, readMacs(await unwrapStored(db, await openKekOf(db, settings))))
@@ -74,7 +74,7 @@ export async function findStore(
   }
 }
 
-/** @throws bad_request */
+/** Checks the subjects of all freezes. @throws bad_request */
 function assertAllFreezable(db: DatabaseSync, subjects: string[]): void {
   const account = db.prepare('SELECT 1 FROM accounts WHERE user_id = ?')
   for (const subject of subjects) assertFreezable(subject, (userId) => account.get(userId) !== undefined)
@@ -100,15 +100,15 @@ function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null)
   return witness.record.equals(Buffer.from(row?.record ?? GENESIS)) ? 'in agreement' : 'of another store'
 }
 
-/** The number of the record of a restore, and how many requests for keys it ended. */
+/** The record number of a restore, and how many key requests it ended. */
 export type AcceptedRestore = { record: number; ended: number }
 
 /**
- * Takes the store as it is for the truth: writes into its ledger what was lost and what the chains had counted, and a
- * witness that agrees. From then on the signer signs again, and no nonce below the counts. Requests for keys end: what the copy
- * lacks may be that they were cancelled, or that the key left.
- * @throws StartError    when another process uses the store, or it is not the one that was looked at
- * @throws LedgerDamaged when its tail is broken
+ * Accepts the store as it is. It records in the ledger what was lost and what the chains had counted, and writes a matching
+ * witness. From then on the signer signs again, but no nonce below the counts. Open key requests end, because a lost record may
+ * have cancelled one or exported the key.
+ * @throws StartError     if another process uses the store, or it changed since it was inspected
+ * @throws LedgerDamaged  if its newest records are broken
  */
 export async function acceptRestore(
   folder: string,
@@ -140,10 +140,10 @@ export async function acceptRestore(
       restored,
     })
     const record = ledger.head().count
-    // After its record, which has to be the first in which this ledger differs from the one that was lost.
+    // These records follow the restore's own record, which must be the first in which this ledger differs from the lost one.
     const ended = cancelRequests(openExportRecords(store.db, deks.macs), ledger)
     heads.seal()
-    // Before the commit: a crash in between leaves a store that is older than its witness by these records, to be accepted again.
+    // Write the witness before the commit: a crash in between leaves a store that is behind its witness and must be accepted again.
     openWitness(store.witnessPath, ledger.head()).close()
     store.db.exec('COMMIT')
     return { record, ended }
@@ -152,7 +152,7 @@ export async function acceptRestore(
   }
 }
 
-/** Lapsed ones too: a clock that is set back would bring them back. */
+/** Cancels open key requests. It includes expired ones, because setting the clock back would revive them. */
 function cancelRequests(records: ExportRecords, ledger: Ledger): number {
   const users = records.open()
   for (const userId of users) {
@@ -164,14 +164,14 @@ function cancelRequests(records: ExportRecords, ledger: Ledger): number {
   return users.length
 }
 
-/** What has to be repeated to confirm: it names this very state. */
+/** Returns the text that confirms the command; it identifies this state of the store. */
 export const confirmationOf = ({ record }: LedgerHead): string => record.toString('hex').slice(0, 16)
 
 const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--head FILE] [--freeze SUBJECT]… [--accept RECORD]`
 
 /**
- * `chatelaine signer accept-restore`: what the store in SIGNER_DIR has lost, and, with `--accept`, that it is to be used
- * nevertheless. Exit code 0 when it was accepted, or there is nothing to accept and nothing to freeze.
+ * Runs `chatelaine signer accept-restore`: shows what the store in SIGNER_DIR has lost. With `--accept`, it accepts the store. Exit
+ * code 0 if it was accepted, or if there is nothing to accept and nothing to freeze.
  */
 async function main(): Promise<number> {
   const { values } = readArguments({
@@ -227,7 +227,7 @@ async function main(): Promise<number> {
   }
   if (values.accept !== confirmationOf(end))
     throw new StartError(`--accept must be ${confirmationOf(end)} for this store.`)
-  // A ledger that was lost whole names no network that it has signed for.
+  // A ledger that was lost entirely does not name the networks that it signed for.
   if (asked.size === 0 && accounts.length > 0 && !values['without-networks'])
     throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
@@ -239,7 +239,10 @@ async function main(): Promise<number> {
   return 0
 }
 
-/** A head as `chatelaine signing-log show --json` and the server publish it, in `note`, or the note itself. @throws StartError */
+/**
+ * Reads a head: the JSON of `chatelaine signing-log show --json` or of the server, with the head in `note`, or the note itself.
+ * @throws StartError
+ */
 function readHeadFile(path: string): { note: string; size: number } {
   const text = readFileSync(path, 'utf8')
   const note = text.trimStart().startsWith('{') ? (JSON.parse(text) as { note?: unknown }).note : text

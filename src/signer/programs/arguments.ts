@@ -1,8 +1,8 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 
 /**
- * `parseArgs`, where an option that takes a value takes the next word for it, whatever that begins with: of fingerprints, which
- * are in base64url, one in 64 begins with a dash.
+ * Parses arguments like `parseArgs`, but an option with a value takes the next word, even if that begins with a dash. One in 64
+ * base64url fingerprints does.
  */
 export function readArguments<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   const { args = process.argv.slice(2), options = {} } = config

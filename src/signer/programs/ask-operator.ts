@@ -6,7 +6,7 @@ import { type AnswerFrame } from '../../signer-wire/wire.ts'
 
 const ANSWER_MS = 10_000
 
-/** Asks a running signer on its operator's socket, which only the signer's own user may open. @throws Error  a sentence */
+/** Sends a request to a running signer on its admin socket, which only the signer's OS user may open. @throws Error  a sentence */
 export async function askOperator<T>(question: { verb: string; request: object }): Promise<T> {
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
   const path = config.SIGNER_ADMIN_SOCKET ?? (config.SIGNER_DIR && adminSocketIn(config.SIGNER_DIR))
@@ -14,6 +14,7 @@ export async function askOperator<T>(question: { verb: string; request: object }
   return askAt<T>(path, question)
 }
 
+/** Sends a request to the socket at a path; it times out after 10 s. @throws Error  a sentence */
 export function askAt<T>(path: string, question: { verb: string; request: object }): Promise<T> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
@@ -31,7 +32,7 @@ export function askAt<T>(path: string, question: { verb: string; request: object
         ),
       ),
     )
-    // A signer that was ended in the middle says nothing.
+    // A signer that ends during the request sends no answer.
     socket.on('close', () => end(new Error('The signer ended before it answered.')))
     const read = frameReader((message) => {
       const frame = message as AnswerFrame

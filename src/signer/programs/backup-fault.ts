@@ -3,7 +3,7 @@ import { ArchiveError } from '../../backup/tar.ts'
 import { ConfigError } from '../../config.ts'
 import { LedgerDamaged, StartError } from '../refusal.ts'
 
-/** A sentence for anyone who runs a command on a backup. */
+/** Returns a sentence about an error, for the operator who runs a command on a backup. */
 export function sayFault(error: unknown, usage: string): string {
   const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
   if (code.startsWith('ERR_PARSE_ARGS')) return usage

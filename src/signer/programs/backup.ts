@@ -16,22 +16,22 @@ import { DATABASE_FILE, openStoreForReading } from '../store.ts'
 import { headFault } from './verify.ts'
 import { systemClock } from '../../clock.ts'
 
-/** The copy that is sealed, while it is: in the store's own folder, where nobody else may look. */
+/** The folder of the unencrypted copy while the backup is made: inside the store's own folder, which no other OS user can read. */
 const DRAFT = 'backup-draft'
 const LOCK = 'backup-lock'
-/** All pages in one step: one state of the store, and no start over when the signer commits meanwhile. */
+/** Copies all pages in one step, so that the copy is one state of the store and does not restart when the signer commits. */
 const ALL_PAGES = 2 ** 31 - 1
 
-/** What lies beside a backup, in `FILE.json`: its manifest, and what the file is recognised by. */
+/** The file `FILE.json` beside a backup: its manifest, and the size and hash of the backup. */
 export type BackupRecord = Manifest & { bytes: number; sha256: string }
 
 /**
- * Copies the store beside a running signer, which keeps signing, and seals the copy to recipients. Never the master key:
- * without it nothing in the file opens.
- * @param kekFiles  where the master key lies; the target must be apart from them
- * @throws StartError     when the target holds the store or its master key, or nothing is in the ledger yet
- * @throws LedgerDamaged  when the copy does not end at its signed head
- * @throws ArchiveError   when there is a file already
+ * Copies the store of a running signer, which continues to sign, and encrypts the copy to recipients. The master key is never
+ * included, and without it nothing in the copy can be decrypted.
+ * @param kekFiles  files of the master key, which the target folder must not contain
+ * @throws StartError     if the target is inside the store's folder or holds its master key, or if the ledger is empty
+ * @throws LedgerDamaged  if the copy does not end at its signed head
+ * @throws ArchiveError   if the file already exists
  */
 export async function backupStore({
   folder,
@@ -81,7 +81,7 @@ async function* readLate(path: string): AsyncGenerator<Buffer> {
   yield* createReadStream(path, { highWaterMark: 1_048_576 }) as AsyncIterable<Buffer>
 }
 
-/** Makes one file of the copy, and looks at its end: a backup of a store that cannot be restored would be found out too late. */
+/** Makes the copy a single file and verifies the end of its ledger, because a damaged backup would otherwise be noticed too late. */
 function readCopy(path: string, at: number): Manifest {
   const db = new DatabaseSync(path)
   try {
@@ -96,7 +96,7 @@ function readCopy(path: string, at: number): Manifest {
   }
 }
 
-/** Two at once would take each other's draft. */
+/** Locks the folder for one backup at a time, because two would overwrite each other's draft. */
 function lockBackup(folder: string): () => void {
   try {
     return lockFolder(folder, LOCK)
@@ -106,7 +106,7 @@ function lockBackup(folder: string): () => void {
   }
 }
 
-/** Who gets hold of a place must not find in it both what is wrapped and what opens it. @throws StartError */
+/** Checks that wrapped keys and the master key that opens them are not stored in one place. @throws StartError */
 export function assertApart(to: string, folder: string, kekFiles: string[]): void {
   const target = realOf(dirname(resolve(to)))
   if (target === null) throw new StartError('The folder of --to is missing.')
@@ -128,7 +128,7 @@ function realOf(path: string): string | null {
   }
 }
 
-/** A file of a folder that has the bytes of a master key. */
+/** Finds a file in a folder with the same bytes as a master key. */
 function findCopy(target: string, keks: string[]): string | null {
   const sizes = new Map(keks.flatMap((file) => (sizeOf(file) === null ? [] : [[file, sizeOf(file)]])))
   for (const entry of readdirSync(target, { withFileTypes: true }).filter((one) => one.isFile())) {
@@ -152,7 +152,7 @@ function isSame(path: string, kek: string): boolean {
     for (const file of [path, kek]) read.push(readFileSync(file))
     return read[0]!.equals(read[1]!)
   } catch {
-    // Who may not read the one cannot have copied it from here.
+    // If this OS user cannot read the file, it was not copied from here.
     return false
   } finally {
     for (const bytes of read) bytes.fill(0)
@@ -161,7 +161,7 @@ function isSame(path: string, kek: string): boolean {
 
 const USAGE = 'Usage: backup --to FILE --recipient age1… [--recipient age1…]'
 
-/** `chatelaine signer backup`: beside a running signer. */
+/** Runs `chatelaine signer backup`, while the signer runs. */
 async function main(): Promise<void> {
   const { values } = readArguments({
     options: { to: { type: 'string' }, recipient: { type: 'string', multiple: true, default: [] } },

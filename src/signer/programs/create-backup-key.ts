@@ -1,7 +1,10 @@
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { makeIdentity } from '../../backup/age.ts'
 
-/** `chatelaine signer create-backup-key FILE`: what opens backups, in the form of `age-keygen`; never replaces a file. */
+/**
+ * Runs `chatelaine signer create-backup-key FILE`: creates the key that decrypts backups, in the form of `age-keygen`. It never
+ * replaces a file.
+ */
 function main(file: string): void {
   const { identity, recipient } = makeIdentity()
   const fd = openSync(file, 'wx', 0o600)

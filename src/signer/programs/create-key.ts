@@ -7,8 +7,8 @@ import { StartError } from '../refusal.ts'
 import { DATABASE_FILE } from '../store.ts'
 
 /**
- * Makes the master key of a new signer. A command of its own: were it made by anyone who starts without one, a disk that
- * is not mounted at boot would get a new key, and every account behind the right one would be lost from sight.
+ * Creates the master key of a new signer. This is a separate command, because a start must not create one. Otherwise a disk that is
+ * not mounted at boot would get a new key, and no account of the right key could be found.
  */
 function main(): void {
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')

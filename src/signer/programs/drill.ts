@@ -26,9 +26,10 @@ export type Drill = RestoredStore & {
 const PAGE = 1_000
 
 /**
- * Restores a backup into a folder that is thrown away, checks all of it and derives every address from its key: what a restore
- * after a disaster would find. Touches no store.
- * @param folder  empty @throws StartError, AgeError, ArchiveError
+ * Restores a backup into a temporary folder, verifies all of it and derives every address from its key, as a restore after a
+ * disaster would. It touches no store.
+ * @param folder  an empty folder
+ * @throws StartError, AgeError, ArchiveError
  */
 export async function drill(given: {
   file: string
@@ -52,7 +53,7 @@ export async function drill(given: {
       after = through
       for (const account of accounts) {
         try {
-          // Derives the address from the key, and throws where it is another.
+          // Derives the address from the key, and throws if it differs.
           keys.use(account, () => (derived += 1))
         } catch (error) {
           if (!(error instanceof Refusal)) throw error
@@ -68,10 +69,10 @@ export async function drill(given: {
 }
 
 const USAGE = 'Usage: drill FILE --identity FILE [--in FOLDER]'
-/** Names that are printed; how many there are always is. */
+/** Maximum names that are printed; the total number is always printed. */
 const MAX_SHOWN = 100
 
-/** `chatelaine signer drill FILE --identity FILE`: ends with 1 when the backup would not bring everything back. */
+/** Runs `chatelaine signer drill FILE --identity FILE`, the restore test. Exit code 1 if the backup would not restore everything. */
 async function main(): Promise<void> {
   const { values, positionals } = readArguments({
     allowPositionals: true,
@@ -82,7 +83,7 @@ async function main(): Promise<void> {
   process.umask(0o077)
   const identities = values.identity.flatMap(readIdentityFile)
   const folder = mkdtempSync(join(values.in, 'chatelaine-drill-'))
-  // Ended in the middle it leaves nothing, either.
+  // Remove the folder even if the command is interrupted.
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
   const { manifest, signatures, macs, warnings, derived, damaged, restoreMs, deriveMs } = await drill({

@@ -5,14 +5,14 @@ import { askOperator } from './ask-operator.ts'
 import type { GivenKeys } from '../export/bulk.ts'
 import { keyPairOf, newKeyPair } from '../export/hpke.ts'
 
-/** The first line of a file of keys names it. */
+/** The format name in the first line of a file of keys. */
 export const KEYS_FORMAT = 'chatelaine keys 1'
 
 export type Ask = <T>(question: { verb: string; request: object }) => Promise<T>
 
 /**
- * All keys of a running signer, sealed to a recipient, a line each (docs/operate/runbooks/move-installation.md). Each is a record of the ledger
- * before its line is here.
+ * Exports all keys of a running signer, encrypted to a recipient, one per line (docs/operate/runbooks/move-installation.md). The
+ * ledger has the record of a key before its line is written.
  * @param recipient  public key, base64url
  */
 export async function exportAll(
@@ -35,7 +35,7 @@ export async function exportAll(
   return { exported, refused }
 }
 
-/** `export-all FILE --to-recipient KEY`, and `recipient-key FILE`, which makes the key pair for it. */
+/** Runs `export-all FILE --to-recipient KEY`, or `recipient-key FILE`, which creates the key pair for it. */
 async function main(): Promise<number> {
   const { positionals, values } = readArguments({
     allowPositionals: true,

@@ -2,8 +2,9 @@ import { askOperator } from './ask-operator.ts'
 import type { FrozenList } from '../tokens/freezes.ts'
 
 /**
- * `freeze|unfreeze SUBJECT…` and `frozen`: asks a running signer on its operator's socket, which only the signer's own user
- * may open. Prints what is frozen then, a line each. Ends with 1 and a sentence when the signer refuses or is away.
+ * Runs `freeze|unfreeze SUBJECT…` and `frozen`: sends the request to a running signer on its admin socket, which only the signer's
+ * OS user may open. It prints the frozen subjects, one per line. Exit code 1, with a sentence, if the signer refuses or is
+ * unavailable.
  */
 async function main([verb = '', ...words]: string[]): Promise<void> {
   const { subjects, total } = await askOperator<FrozenList>({

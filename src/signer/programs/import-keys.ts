@@ -12,18 +12,18 @@ import { syncFolder } from '../kek/file.ts'
 import { readOwnFile } from './own-file.ts'
 import { isAddress } from '../../digits.ts'
 
-/** Opens what a line holds, into a buffer that is wiped. @throws Error  a sentence */
+/** Opens the key of a line, into a buffer that the caller zeroes. @throws Error  a sentence */
 type Opener = (line: Record<string, unknown>, terms: { userId: string; address: Buffer }) => Buffer
 type Imported = { imported: number; present: number; refused: { row: string; reason: string }[] }
 
-/** Keys in one question. */
+/** Keys per request. */
 const BATCH = 32
 
 /**
- * Brings keys into a running signer: lines of `export-all`, or `{"userId", "address", "keystore"}` with a keystore of version 3. Each
- * is sealed to the signer's process on its way; there its address is derived again and compared. Killed at any
- * point it is run again: what is there is counted, and stays as it is.
- * @param manifest  gets a line for each account that is there afterwards
+ * Imports keys into a running signer: lines of `export-all`, or `{"userId", "address", "keystore"}` with a keystore of version 3.
+ * Each key is encrypted to the signer's process, which derives its address again and compares it. If the command is killed, run it
+ * again: keys that are present are counted and remain unchanged.
+ * @param manifest  receives a line for each account that is present afterwards
  */
 export async function importKeys(
   lines: AsyncIterable<string>,
@@ -48,7 +48,7 @@ export async function importKeys(
     }
   }
   await send()
-  // Of keystores nobody said how many there are.
+  // A file of keystores does not state how many there are.
   if (batchId !== '' && said !== keys) done.refused.push({ row: 'the file', reason: 'the file is incomplete: its last line is missing' }) // prettier-ignore
   manifest(JSON.stringify({ end: { keys: done.imported + done.present } }))
   return done
@@ -83,7 +83,7 @@ export async function importKeys(
   }
 }
 
-/** Of lines of another installation: sealed to a key pair of `recipient-key`. */
+/** Opens the lines of another installation, encrypted to a key pair of `recipient-key`. */
 export const openSealed =
   (secret: Buffer): Opener =>
   ({ enc, ciphertext, batchId }, { userId, address }) => {
@@ -96,6 +96,7 @@ export const openSealed =
     }
   }
 
+/** Opens keystores with a password. @throws Error  a sentence */
 export const openKeystores =
   (password: string): Opener =>
   ({ keystore }) =>
@@ -110,10 +111,13 @@ function parse(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Refusals that are printed; the number of all of them is. */
+/** Maximum refusals that are printed; the total number is always printed. */
 const MAX_SHOWN = 100
 
-/** `chatelaine signer import-keys FILE --manifest FILE (--recipient-key FILE | --password-file FILE)`. Ends with 1 when a key was refused. */
+/**
+ * Runs `chatelaine signer import-keys FILE --manifest FILE (--recipient-key FILE | --password-file FILE)`. Exit code 1 if a key was
+ * refused.
+ */
 async function main(): Promise<number> {
   const text = { type: 'string' } as const
   const { positionals, values } = readArguments({
@@ -127,7 +131,7 @@ async function main(): Promise<number> {
     keyFile === undefined
       ? openKeystores(readOwnFile(passwordFile!, { name: 'password file', option: '--password-file' }).toString('utf8').replace(/\r?\n$/, '')) // prettier-ignore
       : openSealed(readOwnFile(keyFile, { name: 'recipient key', option: '--recipient-key' }))
-  // Before any key comes: what is there says of another run which accounts it brought.
+  // Check this before any key is imported: an existing manifest lists the accounts of another run.
   if (existsSync(manifest)) throw new Error('the file of --manifest exists already; name a new one')
   const written: string[] = []
   const { imported, present, refused } = await importKeys(linesOf(positionals[0]!), { ask: askOperator, open, manifest: (line) => written.push(line) }) // prettier-ignore

@@ -9,7 +9,7 @@ import { readKekSettings } from '../keys/kek-settings.ts'
 import { StartError } from '../refusal.ts'
 import { DATABASE_FILE, openStoreForReading } from '../store.ts'
 
-/** Where the master key is, which has to be a file, and the store that it is for. */
+/** Reads the file of the master key, and the folder of its store. */
 function readFiles(): { file: string; folder: string | undefined } {
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
   const kek = readKekSettings(config)?.kek
@@ -19,7 +19,7 @@ function readFiles(): { file: string; folder: string | undefined } {
   return { file: kek.file, folder: config.SIGNER_DIR }
 }
 
-/** `split --of N --need K [--to DIR]`: the shares of the master key, printed or each in a file of its own. */
+/** Runs `split --of N --need K [--to DIR]`: prints the shares of the master key, or writes each to a file. */
 function split(args: string[]): void {
   const { values } = readArguments({ args, options: { of: { type: 'string' }, need: { type: 'string' }, to: { type: 'string' } } }) // prettier-ignore
   const { file, folder } = readFiles()
@@ -47,7 +47,10 @@ function split(args: string[]): void {
   }
 }
 
-/** `combine FILE…`: writes the master key where the settings say, if there is none and it opens the store; `-` reads one share from standard input. */
+/**
+ * Runs `combine FILE…`: writes the master key where the settings name it, if that file is missing and the key opens the store; `-`
+ * reads one share from standard input.
+ */
 async function combine(args: string[]): Promise<void> {
   const { positionals } = readArguments({ args, allowPositionals: true })
   const { file, folder } = readFiles()
@@ -74,7 +77,7 @@ async function combine(args: string[]): Promise<void> {
   }
 }
 
-/** @throws StartError */
+/** Checks that a master key opens the store. @throws StartError */
 async function assertOpens(folder: string, kekFile: string): Promise<void> {
   const { db } = openStoreForReading(folder)
   const isIts = await opensAny(db, openKekFile(kekFile)).finally(() => db.close())

@@ -3,19 +3,19 @@ import type { DatabaseSync } from 'node:sqlite'
 import { readHead } from '../ledger/ledger.ts'
 import { originOf } from '../../signer-wire/verifier.ts'
 
-/** What a backup of the signer's store says of it: lies in the archive, and beside it for anyone who only wants to know. */
+/** The description of a backup of the signer's store. It is in the archive, and beside it for readers without the key. */
 export type Manifest = {
   format: typeof FORMAT
   version: typeof VERSION
-  /** ISO 8601: when the copy was begun */
+  /** ISO 8601: when the copy started */
   at: string
   accounts: number
   records: number
   /** hash of the last record, hexadecimal digits */
   record: string
-  /** SHA-256 of all addresses in their order, 20 bytes each, hexadecimal digits */
+  /** SHA-256 of all addresses in ascending order, 20 bytes each, hexadecimal digits */
   addresses: string
-  /** the signer's identity, and its newest signed head; null in a store that no signer has started on */
+  /** the signer's identity, and its newest signed head; null in a store that no signer has opened yet */
   identity: string | null
   head: string | null
 }
@@ -24,7 +24,7 @@ export const MANIFEST_FILE = 'manifest.json'
 const FORMAT = 'chatelaine signer backup'
 const VERSION = 1
 
-/** Of a store that nobody writes to, or inside a transaction. @throws LedgerDamaged */
+/** Describes a store that no other process writes to, or inside a transaction. @throws LedgerDamaged */
 export function manifestOf(db: DatabaseSync, at: number): Manifest {
   const { count, record } = readHead(db)
   const digest = createHash('sha256')
@@ -54,7 +54,7 @@ function signedBy(db: DatabaseSync): Pick<Manifest, 'identity' | 'head'> {
   return { identity: identity === undefined ? null : originOf(identity.public), head: newest?.note ?? null }
 }
 
-/** null where it is none, or of a later version */
+/** Parses a manifest; null if it is invalid or of another version. */
 export function readManifest(text: string): Manifest | null {
   try {
     const manifest = JSON.parse(text) as Manifest | null
@@ -64,7 +64,7 @@ export function readManifest(text: string): Manifest | null {
   }
 }
 
-/** In which of its claims a store is not what was said of it. */
+/** Lists the fields in which a store differs from its manifest. */
 export function differences(said: Manifest, found: Manifest): string[] {
   const keys = ['accounts', 'records', 'record', 'addresses', 'identity', 'head'] as const
   return keys.filter((key) => said[key] !== found[key])

@@ -3,10 +3,10 @@ import { whoElseReads } from '../../secret-file.ts'
 import { StartError } from '../refusal.ts'
 
 /**
- * A secret that a command is given as a file.
- * @param name    what it is, for people
- * @param option  that named it
- * @throws StartError  when the file is missing or open to others
+ * Reads a secret from a file that a command's option names.
+ * @param name    description for error messages
+ * @param option  the option that names it
+ * @throws StartError  if the file is missing or readable by others
  */
 export function readOwnFile(path: string, { name, option }: { name: string; option: string }): Buffer {
   let fd: number

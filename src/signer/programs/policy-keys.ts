@@ -9,9 +9,9 @@ import { readPolicyTrust, writePolicyTrust } from '../rules/policy-trust.ts'
 import { StartError } from '../refusal.ts'
 
 /**
- * `[--offer FILE]… [--accept FINGERPRINT]… [--remove FINGERPRINT]… [--threshold K]`: shows whose signatures the signer believes
- * under a policy, and how many of them it takes; takes those keys of the files whose fingerprints are given, and drops those
- * that are. Works beside a running signer, which reads them again within a second. All of it is done, or nothing.
+ * Runs `[--offer FILE]… [--accept FINGERPRINT]… [--remove FINGERPRINT]… [--threshold K]`: shows the trusted policy keys and how
+ * many must sign a policy. It trusts the offered keys with the accepted fingerprints and removes the others that are named. A
+ * running signer reads the keys again within a second. Either all changes are made or none.
  */
 function main(): void {
   const { values } = readArguments({
@@ -63,7 +63,7 @@ function readOffered(file: string): PolicyKey {
   try {
     return readPolicyKey(JSON.parse(readFileSync(file, 'utf8')))
   } catch (error) {
-    // JSON.parse repeats part of its input in its message, and a private key may have been named.
+    // The message of JSON.parse repeats part of its input, which may be a private key.
     throw new StartError(
       `${file} cannot be read: ${error instanceof PolicyInvalid ? error.message : 'not a key in JSON'}.`,
     )

@@ -11,7 +11,7 @@ import { readPolicyTrust } from '../rules/policy-trust.ts'
 import { StartError } from '../refusal.ts'
 import { replayLedger } from './replay.ts'
 
-/** `chatelaine policy …`: what is done with policies beside the signer. Nothing of it changes what is in force. */
+/** Runs `chatelaine policy …`: the commands for policy files. None of them changes the policy in force. */
 function main(): void {
   const { values, positionals } = readArguments({
     allowPositionals: true,
@@ -26,7 +26,7 @@ function main(): void {
   else throw new StartError(`Unknown command: ${verb}.`)
 }
 
-/** Shows what a file says, and warns of what is hardly meant. Needs no settings; with those of the signer it says more. */
+/** Describes a policy file and warns of probable mistakes. It needs no settings; with the signer's settings it checks more. */
 function check(file: string): void {
   const text = read(file)
   const { SIGNER_DIR: folder, SIGNER_CHAINS: chains } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
@@ -44,7 +44,7 @@ function check(file: string): void {
   }
 }
 
-/** A key for policies: FILE is its owner’s alone, FILE.pub is what the signer is shown. */
+/** Creates a policy key: FILE is readable by its owner only, FILE.pub is for the signer. */
 function makeKey(file: string): void {
   const publicFile = `${file}.pub`
   for (const path of [file, publicFile])
@@ -57,18 +57,21 @@ function makeKey(file: string): void {
   print(`The private key is in ${file}, what the signer’s user needs in ${publicFile}.`)
 }
 
-/** Adds a signature for each key, to a document or to a file that others have signed; on standard output without --out. */
+/** Adds a signature per key to a document or to a signed file. Without --out it writes to standard output. */
 function sign(file: string, { key: keyFiles, out }: { key: string[]; out?: string }): void {
   if (keyFiles.length === 0) throw new StartError('--key is missing: the private key to sign with.')
   const text = read(file)
-  // Nobody signs what no signer would take.
+  // Reject a policy that the signer would not accept before it is signed.
   open(text)
   const signed = keyFiles.reduce((before, keyFile) => addSignature(before, readPrivate(keyFile)), text)
   if (out === undefined) process.stdout.write(signed)
   else writeFileSync(out, signed)
 }
 
-/** What a draft would have refused of what the signer signed: on a copy of its ledger or beside it, without changing anything. */
+/**
+ * Shows which of the signer's signatures a draft would have rejected. It reads a copy of the store or the store itself and changes
+ * nothing.
+ */
 function replay(file: string): void {
   const { document } = open(read(file))
   const { SIGNER_DIR: folder } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
@@ -104,7 +107,7 @@ function readPrivate(file: string): Record<string, unknown> {
     key = JSON.parse(read(file)) as Record<string, unknown> | null
   } catch (error) {
     if (error instanceof StartError) throw error
-    // JSON.parse repeats part of its input in its message.
+    // The message of JSON.parse repeats part of its input.
   }
   if (typeof key?.d !== 'string')
     throw new StartError(`${file} is not a private key: chatelaine policy keygen makes one.`)

@@ -16,7 +16,10 @@ import type { LedgerRow } from '../ledger/record.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
 import { openStoreForReading } from '../store.ts'
 
-/** A signature for which a token was shown with the person's own account, and what a policy would have said of it. */
+/**
+ * A signature with a token for the user's own account, and the rejection that a policy would have given; null: it would have
+ * allowed it.
+ */
 export type ReplayedSignature = {
   seq: number
   at: number
@@ -27,15 +30,15 @@ export type ReplayedSignature = {
 }
 
 /**
- * Asks a policy about everything that the ledger holds, in its order and by its times, with meters that begin empty. What it would
- * have refused takes nothing of its limits, as it would not have. What it freezes it refuses first. Reads only.
+ * Evaluates a policy for every signature of the ledger, in order and at its time, with meters that begin empty. A signature that it
+ * would have rejected uses none of its limits. Freezes are checked first. It only reads.
  */
 export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
   const { db } = openStoreForReading(folder)
   const windows = new Map<string, MeterWindow>()
-  // wei by nonce: the dearest attempt with a token.
+  // wei by nonce: the most expensive attempt with a token.
   const dearest = new Map<string, bigint>()
-  // By nonce: the application of its first attempt, null of one without a token.
+  // By nonce: the application of its first attempt, null if that had no token.
   const first = new Map<string, string | null>()
   try {
     const rows = db
@@ -50,7 +53,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
       const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
       const isFirst = !first.has(nonce)
       if (isFirst) first.set(nonce, row.client_id)
-      // A policy is not asked about top-ups and withdrawals, which are all that is signed from a sponsor with a token or a grant.
+      // The policy does not apply to top-ups and withdrawals, the only signatures of a sponsor with a token or grant.
       if (row.token_id === null || isSponsor(row.user_id)) continue
       const question = questionOf(row)
       const read = readAt(at)
@@ -95,7 +98,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   }
 }
 
-/** Of each call of an operation; its fees are a sponsor's. */
+/** Builds a question per call of an operation; its fees are 0 because a sponsor pays them. */
 function questionsOf(row: LedgerRow): PolicyQuestion[] {
   const from = Buffer.from(row.address)
   const { calls } = readHeldOperation(readOperationRow(row))
@@ -107,7 +110,7 @@ function questionsOf(row: LedgerRow): PolicyQuestion[] {
   }))
 }
 
-/** @param raised  the application whose write is raised; null where none is */
+/** Returns the rejection by the policy's freezes, if any. @param raised  the application whose write is replaced; null if none is */
 function frozen(
   { freeze }: PolicyDocument,
   { userId, clientId, call: { chainId } }: PolicyQuestion,
@@ -126,7 +129,7 @@ function frozen(
   return what === null ? null : { allowed: false, rule: 'frozen', reason: `it freezes ${what}` }
 }
 
-/** From the signed bytes: they alone say what was agreed to. */
+/** Builds the question from the signed bytes, which alone show what was agreed to. */
 function questionOf(row: LedgerRow): PolicyQuestion {
   const tx = parseTransaction(`0x${Buffer.from(row.raw!).toString('hex')}`)
   return {

@@ -28,31 +28,31 @@ import { systemClock } from '../../clock.ts'
 
 export type RestoredKeys = {
   restored: number
-  /** were in the store */
+  /** keys that were already in the store */
   present: number
-  /** `row`: its user, or its line in the file where it names none */
+  /** `row`: the user, or the line in the file if it names none */
   refused: { row: string; reason: string }[]
-  /** restored without the word of a signer for their addresses, beside the key itself */
+  /** restored keys whose address no signer has attested */
   unattested: number
-  /** accounts whose key is elsewhere, too, of which the ledger has learnt */
+  /** accounts that the ledger now records as also held elsewhere */
   marked: number
-  /** the same, but said by no signer that is asked to be believed */
+  /** accounts that are said to be held elsewhere, but not by a trusted signer */
   unmarked: number
-  /** records of accounts that the ledger had lost: it is older than what the signer answered for */
+  /** account records that the ledger had lost: it is older than what the signer has answered for */
   lostRecords: number
 }
 
-/** Keys in one transaction. */
+/** Keys per transaction. */
 const BATCH = 1_000
 
 /**
- * Takes keys that a store has lost from what the server keeps of them (`chatelaine account export-keys`). Each is opened, its
- * address derived again and compared, and wrapped by a data key of this store; what does not fit, or cannot be read, is refused
- * by its user or its line, and the others come nevertheless. Killed at any point, it is run again.
- * @param other  the master key that may have wrapped what the first one does not open; null where there is none
- * @param expected  the identity that has to have attested each of them: that of the signer whose disk is lost. Without it those that
- *   this store's own identity has not attested are counted only
- * @throws StartError  when the file is not whole or of another kind
+ * Restores keys that a store has lost from the server's copies (`chatelaine account export-keys`). Each key is opened, its address
+ * is derived again and compared, and it is wrapped by a data key of this store. A key that does not match or cannot be read is
+ * refused, with its user or line; the others are restored. If the command is killed, run it again.
+ * @param other     opens the master key that may have wrapped what the first one does not open; null if there is none
+ * @param expected  the identity of the signer whose disk was lost: it must have attested each address. Without it, keys that this
+ * store's own identity has not attested are restored and counted.
+ * @throws StartError  if the file is incomplete or has another format
  */
 export async function restoreKeys(
   store: Store,
@@ -93,7 +93,7 @@ export async function restoreKeys(
     if (inBatch === 0) commit()
   }
   if (inBatch > 0) commit()
-  // What could not be read may have been keys.
+  // Unreadable lines may have been keys.
   const isWhole = typeof said === 'number' && said >= read && said <= read + unreadable
   if (!isWhole) throw new StartError('The file of keys does not end where it should: it is not whole. Export it again.')
   return done
@@ -145,7 +145,7 @@ export async function restoreKeys(
     if (recorded === null) done.lostRecords += 1
   }
 
-  /** By the word of this store's identity, or of the one that is expected. */
+  /** Records that an account is also held elsewhere, if this store's identity or the expected one has stated it. */
   function mark(account: KeptAccount, said: unknown): void {
     if ((said ?? null) === null || ledger.isHeldElsewhere(account.userId)) return
     const { at: since, isBrought, statement } = said as Unread<HeldElsewhere>
@@ -160,7 +160,7 @@ export async function restoreKeys(
   function commit(): void {
     keys.nextGeneration()
     heads.seal()
-    // Nothing is signed on a ledger that is known to have lost records, before `accept-restore` asked the chains.
+    // If the ledger is known to have lost records, it must not be used for signing before `accept-restore` has asked the chains.
     if (done.lostRecords > 0) rmSync(store.witnessPath, { force: true })
     db.exec('COMMIT')
   }
@@ -170,7 +170,7 @@ const isAttestedBy = (by: Verifier, { userId, address }: KeptAccount, attestatio
   isHex(attestation, 64) &&
   by.isSigned(attestedText(by.origin, { userId, address: toHex(address) }), bytes(attestation))
 
-/** Why a key is not taken; the text is shown. */
+/** The reason why a key is refused; the text is printed. */
 class Mismatch extends Error {}
 
 const record = (ledger: Ledger, { userId, address }: KeptAccount): void =>
@@ -181,11 +181,11 @@ function recordedAddress({ db }: Store, userId: string): Buffer | null {
   return row === undefined ? null : Buffer.from((row as { address: Uint8Array }).address)
 }
 
-/** An object as it is in the file: which fields it has, and what they are, nobody has looked at. */
+/** An object from the file whose fields are not checked yet. */
 type Unread<T> = { [K in keyof T]?: unknown }
 type Line = { dataKey?: Unread<WrappedDataKey>; key?: Unread<WrappedKey>; end?: { keys?: unknown } }
 
-/** null where it is no JSON, or none of the three */
+/** Parses a line; null if it is not JSON or not one of the three kinds. */
 function parse(text: string): Line | null {
   try {
     const line = JSON.parse(text) as Line
@@ -196,7 +196,7 @@ function parse(text: string): Line | null {
   }
 }
 
-/** Bytes of address, id of the data key, wrapped key, iv and tag. */
+/** Byte lengths of address, data key id, wrapped key, iv and tag. */
 const KEY_LENGTHS = [20, 16, 32, 12, 16]
 
 const isKey = (key: Unread<WrappedKey>): key is WrappedKey =>
@@ -206,13 +206,13 @@ const isKey = (key: Unread<WrappedKey>): key is WrappedKey =>
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** What can be shown as it is. */
+/** Tells whether a name can be printed as it is. */
 const isName = (value: unknown): value is string => typeof value === 'string' && /^[^\p{C}]{1,300}$/u.test(value)
 
 const isHex = (value: unknown, length: number): value is Hex =>
   typeof value === 'string' && value.length === 2 + 2 * length && /^0x[0-9a-f]*$/i.test(value)
 
-/** null where another master key wrapped it */
+/** Unwraps a data key; null if another master key wrapped it. @throws KekUnavailable */
 async function tryOpen({ epoch, wrapped }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
   try {
     return await openDek({ epoch, wrapped: bytes(wrapped) }, kek)
@@ -234,10 +234,10 @@ function readKey(
 
 const bytes = (text: Hex): Buffer => Buffer.from(text.slice(2), 'hex')
 
-/** Refusals that are printed; the number of all of them is. */
+/** Maximum refusals that are printed; the total number is always printed. */
 const MAX_SHOWN = 100
 
-/** `chatelaine signer restore-keys FILE`: the signer must not run. Ends with 1 when a key was refused. */
+/** Runs `chatelaine signer restore-keys FILE`, while the signer is stopped. Exit code 1 if a key was refused. */
 async function main(): Promise<number> {
   const { positionals, values } = readArguments({ allowPositionals: true, options: { identity: { type: 'string' } } })
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')

@@ -20,23 +20,25 @@ import { KEYS_MISSING, verifyLedger } from './verify.ts'
 export type RestoredStore = {
   manifest: Manifest
   signatures: number
-  /** records whose MAC was checked; null: without the master key none was */
+  /** records whose MAC was verified; null if there was no master key */
   macs: number | null
-  /** accounts of the ledger that the copy has no key of: `restore-keys` */
+  /** accounts of the ledger whose keys the copy lacks: run `restore-keys` */
   warnings: string[]
 }
 
-/** Where the copy is unpacked and checked, before it gets its place. */
+/** The folder where the copy is unpacked and verified. */
 const DRAFT = 'restore-draft'
 const MAX_MANIFEST_BYTES = 65_536
-/** What an empty folder may have. */
+/** Names that an empty folder may contain. */
 const NOTHING = [DRAFT, LOCK_FILE, `${LOCK_FILE}.holder`, `${LOCK_FILE}-journal`, 'lost+found']
 
 /**
- * Unpacks a backup into a folder that has no store, checks all of it, and only then puts it in its place. It has no witness: the
- * signer refuses everything on it until `accept-restore` has asked the chains.
- * @param settings  where the master key is; null: MACs and the identity key are not checked, and anyone who knows a recipient may have written the file
- * @throws StartError  when the folder is not empty, or the backup is damaged or not one @throws AgeError, ArchiveError
+ * Unpacks a backup into a folder without a store, verifies all of it, and then moves it into place. The result has no witness, so
+ * the signer refuses to sign until `accept-restore` has asked the chains.
+ * @param settings  the master key; null: MACs and the identity key are not verified, and anyone who knows a recipient may have
+ * written the file
+ * @throws StartError  if the folder is not empty, or the file is damaged or not a backup
+ * @throws AgeError, ArchiveError
  */
 export async function restoreStore({
   file,
@@ -58,7 +60,7 @@ export async function restoreStore({
     mkdirSync(draft, { mode: 0o700 })
     const said = await unpackTo(draft, file, identities)
     const restored = await checkCopy(draft, said, settings)
-    // Once more: a store that someone made here meanwhile stays.
+    // Check again: another process may have created a store in between, which must remain.
     assertEmpty(folder)
     renameSync(join(draft, DATABASE_FILE), join(folder, DATABASE_FILE))
     syncFolder(folder)
@@ -69,7 +71,7 @@ export async function restoreStore({
   }
 }
 
-/** @throws StartError */
+/** Checks that the folder is empty. @throws StartError */
 function assertEmpty(folder: string): void {
   const found = readdirSync(folder).filter((name) => !NOTHING.includes(name))
   if (found.length > 0)
@@ -124,13 +126,13 @@ async function checkCopy(folder: string, said: Manifest, settings: KekSettings |
   }
 }
 
-/** @throws StartError  when the file is missing or open to others @throws AgeError */
+/** Reads the keys that decrypt a backup. @throws StartError  if the file is missing or readable by others @throws AgeError */
 export const readIdentityFile = (path: string): KeyObject[] =>
   readIdentities(readOwnFile(path, { name: 'identity file', option: '--identity' }).toString('utf8'))
 
 const USAGE = 'Usage: restore FILE --identity FILE'
 
-/** `chatelaine signer restore FILE --identity FILE`: into SIGNER_DIR, which is empty or not there. */
+/** Runs `chatelaine signer restore FILE --identity FILE`: restores into SIGNER_DIR, which must be empty or missing. */
 async function main(): Promise<void> {
   const { values, positionals } = readArguments({
     allowPositionals: true,

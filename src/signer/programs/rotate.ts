@@ -5,8 +5,9 @@ import { systemClock } from '../../clock.ts'
 const LOOK_MS = 1_000
 
 /**
- * `rotateKek` or `rotateDek`: asks a running signer on its operator's socket, and shows how far it is until it is done. Ended
- * before, the signer continues; asked again, it shows the same rotation. Ends with 1 when keys were damaged.
+ * Runs `rotateKek` or `rotateDek`: sends the request to a running signer on its admin socket and shows the progress until it is
+ * done. If the command is interrupted, the signer continues; running it again shows the same rotation. Exit code 1 if keys are
+ * damaged.
  */
 async function main(verb: string): Promise<void> {
   let state = await askOperator<RotationState>({ verb, request: {} })

@@ -7,9 +7,9 @@ import { assertOwn } from './own-folder.ts'
 import { StartError } from '../refusal.ts'
 
 /**
- * `[--accept FINGERPRINT]… [--remove FINGERPRINT]…`: shows which keys of the authorization server the signer trusts, and which
- * are offered in SIGNER_JWKS_FILE; takes those whose fingerprints are given, and drops those that are. Works beside a running
- * signer, which reads its keys again within a second. All of it is done, or nothing.
+ * Runs `[--accept FINGERPRINT]… [--remove FINGERPRINT]…`: shows the trusted authorization server keys and those offered in
+ * SIGNER_JWKS_FILE. It trusts the offered keys with the accepted fingerprints and removes the others that are named. A running
+ * signer reads the keys again within a second. Either all changes are made or none.
  */
 function main(): void {
   const { values } = readArguments({
@@ -26,7 +26,7 @@ function main(): void {
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the trusted keys are kept there'])
   const trusted = byFingerprint(readAnchor(folder))
   assertOwn(folder, kekFile)
-  // Those who write the offer must not be able to keep a key trusted.
+  // A removal must not depend on this file, or an attacker who writes the offer could prevent it.
   const offered = values.accept.length === 0 && values.remove.length > 0 ? new Map() : byFingerprint(readOffer(file))
   const next = new Map(trusted)
   for (const fingerprint of values.remove)
@@ -55,7 +55,7 @@ function readOffer(file: string | undefined): TokenKey[] {
   if (file === undefined || !existsSync(file)) return []
   let text: string
   try {
-    // A pipe would keep this waiting.
+    // Reading a pipe would block.
     if (!statSync(file).isFile()) throw new Error('not a file')
     text = readFileSync(file, 'utf8')
   } catch (error) {

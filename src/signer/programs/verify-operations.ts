@@ -39,7 +39,7 @@ const caliburTypes = {
   Call: types.Call,
 } as const
 
-/** What is wrong with the record of an operation: its digest is made again by another library than the one that made it. */
+/** Returns what is wrong with the record of an operation, else null. It computes the digest by another library than the one that signed. */
 export function operationFault(row: LedgerRow): string | null {
   const raw = Buffer.from(row.raw!)
   const [dispatcher, space, packed] = [raw.subarray(0, 20), raw.subarray(20, 40), raw.subarray(40)]
@@ -75,7 +75,7 @@ type OperationMessage = {
 const ownDigest = (where: Where, message: OperationMessage): Hex =>
   hashTypedData({ domain: { name: 'Chatelaine', version: '1', ...where }, types, primaryType: 'Operation', message })
 
-/** Id and gas limit are in the nonce, as contracts/CaliburDispatcher.sol puts them there. */
+/** Computes Calibur's digest; id and gas limit are in the nonce, as in contracts/CaliburDispatcher.sol. */
 function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline }: OperationMessage): Hex {
   const key = keccak256(encodeAbiParameters([{ type: 'uint256' }, { type: 'uint256' }], [id, gasLimit]))
   const salt = pad(toHex(GAS_PAIRS.calibur.delegate))
@@ -93,7 +93,7 @@ function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline
   })
 }
 
-/** The same of an authorization of code. */
+/** Returns what is wrong with the record of an authorization, else null. */
 export function delegationFault(row: LedgerRow): string | null {
   const { chainId, address, nonce, ...signature } = readDelegation(row.raw!)
   const digest = hashAuthorization({ chainId, contractAddress: toHex(address), nonce })
@@ -104,8 +104,8 @@ export function delegationFault(row: LedgerRow): string | null {
 }
 
 /**
- * What sponsors sent without a token: to the dispatcher, and all of it signed by persons, in records before it. And whether what is
- * remembered of who carried what is so.
+ * Checks the sponsor transactions that include operations. They must go to the dispatcher and include only operations and
+ * authorizations that users signed in earlier records. It also checks the table of operations and their transactions.
  */
 export function outerFaults(db: DatabaseSync): string[] {
   const faults: string[] = []
@@ -150,7 +150,7 @@ export function outerFaults(db: DatabaseSync): string[] {
     return delegationsFault(row, dispatch, authorizationList)
   }
 
-  /** A cancel of what carries operations uses up ids of those only. */
+  /** Checks a cancellation: it may only use up ids of operations that the cancelled transaction includes. */
   function cancelFault(row: LedgerRow): string | null {
     const { to, value = 0n, data = '0x', authorizationList = [] } = parseTransaction(toHex(row.raw!)) as Outer
     const before = cancelled.get(row.address, row.chain_id, row.nonce, row.seq) as Pick<LedgerRow, 'raw'> | undefined
@@ -189,7 +189,7 @@ export function outerFaults(db: DatabaseSync): string[] {
   }
 }
 
-/** Signed for that dispatcher, and packed as it is carried, to the last byte. */
+/** Tells whether an operation was signed for this dispatcher and is included exactly as packed. */
 const isHeld = (dispatcher: Buffer, packed: Buffer, raw: Uint8Array): boolean =>
   dispatcher.equals(raw.subarray(0, 20)) && packed.equals(raw.subarray(40))
 

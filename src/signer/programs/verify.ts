@@ -1,6 +1,6 @@
 /**
  * signer/programs: the commands of the signer's operator, one file each.
- * Owns: checking, backing up and restoring the signer's store, and asking a running signer on its operator's socket.
+ * Owns: checking, backing up and restoring the signer's store, and requests to a running signer on its admin socket.
  * Does not own: the signer that runs (`signer/main.ts`), the names and help of the commands (`cli/signer-or-server.ts`).
  */
 
@@ -33,24 +33,24 @@ import { readWitness, type LedgerHead } from '../ledger/witness.ts'
 export type Report = {
   records: number
   signatures: number
-  /** how many of the signatures send funds of a sponsor back, by a grant of the signer's user */
+  /** how many of the signatures are withdrawals from sponsors, by a grant of the signer's OS user */
   withdrawals: number
   accounts: number
-  /** how many records have a MAC that was checked; null: the master key was not given, so none was */
+  /** how many records have a verified MAC; null if no master key was given */
   macs: number | null
   problems: string[]
 }
 
 /**
- * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
- * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
- * SQL instead of in the code that applied them. Works beside a running signer. Without the master key: anyone who can write the
- * folder can hash everything anew, and sign its end with a key of their own.
+ * Verifies a whole store: the hash chain from the first record to the head, the witness, and each signature against its account,
+ * nonce and effect. It checks the rules of the ledger again, in SQL instead of the code that applied them. A signer may be running.
+ * Without the master key, an attacker who can write the folder could have recomputed all hashes and signed the end with another
+ * key.
  */
 export function verifyStore(folder: string): Report {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
-    // The witness first: the ledger may only have grown by the time it is read.
+    // Read the witness first: the ledger can only have grown when it is read afterwards.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
     return verify(db, witness, null)
@@ -60,14 +60,14 @@ export function verifyStore(folder: string): Report {
 }
 
 /**
- * The same with the master key: its MACs and the identity key too.
- * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
+ * Verifies the same and, with the master key, the MACs and the identity key.
+ * @throws StartError  if the master key is not the one of this store, or is unavailable
  */
 export async function verifyStoreWith(folder: string, settings: KekSettings): Promise<Report> {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     const witness = readWitness(witnessPath)
-    // A signer beside it may begin another data key while the master key is asked: what is read is of one moment.
+    // Begin before the master key is asked: a running signer may add a data key in between, and all data must be of one moment.
     db.exec('BEGIN')
     return verify(db, witness, await unwrapStored(db, await openKekOf(db, settings)))
   } finally {
@@ -87,7 +87,7 @@ function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenD
   return report
 }
 
-/** All of it but the witness. */
+/** Verifies everything except the witness. */
 export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
   const problems = [schemaFault(db), fileFault(db)].filter((fault) => fault !== null)
   let checked = 0
@@ -134,7 +134,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
 }
 
-/** Verifier key of the signer's identity; null in a store that no signer has started on. */
+/** Returns the verifier key of the signer's identity; null in a store that no signer has opened yet. */
 function readVerifierKey(folder: string): string | null {
   const { db } = openStoreForReading(folder)
   try {
@@ -145,7 +145,7 @@ function readVerifierKey(folder: string): string | null {
   }
 }
 
-/** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
+/** Checks that the identity key in the store signed the newest head, and that the ledger ends there; null if both hold. */
 export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   const identity = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
   if (identity === undefined) return isUnused(db, head) ? null : 'The identity key of the signer is missing.'
@@ -161,11 +161,11 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   }
 }
 
-/** No signer has started on it. */
+/** Tells whether no signer has opened the store yet. */
 const isUnused = (db: DatabaseSync, { count }: LedgerHead): boolean =>
   count === 0 && db.prepare('SELECT 1 FROM deks').get() === undefined
 
-/** Without the master key only that it has one. */
+/** Verifies the MAC of a record; without the master key, only that there is one. null if it is valid. */
 function macFault(row: LedgerRow, macs: Macs | null): string | null {
   try {
     if (macs !== null) assertMac(macs, row)
@@ -175,7 +175,7 @@ function macFault(row: LedgerRow, macs: Macs | null): string | null {
   }
 }
 
-/** Decoded and serialised by another library than the one that made it. */
+/** Verifies a signature; null if it is valid. Another library than the one that signed decodes and serialises it. */
 function checkSignature(row: LedgerRow): string | null {
   const raw = `0x${Buffer.from(row.raw!).toString('hex')}` as const
   try {
@@ -197,7 +197,7 @@ function checkSignature(row: LedgerRow): string | null {
   }
 }
 
-/** Of a transaction of type 4, as what the ledger compares has them. */
+/** Converts the authorizations of a transaction of type 4 to the ledger's form. */
 function authorizationsIn(tx: object): SignedAuthorization[] {
   const { authorizationList: list = [] } = tx as { authorizationList?: DelegationInside[] }
   return list.map(({ chainId, address, nonce, r, s, yParity }) => ({
@@ -218,7 +218,7 @@ const number32 = (text: Hex): Buffer => Buffer.from(text.slice(2).padStart(64, '
 const bytes = (text: string | null | undefined): Buffer | null =>
   text === null || text === undefined ? null : Buffer.from(text.slice(2), 'hex')
 
-/** What `restore-keys` mends; every other problem is one of the ledger, or of keys that are not those of it. */
+/** The problem that `restore-keys` solves. Every other problem concerns the ledger, or keys that do not belong to it. */
 export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
 
 const queries: [problem: string, sql: string][] = [
@@ -281,7 +281,7 @@ const queries: [problem: string, sql: string][] = [
   [KEYS_MISSING, `SELECT 1 FROM ledger WHERE kind = 'account' AND user_id NOT IN (SELECT user_id FROM accounts)`],
 ]
 
-/** `node src/signer/programs/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */
+/** Runs `node src/signer/programs/verify.ts [folder]`: prints what it found. Exit code 1 if anything is wrong. */
 async function main(): Promise<void> {
   const config = readConfig(process.env, 'signer')
   const folder = process.argv[2] ?? config.SIGNER_DIR

@@ -2,8 +2,8 @@ import { askOperator } from './ask-operator.ts'
 import type { ShownGrant } from '../rules/withdrawals.ts'
 
 /**
- * `SPONSOR CHAIN_ID ADDRESS WEI`: asks a running signer on its operator's socket, which only the signer's own user may open. Prints the grant.
- * Ends with 1 and a sentence when the signer refuses or is away.
+ * Runs `SPONSOR CHAIN_ID ADDRESS WEI`: requests a grant from a running signer and prints it. It uses the admin socket, which only
+ * the signer's OS user may open. Exit code 1, with a sentence, if the signer refuses or is unavailable.
  */
 async function main([sponsor, chainId, to, most]: string[]): Promise<void> {
   const made = await askOperator<ShownGrant>({

@@ -1,7 +1,7 @@
 /**
  * signer/rules: what may be signed, and how much of it.
- * Owns: who has to have agreed to a signature (`authority.ts`), what one nonce may be used for (`judge.ts`), the operator's policy
- *   while it is in force, the amounts used up within each period (`meters.ts`).
+ * Owns: whose agreement a signature needs (`authority.ts`), which signatures a nonce allows (`judge.ts`), the operator's policy in
+ *   force, the amounts used within each period (`meters.ts`).
  * Does not own: the language of a policy (`signer/policy/document.ts`), whether a token is genuine (`signer/tokens/tokens.ts`).
  */
 
@@ -16,28 +16,28 @@ import { askWithdrawal, decideWithdrawal, type WithdrawalGrant } from './withdra
 
 /** What was shown for a signature, and what follows from it. */
 export type Authority = {
-  /** the access token that was shown: neither its user nor its application may be frozen */
+  /** the access token that was shown; its user and application must not be frozen */
   token: TokenCaller | null
-  /** who agrees to what it costs, as the record has it; null: nobody */
+  /** the token or grant that agrees to the cost, as recorded; null: nobody agreed */
   caller: TokenCaller | null
-  /** A copy of the store may lack a freeze: after a restore it waits for the first list, which names all of the server’s. */
+  /** true: after a restore, sign only once the server has sent a list of freezes, because the restored store may lack one */
   waitsForList: boolean
-  /** what was shown, as the record has it */
+  /** the evidence to record, as JSON */
   evidence: (rule: string) => string | null
 }
 
 export type TransactionAuthority = Authority & {
-  /** a token or a grant was shown for what it does, or for all that it carries: it may be the first of its nonce */
+  /** true: a token or grant was shown for this transaction, or for every operation in it, so it may be the first of its nonce */
   isVouched: boolean
-  /** the rule by which it may sign this; null: all that the built-in rules allow */
+  /** checks what this authority may sign, and names the rule; null: everything that the built-in rules allow */
   decide: (ask: SignOrder) => Decision | null
-  /** the limits that it has. @throws policy_denied */
+  /** checks the limits of this authority. @throws policy_denied */
   askLimits: (inside: Limiting, attempt: NextAttempt) => PolicyVerdict
-  /** in the commit of the record */
+  /** marks the authority as used, in the commit of the record */
   spend?: (intentId: string) => void
 }
 
-/** What a row grants it says itself: whatever it may sign, and no limits, come from nowhere. */
+/** Defaults that grant nothing. `decide` and `askLimits` have no default, so each authority states its own. */
 const NONE = { token: null, caller: null, isVouched: false, waitsForList: true, evidence: evidenceOf(null) }
 const withinBuiltIns = () => null
 const noLimits = () => NO_POLICY
@@ -52,20 +52,26 @@ const byToken = (token: TokenCaller): TransactionAuthority & { token: TokenCalle
   askLimits: (inside, attempt) => askPolicy(inside, attempt, token),
 })
 
-/** What may be shown, each with what it may sign, which limits it has and what of it is recorded. An approval will be a row of its own. */
+/** Builds each kind of authority: what it may sign, which limits apply, and what is recorded as evidence. */
 export const authorities = {
-  /** Raises, cancels and fills, within bounds of their own: `decideReplacement`, `decideFill`, unattended.ts. */
+  /**
+   * No token: fee bumps, cancellations and gap-filling transactions, within their own limits (`decideReplacement`, `decideFill`,
+   * unattended.ts).
+   */
   nothing: { ...NONE, decide: withinBuiltIns, askLimits: noLimits } satisfies TransactionAuthority,
-  /** An access token: whatever its user’s account may, within the policy in force. */
+  /** An access token: everything that its user's account may do, within the policy in force. */
   token: byToken,
-  /** An access token, for a sponsor’s account: funds for its user, within limits of their own. */
+  /** An access token, shown for a sponsor's account: a top-up of the token's user, within the top-up limits. */
   topUp: (token: TokenCaller, address: () => Buffer | null): TransactionAuthority => ({
     ...byToken(token),
     decide: ({ tx }) => decideTopUp(tx, address()),
     askLimits: (inside, { ask: { tx }, account, at }) =>
       askTopUp(inside, { tx, sponsor: account.userId, person: token.userId, at }),
   }),
-  /** A grant of the signer’s own user, in the place of a token: a sponsor’s funds for one address, once. Of it no list says anything. */
+  /**
+   * A grant of the signer's own OS user, shown instead of a token: one withdrawal from a sponsor to one address. Lists of
+   * revocations do not cover grants.
+   */
   grant: (grant: WithdrawalGrant): TransactionAuthority => ({
     ...NONE,
     caller: grant.caller,
@@ -75,7 +81,7 @@ export const authorities = {
     askLimits: (_inside, { ask: { tx, intentId }, at }) => askWithdrawal(grant, { tx, intentId, at }),
     spend: (intentId) => void (grant.usedBy = intentId),
   }),
-  /** Operations that the ledger holds: a sponsor’s transaction with them, within limits of their users and of the sponsor. */
+  /** Operations in the ledger: a sponsor transaction that includes them, within the limits of their users and the sponsor. */
   operations: {
     ...NONE,
     isVouched: true,
@@ -83,7 +89,7 @@ export const authorities = {
     decide: withinBuiltIns,
     askLimits: (inside, attempt) => ({ ...NO_POLICY, charges: askGas(inside, gasOf(attempt), attempt.at) }),
   } satisfies TransactionAuthority,
-  /** For a cancel of such a transaction: its ids are used up for a token of their user, who agrees to nothing that a sponsor pays. */
+  /** The cancellation of a sponsor transaction. A token allows it to use up its user's sequences, but agrees to no cost. */
   cancel: (token: TokenCaller | null): TransactionAuthority => ({
     ...NONE,
     token,
@@ -94,7 +100,7 @@ export const authorities = {
   }),
 }
 
-/** What was shown for a signature, in one form: these keys, in this order. The hash of a consent will be one of them. */
+/** Formats the evidence of a signature as JSON with these keys in this order. */
 function evidenceOf(caller: TokenCaller | null): (rule: string) => string {
   return (rule) =>
     JSON.stringify({
@@ -108,8 +114,9 @@ function evidenceOf(caller: TokenCaller | null): (rule: string) => string {
 const WRITE_SCOPE = 'contracts:write'
 
 /**
- * The token’s own limits: what it may do, on which chain, for whom.
- * @param userId  null: for whom, is looked at elsewhere
+ * Checks the token's own limits: scope, chain and user.
+ * @param userId  null: the caller checks the user
+ * @throws insufficient_scope, forbidden_user
  */
 export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
   if (!caller.scopes.includes(WRITE_SCOPE)) {

@@ -8,19 +8,19 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** What a sponsor may lose by one more attempt: wei that it makes the nonce dearer, and of each person’s operations the gas. */
+/** The maximum loss of a sponsor by one more attempt: the wei that it adds to the nonce's cost, and the gas of each user's operations. */
 export type SponsoredGas = {
   chainId: number
-  /** the account that pays: its user, and its address */
+  /** the account that pays: its user id and address */
   sponsor: { userId: string; address: Buffer }
   wei: bigint
-  /** wei per gas by which the attempt is dearer than those before it; the whole price of the first */
+  /** wei per gas by which this attempt exceeds the earlier ones; for the first attempt, its whole price */
   price: bigint
-  /** by operation of the calldata, in its order */
+  /** in the order of the calldata */
   operations: readonly { userId: string; gasLimit: number }[]
 }
 
-/** What one more attempt makes a nonce of a sponsor’s dearer, and so the operations that it carries. */
+/** Returns how much one more attempt can cost a sponsor on top of the nonce's earlier attempts. */
 export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: NextAttempt): SponsoredGas {
   const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
   return {
@@ -33,12 +33,14 @@ export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: N
 }
 
 /**
- * What it takes of two limits of a rolling day, on one network: of the person, for whatever sponsor carries an operation of theirs and
- * as often as it is packed, the gas that they signed for at the highest fee; of the sponsor all of it. So an attacked
- * sponsor loses no more than its limit, and one person’s operations no more than theirs. Charged is what can be lost; of
- * what was lost only the server could tell, so nothing is given back.
- * @throws operation_refused  for the first operation of a person who has no room
- * @throws policy_denied      where the sponsor has none, or none may lose anything
+ * Charges a sponsor transaction to two limits per network and rolling day:
+ * - Per user, over all sponsors: the gas that the user signed for, at the maximum fee, each time that an operation is batched.
+ * - Per sponsor: the whole cost.
+ *
+ * So an attack costs a sponsor at most its limit, and one user's operations cost at most the user's limit. The charge is the
+ * maximum loss and is never refunded, because only the server could report the actual cost.
+ * @throws operation_refused  for the first operation of a user whose limit is reached
+ * @throws policy_denied      if the sponsor's limit is reached, or sponsored operations are disabled
  */
 export function askGas(
   { limits, meters }: { limits: PolicyLimits; meters: Meters },
@@ -54,7 +56,7 @@ export function askGas(
     const { first, gas } = people.get(userId) ?? { first: index, gas: 0n }
     people.set(userId, { first, gas: gas + BigInt(gasLimit) })
   }
-  // The person’s meter counts what any sponsor pays.
+  // The meter of a user counts the payments of all sponsors.
   const read = meters.at(at, ANY_SPONSOR)
   for (const [userId, { first, gas }] of people) {
     const held = holdPeriod(
@@ -75,7 +77,7 @@ export function askGas(
   return meters.dated([...charges, held.charge])
 }
 
-/** `sponsored` is no name of a policy’s limit, so no rule of a policy has the same meter. */
+/** Describes a limit. A policy has no limit named `sponsored`, so no policy rule shares this meter. */
 function limitOf(
   rule: string,
   userId: string,

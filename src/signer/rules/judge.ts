@@ -5,7 +5,7 @@ import type { SignRequest } from '../../signer-wire/wire.ts'
 
 type SignKind = SignRequest['kind']
 
-/** What the ledger remembers of one signature for a nonce; wei per gas, gas units. */
+/** The ledger's terms of one signature for a nonce. Fees are in wei per gas. */
 export type SignedAttempt = {
   kind: SignKind
   intentId: string
@@ -16,48 +16,51 @@ export type SignedAttempt = {
   priority: bigint
 }
 
-/** Lowest and highest signed nonce of an account on a chain. */
+/** The lowest and highest signed nonce of an account on a chain. */
 type SignedLane = { lowest: number; highest: number }
 
-/** What is known around the nonce that was asked for. Functions where the answer is seldom needed. */
+/** The facts around the requested nonce. Facts that are seldom needed are functions. */
 export type SigningFacts<A extends SignedAttempt> = {
-  /** signatures of this (chain, address, nonce), oldest first */
+  /** signatures of this chain, address and nonce, oldest first */
   attempts: A[]
-  /** the intent has a signature under another chain, address or nonce */
+  /** true if the intent has a signature under another chain, address or nonce */
   isElsewhere: boolean
-  /** the account authorized code with this nonce (EIP-7702), which nothing else has, ever */
+  /** true if the account authorized code with this nonce (EIP-7702); no transaction may ever use it */
   isDelegation: boolean
-  /** a token of its user was shown for what it does: of this account and chain, or of each operation that it carries */
+  /** true if a token was shown for this transaction, or for each operation in it */
   isVouched: boolean
-  /** the key of the account is held elsewhere, too: its nonces are used there */
+  /** true if the account's key is also held elsewhere, where its nonces may be used */
   isHeldElsewhere: () => boolean
-  /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
+  /** consecutive nonces that may be filled without a token: as many as a server binds before it signs one */
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
   lane: () => SignedLane | null
-  /** nonces below it are used on the chain, by signatures that the ledger has lost */
+  /** the chain has used all nonces below it, by signatures that the ledger has lost */
   floor: number
-  /** unsigned nonces between two, both included */
+  /** counts the unsigned nonces of a range, both ends included */
   unsignedBetween: (low: number, high: number) => number
-  /** nonces between two, both included, that were signed, but never with a token */
+  /** lists the nonces of a range, both ends included, that were signed but never with a token */
   unvouchedBetween: (low: number, high: number) => number[]
 }
 
-/** Either bytes that exist already, or leave to sign, as what. */
+/** The decision: return a stored signature, or sign as this kind. */
 export type Verdict<A> = { stored: A } | { sign: SignKind; terms: SignedAttempt }
 
-/** How far a nonce may run ahead of the lowest unsigned one: geth keeps 16 of a sender for sure, reth at most 16. */
+/** How far a nonce may be ahead of the lowest unsigned one. geth is sure to hold 16 transactions of a sender, reth at most 16. */
 const MAX_AHEAD = 16
 
 /**
- * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect forever;
- * only a cancel of that same intent may come between, and then nothing but that cancel at a higher fee. So a server
- * whose database has lost an intent cannot outbid it by a cancel, and a first signature that is asked for again at
- * other fees is no raise: anyone who asks does not know that there is one, and is refused.
+ * Decides whether a nonce may be signed, by the rules of the sign ledger.
+ * - A nonce belongs to the first intent that is signed for it, with one effect forever.
+ * - Only a cancellation of the same intent may follow, and after it only the same cancellation at a higher fee.
+ * - A first signature that is requested again with other fees is rejected, not treated as a fee bump. The requester does not know
+ *   that a signature exists.
  *
- * After a cancel the original is not raised any more: two effects that outbid each other in turn could both reach
- * nodes at any time, and a caller who was answered "cancelled" would lose to our own repricing. Bytes of the original
- * that exist are still handed out: they were given away before.
+ * So a server whose database has lost an intent cannot outbid that intent by a cancellation.
+ *
+ * After a cancellation the original gets no fee bump. Otherwise two effects could outbid each other in turn. A client that got the
+ * answer "cancelled" could then lose to a fee bump of the original. Signed bytes of the original are still returned, because they
+ * were returned before.
  *
  * @throws intent_conflict, nonce_conflict, nonce_gap, replacement_underpriced, invalid_token, bad_request
  */
@@ -75,7 +78,7 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
 
   const cancel = attempts.find(({ kind }) => kind === 'cancel')
   const isCancelled = cancel !== undefined
-  // A raised cancel may be asked for as a replacement.
+  // A fee bump of a cancellation may be requested as a replacement.
   const isCancel = ask.kind === 'cancel' || (ask.kind === 'replace' && isCancelled && doesNothing(ask.tx))
   const same = attempts.find((attempt) => (attempt.kind === 'cancel') === isCancel && isSame(attempt, terms))
   if (same !== undefined) return { stored: same }
@@ -95,20 +98,20 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   return { sign: isCancel ? 'cancel' : 'replace', terms }
 }
 
-/** What is known of a lane, for a nonce that has no signature. */
+/** The facts about an account's nonces that decide about an unsigned nonce. */
 type LaneFacts = Pick<
   SigningFacts<SignedAttempt>,
   'floor' | 'lane' | 'unsignedBetween' | 'isHeldElsewhere' | 'isVouched'
 >
 
-/** Whether a nonce may be the account's next. @throws nonce_conflict, nonce_gap */
+/** Checks whether a nonce may be the account's next. @throws nonce_conflict, nonce_gap */
 export function assertReachable(nonce: number, facts: LaneFacts): void {
   const { floor } = facts
   if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
   const lane = above(floor, facts.lane())
-  // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
-  // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
-  // An account whose key is also elsewhere continues where that left off, however far that is.
+  // Only the chain knows at which nonce an account starts, because the account may have been imported. With a token, an account may
+  // also start again at a lower nonce. Otherwise one gap-filling transaction at a very high nonce would lock an absent user out
+  // forever. With a token, an account whose key is also held elsewhere continues wherever the other holder stopped.
   if (lane !== null && leavesGap(nonce, lane, facts)) {
     const isExpected = facts.isVouched && (nonce < lane.lowest || facts.isHeldElsewhere())
     if (!isExpected)
@@ -125,7 +128,7 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
-  // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's funds on fees.
+  // A gap-filling transaction costs its fee. Without this bound, a stolen server could burn an absent user's funds on fees.
   if (neighbours(nonce, facts) >= facts.maxFills && !isVouchedAbove(nonce, facts)) {
     throw new Refusal(
       'invalid_token',
@@ -137,18 +140,19 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
 
 function leavesGap(nonce: number, { lowest, highest }: SignedLane, facts: LaneFacts): boolean {
   if (nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD) return true
-  // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
+  // A nonce is signed only if no unsigned nonce lies more than MAX_AHEAD below it. So gaps further down were checked for lower
+  // nonces already, and only the last 2 × MAX_AHEAD need checking.
   return facts.unsignedBetween(Math.max(lowest, nonce - 2 * MAX_AHEAD), nonce - MAX_AHEAD - 1) > 0
 }
 
-/** A lane whose nonces below the floor count as signed. */
+/** Returns the signed range with all nonces below the floor counted as signed. */
 function above(floor: number, lane: SignedLane | null): SignedLane | null {
   if (floor === 0) return lane
   const { lowest, highest } = lane ?? { lowest: floor, highest: floor - 1 }
   return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }
 }
 
-/** How many nonces next to this one, below and above without a break, were filled without a token. */
+/** Counts the nonces directly below and above this one, without a break, that were filled without a token. */
 function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouchedBetween }: SigningFacts<A>): number {
   const filled = new Set(unvouchedBetween(nonce - maxFills, nonce + maxFills))
   let [low, high] = [nonce, nonce]
@@ -157,7 +161,10 @@ function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouche
   return high - low
 }
 
-/** A hole below something that the user signed for is in its way: it is filled, however many were before it. */
+/**
+ * Tells whether the user signed for a nonce at most MAX_AHEAD above this one. Then the gap blocks that nonce and may be filled,
+ * however many others were filled next to it.
+ */
 function isVouchedAbove<A extends SignedAttempt>(
   nonce: number,
   { unsignedBetween, unvouchedBetween }: SigningFacts<A>,
@@ -167,8 +174,8 @@ function isVouchedAbove<A extends SignedAttempt>(
 }
 
 /**
- * Whether a cancel that is to be signed fills a nonce for nobody: no token was shown for it, now or ever. What its user
- * signed for may cost what that user's writes may cost; this may not.
+ * Tells whether a cancellation fills a nonce for which no token is or ever was shown. A cancellation of what its user signed may
+ * cost what that user's writes may cost; a gap-filling one may not.
  */
 export const isFill = <A extends SignedAttempt>(
   { tx: { nonce } }: SignOrder,
@@ -179,7 +186,7 @@ export const isFill = <A extends SignedAttempt>(
   !facts.isVouched &&
   (facts.attempts.length === 0 || facts.unvouchedBetween(nonce, nonce).length > 0)
 
-/** The part of a request that the ledger compares and keeps. */
+/** Returns the terms of a request that the ledger compares and stores. */
 export function termsOf({ intentId, kind, tx }: SignOrder): SignedAttempt {
   return { kind, intentId, effect: effectOf(tx), feeType: tx.fees.type, gas: tx.gas, ...feePair(tx.fees) }
 }
@@ -192,7 +199,10 @@ const isSame = (a: SignedAttempt, b: SignedAttempt): boolean =>
   a.max === b.max &&
   a.priority === b.priority
 
-/** go-ethereum core/txpool/legacypool, list.Add: 10 % on both fields, and more than before even where 10 % is nothing. */
+/**
+ * Tells whether both fees are at least 10 % above every earlier attempt. The maximum fee must be higher even if 10 % of it rounds
+ * to 0. Source: go-ethereum core/txpool/legacypool, list.Add
+ */
 function outbids({ max, priority }: SignedAttempt, attempts: SignedAttempt[]): boolean {
   return attempts.every(
     (before) => max > before.max && max * 10n >= before.max * 11n && priority * 10n >= before.priority * 11n,

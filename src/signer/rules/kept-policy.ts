@@ -5,17 +5,17 @@ import { readPolicyVersion, type PolicyVersion } from '../policy/accept.ts'
 import { PolicyInvalid } from '../policy/json.ts'
 import type { LedgerRow } from '../ledger/record.ts'
 
-/** Records that a start looks back over for the policy that decided last; `verify` looks over all of them. */
+/** Newest records that a start searches for the latest policy; `verify` searches all of them. */
 export const LOOKED_AT = 100_000
 
 /**
- * Whether the policy in force is at least the one by which the ledger's records were decided last. Who can write the
- * folder and lacks the master key cannot put an older one there, change that one, or remove it, and not be found.
- * @param most  records from the end that are looked at
- * @param macs  where the ledger was not checked as far: check the record that names the policy. One from which the name was taken
- *              away is not found so, and the one before it is asked
- * @returns what is wrong, for people; null where nothing is
- * @throws LedgerDamaged  when that record is not as this signer wrote it
+ * Compares the policy in force with the policy that decided the ledger's latest record. An attacker who can write the folder but
+ * lacks the master key thus cannot replace, change or remove the policy unnoticed.
+ * @param most  how many of the newest records to search
+ * @param macs  verifies the record that names the policy, for a ledger that was not verified that far back; null: no check. If an
+ * attacker removed the policy name from a record, the search finds an earlier one.
+ * @returns a sentence for the operator about the problem; null if there is none
+ * @throws LedgerDamaged  if this signer did not write that record
  */
 export function policyFault(
   db: DatabaseSync,
@@ -39,7 +39,7 @@ export function policyFault(
   return null
 }
 
-/** The same of a store that is only looked at. */
+/** Makes the same comparison for a store that is opened read-only. */
 export function verifyKeptPolicy(db: DatabaseSync): string[] {
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   try {

@@ -21,7 +21,7 @@ import { feePair } from '../transaction.ts'
 import { dearerBy } from './unattended.ts'
 import type { LimitLeft } from '../../signer-wire/wire.ts'
 
-/** What limits are asked with. */
+/** What the limits need. */
 export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
 
 /** One more attempt of a nonce, after `attempts`. */
@@ -34,9 +34,9 @@ export type NextAttempt = {
   at: number
 }
 
-/** What limits say of what they let pass. */
+/** The result of limits that allow an attempt. */
 export type PolicyVerdict = {
-  /** the rule that allows it; absent where none was asked */
+  /** the rule that allows it; absent if no rule was evaluated */
   rule?: string
   /** version and hash, for the record; null without a policy */
   policy: string | null
@@ -47,13 +47,15 @@ export type PolicyVerdict = {
 export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] }
 
 /**
- * The operator's policy about an attempt for which a token was shown; what is signed without one has bounds of its own
- * (`decideReplacement`, unattended.ts), so that a raise unblocks a lane whatever limits hold by then.
+ * Checks an attempt with a token against the operator's policy. Attempts without a token have limits of their own
+ * (`decideReplacement`, unattended.ts). So a fee bump can unblock an account queue even if a policy limit is reached.
  *
- * A first `send` is decided as a whole. What replaces or cancels it only costs fees: limits of fees are asked, and charged by what
- * it makes the nonce dearer than the dearest attempt that a token was shown for. A cancel that is the first of its nonce counts as a
- * transaction, too. Nothing is ever returned: of a write that fails only the server tells, and one that was cancelled can still be
- * mined.
+ * - A first `send`: every rule applies.
+ * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive earlier
+ *   attempt that a token or grant was shown for.
+ * - A cancellation that is the first of its nonce also counts as a transaction.
+ *
+ * Charges are never refunded: only the server reports that a write failed, and a cancelled write can still be mined.
  * @throws policy_denied
  */
 export function askPolicy(
@@ -64,7 +66,7 @@ export function askPolicy(
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
   const question = {
-    // The built-in rule no-contract-creation was asked before.
+    // The built-in rule no-contract-creation has already rejected a missing `to`.
     call: { chainId: tx.chainId, from: tx.from, to: tx.to!, value: tx.value, data: tx.data },
     feeWei: tx.gas * feePair(tx.fees).max,
     userId: account.userId,
@@ -85,8 +87,9 @@ export function askPolicy(
 }
 
 /**
- * The operator's policy about the calls of one operation: each is judged as a write of its own, at no fees, after those before it. All
- * of it is allowed or none; charged once, when the operation is signed, however often it is packed.
+ * Checks the calls of one operation against the operator's policy. Each call is judged as a write of its own without fees, after
+ * the calls before it. Either all calls are allowed or none. The operation is charged once, when it is signed, however often it is
+ * batched.
  * @throws policy_denied
  */
 export function askPolicyOfCalls(
@@ -115,7 +118,7 @@ const verdictOf = (
   limits: room.map(toLimitLeft),
 })
 
-/** What someone who asked is told of it. */
+/** Creates the refusal that the caller sees. */
 export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
   new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}. Nothing was signed.`, {
     rule,
@@ -124,7 +127,7 @@ export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyR
 
 const toTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
-/** Of what other people use, too, nobody is told how much that is. */
+/** Converts to the form that the caller sees. It omits the amounts of a limit that is shared with other users. */
 export const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
   rule,
   limit,

@@ -12,24 +12,26 @@ import { LedgerDamaged } from '../refusal.ts'
 import type { LedgerHead } from '../ledger/witness.ts'
 
 /*
- * A seal over all meters. Of each row the HMAC is taken, and of these the sum (exclusive or), which stays in memory; in the store is
- * the HMAC of that sum and of where the ledger ended: epoch (4 bytes), records (8), HMAC (32). Nobody without the master key can
- * lower, remove, exchange or put back a row and have the sum be right, nor learn it from seals, so as to find other rows
- * that give it. An older table with its older seal names an older end of the ledger, and the records since are counted on top of it.
+ * A seal over all meters. It is the HMAC over the XOR of the HMACs of all rows and over where the ledger ended. The sum stays in
+ * memory; the store holds the seal: epoch (4 bytes), record count (8), HMAC (32). Without the master key, nobody can lower, remove,
+ * exchange or restore a row so that the sum is still right. Nor does the seal reveal the sum, which would help to find other rows
+ * with the same sum. An older table with its older seal names an older end of the ledger. The records since then are counted on top
+ * of it.
  */
 
 const EPOCH_BYTES = 4
 const COUNT_BYTES = 8
 const PURPOSE = 'chatelaine meters key 1'
-/** rows whose HMAC is remembered: those of the meters that are in use */
+/** rows whose HMAC is cached: the meters in use */
 const MAX_REMEMBERED = 100_000
-/** meters in memory while they are counted again */
+/** meters held in memory during a recount */
 const MAX_COUNTED = 50_000
 
 /**
- * Looks whether the table is as it was left. Where it is not, or was never sealed, its meters are counted again from the ledger, each record by
- * its hash and MAC: what was lowered while nothing ran gains nothing. Outside of a transaction.
- * @throws LedgerDamaged  when a record that has to be counted is not as this signer wrote it
+ * Checks that the table is unchanged since the last seal. If it was changed or never sealed, its meters are counted again from the
+ * ledger, and each record is verified by its hash and MAC. So lowering a meter while the signer is stopped gains nothing. Call it
+ * outside a transaction.
+ * @throws LedgerDamaged  if this signer did not write a record that has to be counted
  */
 export function openMeterSeal({
   db,
@@ -90,8 +92,8 @@ export function openMeterSeal({
 }
 
 /**
- * Where the ledger ended when the table was as it is now, and its sum under the key that is used from now on.
- * @returns null where no seal says so
+ * Returns where the ledger ended when the table was sealed, and the table's sum under the current key.
+ * @returns null if there is no valid seal of this table
  */
 function readSealed(
   db: DatabaseSync,
@@ -112,7 +114,7 @@ function readSealed(
   return { head, sum: own.equals(key) ? sum : sumOf(db, key)! }
 }
 
-/** Charges the table by the records after one. @returns how many charges there were */
+/** Charges the table with the records after `from`. @returns the number of charges */
 function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
@@ -129,7 +131,7 @@ function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
   let last = from
   const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(from.count)
   for (const row of rows as Iterable<LedgerRow>) {
-    // Far back in the ledger nobody has looked at them since.
+    // The start verifies only the newest records, so verify these here.
     last = follow(last, row)
     assertMac(macs, row)
     if (row.spent === null) continue
@@ -144,7 +146,11 @@ function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
   return counted
 }
 
-/** @returns null where a meter is there twice, which leaves no trace in the sum, or where a search would miss it: each is above the one before */
+/**
+ * Sums the HMACs of all rows.
+ * @returns null if a meter appears twice, which cancels out in the sum, or if the rows are not in ascending order, which a search
+ * needs
+ */
 function sumOf(db: DatabaseSync, key: KeyObject): Buffer | null {
   const sum = Buffer.alloc(32)
   let before: Buffer | null = null

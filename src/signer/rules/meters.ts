@@ -5,52 +5,60 @@ import { charge, countFrom, usedIn, windowFromText, windowToText, type MeterWind
 import { decodeRestored } from '../ledger/restored.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
 
-/** What was used of the limits of policies and of top-ups: a table that follows from the ledger and is written in the same commit. */
+/**
+ * What was used of the limits of policies, top-ups and sponsored gas. The table follows from the ledger and is written in the same
+ * commit.
+ */
 export type Meters = {
-  /** meters as a transaction of this account, in 40 hexadecimal digits or ANY_SPONSOR, finds them at a time in milliseconds since 1970 */
+  /**
+   * reads the meters as a transaction of this account sees them; `at` in milliseconds since 1970, `account` 40 hexadecimal digits
+   * or ANY_SPONSOR
+   */
   at: (at: number, account: string) => ReadMeter
-  /** Charges as they are recorded: with the time from which counts what a meter held for later. */
+  /** adds to each charge the time from which the meter's later-dated contents count, for the record */
   dated: (charges: readonly MeterCharge[]) => DatedCharge[]
-  /** what is read next knows of it; inside the transaction that the record is written in */
+  /** applies charges, so that the next read includes them; inside the transaction that writes the record */
   charge: (at: number, charges: readonly DatedCharge[]) => void
-  /** Writes what was charged, at the end of that transaction: a meter that all share is written once for all of them. */
+  /** writes the charged meters at the end of that transaction, each meter once */
   write: () => void
 }
 
-/** What tells that the table is as this signer left it (meter-seal.ts). */
+/** Proves that the table is as this signer left it (meter-seal.ts). */
 export type MeterSeal = {
-  /** A row is written; inside the transaction. */
+  /** notes a row that is written; inside the transaction */
   wrote: (meter: string, window: string) => void
-  /** At the end of each transaction that a record was written in. */
+  /** writes the seal, at the end of each transaction that appended a record */
   write: () => void
 }
 
-/** In place of an account: a restore that lost nonces of any sponsor fills the meter. */
+/** Stands for an account: a restore that lost nonces of any sponsor fills the meter. */
 export const ANY_SPONSOR = 'any sponsor'
 
-/** Meters whose windows are kept in memory: reading one of the others costs a search of the table. */
+/** Meters cached in memory; reading any other costs a search of the table. */
 const MAX_CACHED = 100_000
 
-/** `from`, milliseconds since 1970: what the meter held for a later time counts from then; absent where there is nothing such. */
+/** `from`, milliseconds since 1970: contents of the meter that are dated later count from this time; absent if there are none. */
 export type DatedCharge = MeterCharge & { from?: number }
 
 /**
- * A clock that is set back frees nothing while the signer runs. What is dated later than its start and its first use is of a clock that
- * was ahead, and would hold until that date: it counts from that use. Not from the start: a machine may start with a clock that is
- * far behind, by which no token is valid, so nothing is used by it.
+ * Opens the meters. While the signer runs, setting the clock back frees nothing. Contents dated later than both the signer's start
+ * and the meter's first use come from a clock that was ahead. They would last until that date, so they count from that first use.
+ * They do not count from the start, because a machine may start with a clock far behind. No token is valid then, so nothing is
+ * charged by that clock.
  */
 export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal): Meters {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
   const cached = new BoundedMap<string, MeterWindow | null>(MAX_CACHED)
   const unwritten = new Map<string, MeterWindow>()
-  // No earlier than anything this process has dated: a meter that is read again holds nothing later that is its own.
+  // At least as late as every charge of this process, so countFrom never moves a charge that this process made.
   let latest = now()
   const lostAt = readLostNonces(db)
-  // What an operation spent shows in no nonce of its person: where a sponsor lost some, it may be anyone’s.
+  // An operation uses no nonce of its user. So if a sponsor lost nonces, any user's operations may be lost, and every user's meters
+  // are affected.
   const signsOperations = db.prepare(`SELECT 1 FROM ledger WHERE kind = 'operation' LIMIT 1`).get() !== undefined
   const lostOfAll = signsOperations ? lostAt.get(ANY_SPONSOR) : undefined
-  // By meter: those with windows that were changed so and not charged since.
+  // By meter: the time that `countFrom` applied, until the meter is charged again.
   const datedFrom = new Map<string, number>()
 
   function windowOf(meter: string, at: number): MeterWindow | null {
@@ -100,13 +108,13 @@ export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal)
 const later = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.max(a, b)
 
-/** The charges of a record, as it holds them; null for none. */
+/** Formats the charges of a record; null if there are none. */
 export const spentToText = (charges: readonly DatedCharge[]): string | null =>
   charges.length === 0
     ? null
     : JSON.stringify(charges.map(({ amount, limit, meter, period, from }) => ({ meter, amount: amount.toString(), limit: limit.toString(), period, from }))) // prettier-ignore
 
-/** The reverse; null for a text that is not of this form. */
+/** Parses the charges of a record; null if the text is malformed. */
 export function readSpent(text: string): DatedCharge[] | null {
   try {
     const charges = JSON.parse(text) as { meter: string; amount: string; limit: string; period: number; from?: number }[] // prettier-ignore
@@ -117,8 +125,8 @@ export function readSpent(text: string): DatedCharge[] | null {
 }
 
 /**
- * The window of a meter after a record that charged it.
- * @param held  the one before; null for none
+ * Returns a meter's window after a record that charged it.
+ * @param held  the window before; null if there is none
  */
 export function charged(
   held: MeterWindow | null,
@@ -128,7 +136,7 @@ export function charged(
   return charge(held === null || from === undefined ? held : countFrom(held, from), { at, period, amount })
 }
 
-/** Counts every meter again from the records alone, and says which of the table differ. */
+/** Recounts every meter from the records alone and reports how many rows of the table differ. */
 export function verifyMeters(db: DatabaseSync): string[] {
   const counted = new Map<string, MeterWindow>()
   const rows = db.prepare('SELECT seq, at, spent FROM ledger WHERE spent IS NOT NULL ORDER BY seq').iterate()
@@ -151,9 +159,9 @@ export function verifyMeters(db: DatabaseSync): string[] {
 }
 
 /**
- * Accounts of which a restore lost nonces, and when that was accepted: what was spent with those is unknown, so for one period
- * nothing more is. Lost is what a chain had counted and the ledger as it was then has no signature for; what an account did before
- * its first signature here, or before an earlier restore, is not.
+ * Returns the accounts of which a restore lost nonces, and when each restore was accepted. The amounts spent with those nonces are
+ * unknown, so nothing more may be spent for one period. A nonce is lost if the chain had counted it and the ledger of that time has
+ * no signature for it. Nonces below the account's first signature here, or below the floor of an earlier restore, do not count.
  */
 function readLostNonces(db: DatabaseSync): Map<string, number> {
   const lost = new Map<string, number>()

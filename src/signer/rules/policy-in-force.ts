@@ -13,28 +13,28 @@ import { Refusal, StartError } from '../refusal.ts'
 import type { PolicyHealth } from '../../signer-wire/wire.ts'
 import { every, type Clock } from '../../clock.ts'
 
-/** The policy that decides: what the file says, or said when it last could be used. */
+/** The policy that decides: the newest usable policy that the file has contained. */
 export type PolicyInForce = {
-  /** null: there never was one, and the built-in rules decide alone */
+  /** null: there never was one, and only the built-in rules decide */
   current: () => PolicyVersion | null
   health: () => PolicyHealth
-  /** Looks at the file now, as happens each second. */
+  /** checks the file now; this happens every second as well */
   look: () => Promise<void>
   close: () => void
 }
 
 const LOOK_EVERY_MS = 1_000
-/** What freezes waits behind nobody, as in freezes.ts. */
+/** Policy changes precede all waiting jobs, because they may contain freezes (freezes.ts). */
 const FIRST = -2
-/** A JWS is a third longer than its document, and has signatures. */
+/** A JWS is a third longer than its document, plus its signatures. */
 const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
 
 /**
- * Opens the policy in force. It is kept in the store: neither a file that is missing, edited or older nor a restart with such a one
- * changes it, and a setting that is removed lifts nothing.
- * @throws StartError  when there is to be one and never was one that can be used, or the ledger was decided by a newer one: what it
- *                     forbids would be signed
- * @throws LedgerDamaged  when the record that says by which is not as this signer wrote it
+ * Opens the policy in force, which is stored. A file that is missing, edited or older does not change it, even after a restart.
+ * Removing the setting does not lift it.
+ * @throws StartError  if a policy is configured and no usable one was ever in force, or if a newer policy decided the ledger:
+ * transactions that it forbids would be signed
+ * @throws LedgerDamaged  if this signer did not write the record that names the deciding policy
  */
 export function openPolicyInForce({
   clock,
@@ -71,7 +71,7 @@ export function openPolicyInForce({
   }
   const fault = policyFault(db, inForce, { most: LOOKED_AT, macs })
   if (fault !== null) throw new StartError(`${fault} Put the newest signed policy at SIGNER_POLICY_FILE.`)
-  // Timers follow a monotonic clock: one that is set back delays no freeze.
+  // Timers use a monotonic clock, so setting the wall clock back delays no freeze.
   const rounds = file === undefined ? null : every(clock, LOOK_EVERY_MS, lookOnce)
 
   return {
@@ -94,10 +94,10 @@ export function openPolicyInForce({
     if (offer !== null) await group(FIRST, () => take(offer))
   }
 
-  /** What the file says that is newer; null where that is nothing. */
+  /** Reads the file; null if it holds nothing newer. */
   function readNow(): PolicyVersion | null {
     try {
-      // The keys may have changed while the file did not, and make a policy of it.
+      // The stamp includes the trusted keys: with other keys, an unchanged file may become a valid policy.
       const stamp = `${stampOf(file!)} ${stampOf(policyTrustOf(folder))}`
       if (stamp === seen) return null
       const { size } = statSync(file!)
@@ -125,7 +125,7 @@ export function openPolicyInForce({
     log.warn('policy_changed', { version: offer.document.version, before, hash: offer.hash })
   }
 
-  /** Logged once for each reason; looked at again each second, because a file may be half written. */
+  /** Logs each reason once. The file is read again every second, because it may be half written. */
   function refuse(error: unknown): void {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
     const isOurs = error instanceof PolicyInvalid || error instanceof StartError
@@ -138,7 +138,7 @@ export function openPolicyInForce({
   }
 }
 
-/** @throws StartError  rather than to sign what it may forbid */
+/** Reads the stored policy. @throws StartError  because signing without it could sign what it forbids */
 function readKept(document: string): PolicyVersion {
   try {
     return readPolicyVersion(document)
@@ -148,13 +148,13 @@ function readKept(document: string): PolicyVersion {
   }
 }
 
-/** '' for a file that is not there. */
+/** Returns a stamp that changes with the file; '' if there is no file. */
 function stampOf(path: string): string {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
   return stat === undefined ? '' : `${stat.mtimeNs} ${stat.size} ${stat.ino}`
 }
 
-/** Freezes together with those of the policy in force, which hold as long as it names them. */
+/** Combines freezes with the freezes of the policy in force, which apply as long as the policy names them. */
 export function withPolicyFreezes(
   freezes: Freezes,
   policy: Pick<PolicyInForce, 'current'>,

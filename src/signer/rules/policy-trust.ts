@@ -6,10 +6,10 @@ import { StartError } from '../refusal.ts'
 
 const TRUST_FILE = 'policy-keys.json'
 
-/** Keys that policies are believed of, and how many of them it takes: a file in the signer's own folder, as `anchorOf`. */
+/** Returns the path of the trusted policy keys and their threshold: a file in the signer's own folder, like `anchorOf`. */
 export const policyTrustOf = (folder: string): string => join(folder, TRUST_FILE)
 
-/** No keys where there is no file. @throws StartError  when the file is there and cannot be read */
+/** Reads the trusted policy keys; none if there is no file. @throws StartError  if the file exists and cannot be read */
 export function readPolicyTrust(folder: string): PolicyTrust {
   let text: string
   try {
@@ -28,7 +28,7 @@ export function readPolicyTrust(folder: string): PolicyTrust {
   }
 }
 
-/** In one step, on the disk before it returns. */
+/** Replaces the file atomically and syncs it to disk before it returns. */
 export function writePolicyTrust(folder: string, trust: PolicyTrust): void {
   const draft = `${policyTrustOf(folder)}.new`
   rmSync(draft, { force: true })

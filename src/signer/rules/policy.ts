@@ -1,37 +1,40 @@
 import { Refusal } from '../refusal.ts'
 import { feePair, type UnsignedTransaction } from '../transaction.ts'
 
-/** What the rules measure against. Lists of contracts and limits per user will be here. */
+/** The limits of the built-in rules. */
 export type PolicyLimits = {
-  /** chain ids that are signed for; null in development: every one */
+  /** chain ids that the signer signs for; null in development: all */
   chains: ReadonlySet<number> | null
-  /** wei: gas × highest fee per gas of one transaction */
+  /** wei: maximum of gas × maximum fee per gas of one transaction */
   maxFeeWei: bigint
-  /** wei: the same for a cancel that fills a nonce for which no token was ever shown */
+  /** wei: the same for a cancellation that fills a nonce for which no token was ever shown */
   maxFillFeeWei: bigint
-  /** nonces of an account in a row that are filled so */
+  /** consecutive nonces of an account that may be filled this way */
   maxFills: number
-  /** times the fee that the user agreed to for a nonce that an attempt may cost without a token */
+  /** how many times the agreed fee of a nonce an attempt without a token may cost */
   maxRaise: bigint
-  /** wei: what is signed without a token may cost on one network within an hour, over all accounts */
+  /** wei: maximum cost per network and hour of everything signed without a token, over all accounts */
   maxUnattendedFeeWei: bigint
-  /** wei: what sponsors may give one person on one network within a day, fees counted; 0: nothing */
+  /** wei: maximum that sponsors may give one user per network and day, including fees; 0: nothing */
   topUpPerUserWei: bigint
-  /** wei: what one sponsor may give on one network within a day, fees counted; 0: nothing */
+  /** wei: maximum that one sponsor may give per network and day, including fees; 0: nothing */
   topUpPerSponsorWei: bigint
-  /** wei: what sponsors may lose by operations of one person on one network within a day; 0: nothing */
+  /** wei: maximum that sponsors may lose per network and day by one user's operations; 0: nothing */
   gasPerUserWei: bigint
-  /** wei: what one sponsor may lose by operations on one network within a day; 0: nothing */
+  /** wei: maximum that one sponsor may lose per network and day by operations; 0: nothing */
   gasPerSponsorWei: bigint
-  /** accounts may delegate to Calibur */
+  /** true: accounts may delegate to Calibur */
   signsCalibur: boolean
-  /** how far ahead of the signer's clock the last second of an operation may be; in development any time, because development chains are set ahead */
+  /**
+   * maximum seconds from the signer's clock to an operation's deadline; unlimited in development, because development chains are
+   * set ahead
+   */
   maxDeadlineSeconds: number
 }
 
 export type Decision = { allowed: boolean; rule: string }
 
-/** @returns the rule that allows it */
+/** Returns the rule that allows. @throws policy_denied */
 export function pass({ allowed, rule }: Decision): string {
   if (!allowed)
     throw new Refusal(
@@ -44,11 +47,12 @@ export function pass({ allowed, rule }: Decision): string {
 
 type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLimits) => boolean; allows: boolean }
 
-/** In this order; the first that applies decides. A transaction that no rule knows would be refused. */
+/** The first rule that applies decides. A transaction to which no rule applies would be rejected. */
 const rules: readonly Rule[] = [
   { name: 'chain-not-listed', applies: ({ chainId }, { chains }) => chains?.has(chainId) === false, allows: false },
   { name: 'no-contract-creation', applies: ({ to }) => to === null, allows: false },
-  // What an account calls in itself, the code that it has delegated to takes as its owner's word: Calibur would let another key in.
+  // The code that an account delegates to treats a call from the account to itself as its owner's order. In Calibur, such a call
+  // could add another key.
   {
     name: 'no-call-of-own-account',
     applies: ({ from, to, data }) => to !== null && to.equals(from) && data.length > 0,
@@ -62,12 +66,12 @@ const rules: readonly Rule[] = [
   { name: 'default-allow', applies: () => true, allows: true },
 ]
 
-/** wei: the most that a transaction can cost besides its value. */
+/** Returns the maximum cost of a transaction besides its value, in wei. */
 const totalFee = ({ gas, fees }: Pick<UnsignedTransaction, 'gas' | 'fees'>): bigint => gas * feePair(fees).max
 
 /**
- * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so
- * what it may cost is little: anyone who has the server could otherwise burn the funds of everyone who is not.
+ * Checks the fee of a cancellation that fills a nonce for which no token was ever shown. The limit is low because the user is
+ * absent. Otherwise an attacker who controls the server could burn the funds of every absent user.
  */
 export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLimits): Decision => ({
   allowed: totalFee(tx) <= maxFillFeeWei,
@@ -75,12 +79,13 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
 })
 
 /**
- * The gate of what takes the place of an earlier attempt. Without a token its user is not there: a raise by so much that
- * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
- * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
- * @param first   the first attempt of the nonce
- * @param agreed  wei: the most that someone agreed to for the nonce
- * @param isAgreed  someone agrees to this attempt
+ * Checks a replacement. Without a token the user is absent, so a fee bump far above the agreed fee is rejected. If the agreed fee
+ * is very low because the network was nearly free, the replacement may cost as much as a gap-filling transaction. Gas below the
+ * first attempt's is rejected, because it could turn a success into a failure.
+ * @param first     the first attempt of the nonce
+ * @param agreed    wei: the maximum that someone agreed to for the nonce
+ * @param isAgreed  true if someone agrees to the cost of this attempt
+ * @returns the decision that rejects it; null if it may be signed
  */
 export function decideReplacement(
   tx: UnsignedTransaction,
@@ -94,7 +99,7 @@ export function decideReplacement(
   return totalFee(tx) > most ? { allowed: false, rule: 'max-raise' } : null
 }
 
-/** The one gate in front of every signature, of a first attempt, a raised fee and a cancel alike. */
+/** Applies the built-in rules to a transaction: first attempts, fee bumps and cancellations alike. */
 export function decide(tx: UnsignedTransaction, limits: PolicyLimits): Decision {
   const rule = rules.find(({ applies }) => applies(tx, limits))
   return rule === undefined ? { allowed: false, rule: 'no-rule' } : { allowed: rule.allows, rule: rule.name }

@@ -9,13 +9,13 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** Whether a token is shown for an account of a sponsor’s: a person’s may send them funds from there, and do nothing else. */
+/** Tells whether a token is shown for a sponsor's account. A user's token may only transfer funds from there to the user. */
 export const isTopUp = ({ kind }: Pick<SignOrder, 'kind'>, { userId }: { userId: string }): boolean =>
   kind === 'send' && isSponsor(userId)
 
 /**
- * The gate of a top-up: funds for the person whose token was shown, and no call.
- * @param address  the person’s; null: they have no account here
+ * Decides about a top-up: it must go to the user whose token was shown and contain no call.
+ * @param address  the user's account; null: the user has no account here
  */
 export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer | null): Decision {
   if (to === null || address === null || !to.equals(address)) return { allowed: false, rule: 'top-up-to' }
@@ -24,8 +24,9 @@ export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer |
 }
 
 /**
- * What a top-up takes of two limits of a rolling day, and not of the operator’s policy, which is about what people do with their own
- * funds. Counted is value and highest fee, all that the sponsor can lose by it; a raise without a token has bounds of its own.
+ * Charges a top-up to two limits per network and rolling day: one per user, one per sponsor. The operator's policy does not apply,
+ * because it concerns users' own funds. Value plus maximum fee is charged, which is all that the sponsor can lose. A fee bump
+ * without a token has other limits.
  * @throws policy_denied
  */
 export function askTopUp(
@@ -42,7 +43,7 @@ export function askTopUp(
     topUpPerSponsorWei,
     false,
   )
-  // The person’s meter counts what any sponsor gave.
+  // The meter of a user counts the top-ups of all sponsors.
   const ofUser = holdPeriod(perUser, charged, meters.at(at, ANY_SPONSOR))
   if ('reason' in ofUser) throw rejected(ofUser)
   const ofSponsor = holdPeriod(perSponsor, charged, meters.at(at, tx.from.toString('hex')))
@@ -55,7 +56,7 @@ export function askTopUp(
   }
 }
 
-/** `topUp` is no name of a policy’s limit, so no rule of a policy has the same meter. */
+/** Describes a limit. A policy has no limit named `topUp`, so no policy rule shares this meter. */
 function limitOf(
   { rule, userId, chainId }: { rule: string; userId: string; chainId: number },
   amount: bigint,

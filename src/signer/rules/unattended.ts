@@ -1,12 +1,12 @@
 import type { SignedAttempt } from './judge.ts'
 
-/** What was signed without a token: its network, when, and by how many wei it made the nonce dearer. */
+/** A signature without a token: its network, its time, and how many wei it added to the cost of the nonce. */
 export type Unattended = { chainId: number; at: number; wei: bigint }
 
 export type UnattendedFees = {
-  /** whether so much more fits into the hour of a network */
+  /** tells whether the hourly limit of a network allows this amount more */
   hasRoom: (chainId: number, wei: bigint) => boolean
-  /** counts what is about to be signed; inside the group, so that two do not share the last room */
+  /** counts a signature that is about to be made; inside the group, so that two do not share the last amount */
   charge: (chainId: number, wei: bigint) => void
 }
 
@@ -14,12 +14,12 @@ const BUCKET_MS = 60_000
 const BUCKETS = 60
 
 /**
- * Fees of what is signed without a token, by network: raises, cancels and fills, over all accounts and for a rolling hour.
- * A stolen server can have these signed for every account, so they have a bound that no number of accounts widens.
+ * Opens the limit on fees signed without a token: fee bumps, cancellations and gap-filling transactions, per network and rolling
+ * hour, over all accounts. A stolen server can request these for every account, so no number of accounts may raise the limit.
  *
- * In buckets of a minute, of which 61 are added up: a little more than an hour counts, never less. The clock may not go
- * back; what the ledger says of the last hour is counted again at a start.
- * @param earlier  of the last hour, in any order
+ * Buckets last a minute, and 61 are added up, so slightly more than an hour counts, never less. Time never goes back while the
+ * signer runs. A start counts the ledger's last hour again.
+ * @param earlier  the signatures of the last hour, in any order
  */
 export function openUnattendedFees({
   maxWei,
@@ -55,7 +55,7 @@ export function openUnattendedFees({
     return sum
   }
 
-  // A record from the future is of a clock that was set back: it counts from now.
+  // A record dated in the future means that the clock was set back, so it counts from now.
   for (const { chainId, at, wei } of earlier) add(chainId, Math.min(bucketOf(at), newest), wei)
   return {
     hasRoom: (chainId, wei) => wei === 0n || used(chainId) + wei <= maxWei,
@@ -64,9 +64,10 @@ export function openUnattendedFees({
 }
 
 /**
- * wei by which one more attempt without a token makes a nonce dearer than the dearest such attempt before it: of all of them one
- * is mined. Attempts with a token are not deducted: their user agreed to a limit, of which they might have paid little.
- * @param before  without a token
+ * Returns the wei by which one more attempt exceeds the most expensive earlier attempt, because only one attempt of a nonce is
+ * mined.
+ * @param before  the attempts that the same limit was charged for. A limit for attempts without a token does not deduct those with
+ * one, because their user may have paid little of what was agreed.
  */
 export function dearerBy(
   next: Pick<SignedAttempt, 'gas' | 'max'>,

@@ -10,26 +10,26 @@ import { feePair, type UnsignedTransaction } from '../transaction.ts'
 import { toHex } from '../../hex.ts'
 
 /**
- * Leave of the signer's own user for one withdrawal: funds of a sponsor go to one address on one network, once. Its text is shown in the
- * place of an access token. Kept in memory alone, so that neither an older copy of the store nor a restart brings one back: what was
- * signed by it is in the ledger, under one intent forever.
+ * A permission of the signer's own OS user for one withdrawal: from a sponsor to one address on one network, once. Its text is
+ * shown instead of an access token. It is stored in memory only, so neither an older copy of the store nor a restart revives one.
+ * The ledger holds what was signed by it, under one intent forever.
  */
 export type WithdrawalGrant = {
   text: string
   userId: string
   chainId: number
   to: Buffer
-  /** wei: value and highest fee together */
+  /** wei: maximum of value plus maximum fee */
   most: bigint
   /** milliseconds since 1970 */
   expiresAt: number
-  /** the intent that was signed by it; null: none yet */
+  /** the intent that used it; null: unused */
   usedBy: string | null
-  /** as who it is in the record, as a token's is */
+  /** the grant in the form of a token's caller, for the record */
   caller: TokenCaller
 }
 
-/** A grant as the signer's user sees it. */
+/** A grant as the signer's OS user sees it. */
 export type ShownGrant = {
   grant: string
   sponsor: string
@@ -40,20 +40,21 @@ export type ShownGrant = {
 }
 
 export type Withdrawals = {
-  /** In the place of an earlier one for the sponsor on this network, used or not. @throws bad_request, unknown_account */
+  /** creates a grant and replaces any earlier one for the sponsor and network, used or not. @throws bad_request, unknown_account */
   grant: (request: unknown) => ShownGrant
-  /** the grant that a text is; null where it is no text of a grant. @throws policy_denied  of one that is over or not known */
+  /** finds the grant of a text; null if the text has not the form of a grant. @throws policy_denied  if the grant expired or is unknown */
   find: (text: string) => WithdrawalGrant | null
 }
 
-/** An hour, in which the operator of the server uses it. */
+/** One hour, within which the server's operator must use the grant. */
 const LASTS_MS = 3_600_000
 const PREFIX = 'withdrawal_'
-/** In the place of an application's, which has no such id. */
+/** The client id in records of withdrawals; no application has this id. */
 const CLIENT_ID = 'withdrawal'
 const SCOPES = ['contracts:write']
 export const WITHDRAWAL = 'sponsor-withdrawal'
 
+/** Opens the withdrawal grants, of which there are none at the start. */
 export function openWithdrawals({
   keys,
   limits: { chains },
@@ -67,7 +68,7 @@ export function openWithdrawals({
 }): Withdrawals {
   /** by sponsor and network */
   const grants = new Map<string, WithdrawalGrant>()
-  /** Those that are over are forgotten. */
+  /** Removes expired grants and returns the others. */
   const live = (): WithdrawalGrant[] => {
     for (const [of, { expiresAt }] of grants) if (expiresAt <= now()) grants.delete(of)
     return [...grants.values()]
@@ -87,7 +88,7 @@ export function openWithdrawals({
       const text = `${PREFIX}${randomBytes(32).toString('base64url')}`
       const made = { text, userId, chainId, to, most, expiresAt: now() + LASTS_MS, usedBy: null }
       const of = `${userId} ${chainId}`
-      // For a withdrawal that found the earlier one, and waits for its turn.
+      // A withdrawal that found the earlier grant may still be waiting for its turn, so expire that grant.
       const earlier = grants.get(of)
       if (earlier !== undefined) earlier.expiresAt = 0
       grants.set(of, { ...made, caller: callerOf(made) })
@@ -107,7 +108,7 @@ export function openWithdrawals({
   }
 }
 
-/** The gate of a withdrawal: funds for the address that was named, and no call. Raises and cancels need no leave. */
+/** Decides about a withdrawal: a `send` to the granted address, without a call. Fee bumps and cancellations need no grant. */
 export function decideWithdrawal({ kind, tx }: Pick<SignOrder, 'kind' | 'tx'>, { to }: WithdrawalGrant): Decision {
   if (kind !== 'send') return { allowed: false, rule: 'sponsor-withdrawal-send' }
   if (tx.to?.equals(to) !== true) return { allowed: false, rule: 'sponsor-withdrawal-to' }
@@ -116,8 +117,8 @@ export function decideWithdrawal({ kind, tx }: Pick<SignOrder, 'kind' | 'tx'>, {
 }
 
 /**
- * What a withdrawal takes of its grant: all of it, whatever the amount. As things are when it is signed, and with the fee, which is lost to
- * the sponsor as well. The operator's policy is about people.
+ * Checks a withdrawal against its grant when it is signed. A withdrawal uses up the whole grant, whatever the amount. The fee
+ * counts, because the sponsor loses it as well. The operator's policy does not apply, because it concerns users.
  * @throws policy_denied
  */
 export function askWithdrawal(
@@ -139,7 +140,7 @@ function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'c
     clientId: CLIENT_ID,
     scopes: SCOPES,
     chainId,
-    // The record tells two withdrawals by one grant, and does not hold what others could show again.
+    // The hash identifies the grant in the records without revealing its text, which anyone could show again.
     tokenId: `${PREFIX}${tokenHash}`,
     tokenHash,
     jti: null,

@@ -4,18 +4,18 @@ import { jwkThumbprint } from '../../jwk-thumbprint.ts'
 import { syncFolder } from '../kek/file.ts'
 import { StartError } from '../refusal.ts'
 
-/** A public key that tokens may be signed with; nothing else of it is kept. */
+/** A public key that tokens may be signed with; no other members are stored. */
 export type TokenKey = { kty: 'EC'; crv: 'P-256'; x: string; y: string; kid?: string }
 
 const ANCHOR_FILE = 'token-keys.json'
 
 /**
- * The keys that the signer believes: a file in its own folder, which only its own user can write and only
- * `chatelaine signer trust-key` does. What the server publishes is an offer.
+ * Returns the path of the trusted token keys: a file in the signer's own folder. Only the signer's OS user can write it, and only
+ * `chatelaine signer trust-key` does. The keys that the server publishes are not trusted until then.
  */
 export const anchorOf = (folder: string): string => join(folder, ANCHOR_FILE)
 
-/** @throws StartError  when nothing was trusted yet */
+/** Requires at least one trusted key. @throws StartError  if there is none */
 export function assertAnchored(folder: string): void {
   if (readAnchor(folder).length === 0)
     throw new StartError(
@@ -23,7 +23,7 @@ export function assertAnchored(folder: string): void {
     )
 }
 
-/** @throws StartError  when the file is there and cannot be read */
+/** Reads the trusted keys; none if there is no file. @throws StartError  if the file exists and cannot be read */
 export function readAnchor(folder: string): TokenKey[] {
   let text: string
   try {
@@ -35,13 +35,14 @@ export function readAnchor(folder: string): TokenKey[] {
   return readTokenKeys(text)
 }
 
-/** In one step, on the disk before it returns. */
+/** Replaces the trusted keys atomically and syncs them to disk before it returns. */
 export function writeAnchor(folder: string, keys: TokenKey[]): void {
   const draft = `${anchorOf(folder)}.new`
   rmSync(draft, { force: true })
   const fd = openSync(draft, 'wx', 0o600)
   try {
-    // By the name that the authorization server gives its own keys: one that an offer chose could stand for another key.
+    // Store the key id that the authorization server derives for its own keys. An id chosen by the publisher could belong to
+    // another key.
     const named = keys.map((key) => ({ ...key, kid: jwkThumbprint(key) }))
     writeSync(fd, JSON.stringify({ keys: named }, null, 2))
     fsyncSync(fd)
@@ -53,8 +54,8 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
 }
 
 /**
- * Only public EC keys for signatures are taken over, member by member: a private part that strayed into the file is
- * left there.
+ * Parses a JSON web key set. It takes only public P-256 keys for signatures, member by member, so a private part in the file is not
+ * copied.
  * @throws Error  that repeats nothing of the text
  */
 export function readTokenKeys(text: string): TokenKey[] {
@@ -73,7 +74,7 @@ function readJson(text: string): { keys: Record<string, string>[] } {
     if (Array.isArray(parsed?.keys))
       return { keys: parsed.keys.filter((key) => typeof key === 'object' && key !== null) }
   } catch {
-    // JSON.parse repeats part of its input in its message, and a private key may have strayed into the file.
+    // The message of JSON.parse repeats part of its input, which may contain a private key.
   }
   throw new Error('the file of token keys is no JSON web key set')
 }

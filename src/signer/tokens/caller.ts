@@ -1,15 +1,15 @@
-/** What a good token says: who, through which application, what is allowed, on which chain, until when (seconds). */
+/** The claims of a valid token: user, application, scopes, chain, expiry (seconds since 1970). */
 export type TokenCaller = {
   userId: string
   clientId: string
   scopes: string[]
   chainId: number | null
-  /** the token's `jti`, else its SHA-256: for the ledger, never the token itself */
+  /** the token's `jti`, else its SHA-256: recorded in the ledger instead of the token */
   tokenId: string
-  /** SHA-256 of the token, base64url, and its `jti` where it has one: the evidence that it was shown */
+  /** SHA-256 of the token, base64url, and its `jti` if it has one: evidence that it was shown */
   tokenHash: string
   jti: string | null
   expiresAt: number
-  /** as they would be in a list of what is revoked */
+  /** the entries that would revoke it in a list of revocations */
   marks: { grant: string; application: string; user: string }
 }

@@ -5,33 +5,33 @@ import { ACCOUNT_FROZEN } from '../../errors.ts'
 import { Refusal } from '../refusal.ts'
 import { readFrozenEntry, revoked, type FrozenEntry } from '../../signer-wire/wire.ts'
 
-/** Who froze: the authorization server, by its lists, or the operator of the signer, on its own socket. */
+/** The source of a freeze: a list of the authorization server, or the signer's operator on the admin socket. */
 type By = 'list' | 'admin'
 type Frozen = { by: By; at: number }
 
-/** What is frozen, as the admin socket shows it; `at` is milliseconds since 1970. */
+/** A frozen subject, as the admin socket shows it; `at` is milliseconds since 1970. */
 type FrozenSubject = { subject: string; by: By; at: number }
-/** At most 500 of them, and how many there are. */
+/** At most 500 subjects, and the total number. */
 export type FrozenList = { subjects: FrozenSubject[]; total: number }
 
 /**
- * What moves nothing, whatever token is shown and whatever is asked: a person, an application, a network, or everything.
+ * Freezes: a user, an application, a network or everything. A frozen subject signs nothing, whatever token is shown.
  *
- * Sticky: a list that merely lacks a freeze lifts nothing, because the database it was read from may be one from before the
- * incident. What a list froze is lifted by a list that says so, with a time after that of the freeze; what was frozen here
- * is lifted here only.
+ * Freezes are sticky. A list that merely lacks a freeze does not lift it, because its database may be a restored copy that is older
+ * than the incident. A freeze by a list is lifted by a list entry with a later time. A freeze by the signer's operator is lifted
+ * only by that operator.
  */
 export type Freezes = {
-  /** Checked before every signature. @throws account_frozen, policy_denied */
+  /** checked before every signature. @throws account_frozen, policy_denied */
   assertMoves: (who: { chainId: number; userId: string }) => void
-  /** Checked before a key leaves: it could be used on any network. @throws account_frozen, policy_denied */
+  /** checked before a key is exported, because it could be used on any network. @throws account_frozen, policy_denied */
   assertKeyStays: (userId: string) => void
   isApplicationFrozen: (clientId: string) => boolean
-  /** what a list says of freezes, all of it kept before this resolves */
+  /** applies the freezes of a list; all of them are stored before this resolves */
   takeList: (entries: readonly string[], issuedAt: number) => Promise<void>
   /** @param subject  `user ID`, `application ID`, `network CHAIN_ID` or `everything` */
   freeze: (subject: string) => Promise<FrozenList>
-  /** @param subject  one of these, or `lists`: whatever lists froze. @throws bad_request  where it is not frozen */
+  /** @param subject  like `freeze`, or `lists`: every freeze by a list. @throws bad_request  if it is not frozen */
   unfreeze: (subject: string) => Promise<FrozenList>
   list: () => FrozenList
 }
@@ -39,12 +39,12 @@ export type Freezes = {
 const EVERYTHING = 'everything'
 const networkOf = (chainId: number): string => `network ${chainId}`
 
-/** in an answer, which a frame has to hold: a name is 288 characters at most */
+/** subjects per answer, so that it fits into a frame: a subject has at most 288 characters */
 const MAX_LISTED = 500
 const LISTED = 'lists'
 
 /**
- * Whether a freeze of it would stop anything. A misspelt name would be frozen, and nobody with it.
+ * Rejects a subject whose freeze would have no effect, such as a misspelt user id.
  * @throws bad_request
  */
 export function assertFreezable(subject: string, hasUser: (userId: string) => boolean): void {
@@ -54,6 +54,7 @@ export function assertFreezable(subject: string, hasUser: (userId: string) => bo
     throw new Refusal('bad_request', `${subject}: the signer has no account for this user. \`chatelaine account freeze\` also accepts the linked user ids.`) // prettier-ignore
 }
 
+/** Rejects an application that is frozen. @throws application_suspended */
 export function assertNotSuspended(freezes: Pick<Freezes, 'isApplicationFrozen'>, clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))
     throw new Refusal(
@@ -62,11 +63,12 @@ export function assertNotSuspended(freezes: Pick<Freezes, 'isApplicationFrozen'>
     )
 }
 
-/** Before all sign requests of a group, and before those that wait for one: what is frozen in it is frozen for them. */
+/** Runs before all sign requests of a group and of later groups, so the freeze applies to them. */
 const FREEZES_FIRST = -2
-/** milliseconds that the clock behind a list may be ahead of ours */
+/** milliseconds that the clock of a list's issuer may be ahead of the signer's clock */
 const MAX_AHEAD_MS = 10_000
 
+/** Opens the freezes of a store. */
 export function openFreezes({
   db,
   group,
@@ -78,7 +80,10 @@ export function openFreezes({
   group: RunGrouped
   log: Logger
   now: () => number
-  /** what a freeze ends besides, also one that is there already: someone may have put it into the store; inside the transaction that keeps it */
+  /**
+   * called for each freeze, in the transaction that stores it. It is called even for a subject that is already frozen, because that
+   * row may have been inserted into the store
+   */
   onFreeze?: (subject: string) => void
 }): Freezes {
   const put = db.prepare('INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, ?, ?)')
@@ -88,7 +93,7 @@ export function openFreezes({
   const list = (): FrozenList => ({
     subjects: [...frozen]
       .map(([subject, { by, at }]) => ({ subject, by, at }))
-      // What was frozen here first: a list may hold more than an answer.
+      // Operator freezes come first, because the lists' freezes may exceed one answer.
       .toSorted((a, b) => a.by.localeCompare(b.by) || b.at - a.at)
       .slice(0, MAX_LISTED),
     total: frozen.size,
@@ -116,14 +121,14 @@ export function openFreezes({
     },
     isApplicationFrozen: (clientId) => frozen.has(revoked.application(clientId)),
     async takeList(entries, issuedAt) {
-      // A freeze from the future could not be lifted before its time came.
+      // A freeze dated in the future could not be lifted before that time.
       const latest = Math.floor(issuedAt * 1_000) + MAX_AHEAD_MS
       const told = new Map<string, FrozenEntry>()
       for (const entry of entries.map(readFrozenEntry))
         if (entry !== null && entry.at >= (told.get(entry.subject)?.at ?? 0))
           told.set(entry.subject, { ...entry, at: entry.isFrozen ? Math.min(entry.at, latest) : entry.at })
       if (![...told.values()].some(isNews)) return
-      // Judged anew inside the group: what is frozen here, or by a newer list, may have changed while this waited.
+      // Check again inside the group: an operator's freeze or a newer list may have arrived in between.
       await group(FREEZES_FIRST, () => {
         for (const entry of told.values())
           if (isNews(entry)) set(entry.subject, entry.isFrozen ? { by: 'list', at: entry.at } : null)
@@ -146,14 +151,14 @@ export function openFreezes({
     list,
   }
 
-  /** Whether an entry of a list changes anything. What was frozen here no list touches. */
+  /** Tells whether a list entry changes anything. Lists do not affect freezes by the operator. */
   function isNews({ subject, isFrozen, at }: FrozenEntry): boolean {
     const known = frozen.get(subject)
     if (known === undefined) return isFrozen
     return known.by === 'list' && known.at < at
   }
 
-  /** Inside the group: what is asked in the same transaction after it finds it so. */
+  /** Applies a freeze or lifts it; inside the group, so later jobs of the same transaction see it. */
   function set(subject: string, to: Frozen | null): void {
     const isChange = (to === null) === frozen.has(subject)
     if (to === null) {
@@ -164,7 +169,7 @@ export function openFreezes({
       put.run(subject, to.by, to.at)
       onFreeze(subject)
     }
-    // Which person or application it is stays in the store; the log says that there was a change.
+    // The log shows the kind of the subject; only the store shows which user or application it is.
     if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
   }
 }

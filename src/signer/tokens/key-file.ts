@@ -6,18 +6,18 @@ import { readTokenKeys } from './anchor.ts'
 import { Refusal } from '../refusal.ts'
 import { systemClock } from '../../clock.ts'
 
-/** How often the key file is looked at, and how often an unknown key may make us look again. */
+/** How often the key file is checked, and how often an unknown key may cause an additional check. */
 const LOOK_EVERY_MS = 1_000
 const LOOK_FOR_UNKNOWN_EVERY_MS = 100
 
 export type KeyFile = {
-  /** the keys in force; another object when they change */
+  /** the keys in force; a different object after each change */
   current: () => JWTVerifyGetKey | null
-  /** of the keys in force */
+  /** fingerprints of the keys in force */
   fingerprints: () => string[]
   /**
-   * The claims of a JWS that one of the keys signed with ES256, with this `typ`.
-   * @throws what jose throws, and signer_unavailable when no key was readable
+   * Returns the claims of a JWS that one of the keys signed with ES256 and that has this `typ`.
+   * @throws the errors of jose, and signer_unavailable if no key was readable
    */
   verify: (jws: string, expected: { typ: string; issuer: string; audience?: string; required: string[] }) => Promise<JWTPayload> // prettier-ignore
 }
@@ -25,11 +25,11 @@ export type KeyFile = {
 export const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * The public keys in a file that may change at any time: the signer's own (anchor.ts), in development what the authorization
- * server writes. What was read last stays in force while the file is missing or half written.
- * @param now    milliseconds since 1970, for what tokens say of time
- * @param ticks  milliseconds since some moment, for when to look again: a wall clock that is set back would put that off, and
- *   a key that is trusted no more would sign in until the clock has caught up
+ * Opens the public keys in a file that may change at any time. It is the signer's file of trusted keys (anchor.ts), or in
+ * development the authorization server's file. While the file is missing or half written, the last keys remain in force.
+ * @param now    milliseconds since 1970, for the times in tokens
+ * @param ticks  milliseconds of a monotonic clock, to schedule checks. With a wall clock that was set back, a key that is no longer
+ * trusted would remain in force until the clock caught up.
  */
 export function openKeyFile(
   file: string,
@@ -85,14 +85,14 @@ export function openKeyFile(
     return set
   }
 
-  /** For a key that is unknown; true when the file was looked at. */
+  /** Checks the file for an unknown key; true if it was read. */
   function lookAgain(): boolean {
     if (ticks() - lookedAt < LOOK_FOR_UNKNOWN_EVERY_MS) return false
     reload({ evenIfUnchanged: true })
     return true
   }
 
-  // The stamp cannot tell two files written within one tick of the file system's clock.
+  // The stamp cannot distinguish two versions that were written within one tick of the file system's clock.
   function reload({ evenIfUnchanged }: { evenIfUnchanged: boolean }): void {
     lookedAt = ticks()
     try {
@@ -102,14 +102,14 @@ export function openKeyFile(
       const text = readFileSync(file, 'utf8')
       if (text !== seen.text) {
         const keys = readTokenKeys(text)
-        // None at all takes every token's key away.
+        // An empty set rejects every token.
         set = keys.length === 0 ? null : createLocalJWKSet({ keys })
         const now = keys.map(jwkThumbprint)
         const [added, removed] = [now.filter((one) => !known.includes(one)), known.filter((one) => !now.includes(one))]
         if (seen.text !== '' && added.length + removed.length > 0)
           log.warn('token_keys_changed', { added: added.join(' '), removed: removed.join(' ') })
         known = now
-        // AUTH_KEYS_FILE itself: anyone who takes the signer could then sign in as anyone.
+        // The file may be AUTH_KEYS_FILE itself. Then an attacker who controls the signer could sign in as anyone.
         if (/"d"\s*:/.test(text)) log.warn('token_keys_private', { hint: 'SIGNER_JWKS_FILE must name the public half' })
       }
       seen = { stamp, text }

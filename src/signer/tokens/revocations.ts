@@ -11,32 +11,33 @@ import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from '../
 import { systemClock } from '../../clock.ts'
 
 /**
- * What is forbidden although its token is good: revoked grants, suspended applications, frozen users. The server brings
- * lists that the authorization server has signed, so it can forbid nothing by itself, and permit nothing: a list that is
- * altered or older than the newest is not taken, and when none newer comes, no token is accepted any more.
+ * Revoked grants, suspended applications and frozen users, whose tokens are rejected although they are valid. The server forwards
+ * lists that the authorization server has signed, so it can neither revoke nor permit anything by itself. A list that is altered or
+ * older than the newest one is not accepted. If no newer list arrives, all tokens are rejected.
  */
 export type Revocations = {
-  /** Verb `revocations`: takes one part of a list. Errors: bad_request, signer_unavailable. */
+  /** Handles the verb `revocations`: accepts one part of a list. Errors: bad_request, signer_unavailable. */
   take: (request: unknown) => Promise<{ issuedAt: number }>
   /**
-   * The caller again, immediately where the newest list is fresh; otherwise after the lists that are being read.
+   * Returns the caller if its token is not revoked: at once if the newest list is fresh, otherwise after the lists that are being
+   * read.
    * @throws invalid_token, application_suspended, account_frozen, revocations_stale
    */
   check: (caller: TokenCaller) => TokenCaller | Promise<TokenCaller>
-  /** For what needs no token: whether any list was taken since the start. @throws revocations_stale */
+  /** for requests without a token: requires that a list was accepted since the start. @throws revocations_stale */
   assertListed: () => void
-  /** After the lists that are being read. */
+  /** resolves after the lists that are being read */
   state: () => Promise<'fresh' | 'stale' | 'unused'>
 }
 
-/** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
+/** Maximum difference between the clocks of the database and this machine. A list dated further ahead would be valid for too long. */
 const MAX_AHEAD_SECONDS = 10
-/** Lists of which some parts are here: each server's newest, and one that it abandoned. */
+/** Lists of which only some parts have arrived: the newest of each server, and one that a server abandoned. */
 const MAX_INCOMPLETE = 8
 
 type Incomplete = { issuedAt: number; parts: (string[] | undefined)[] }
 
-/** @param maxAgeSeconds  how old the newest list may be; 0: lists are not used */
+/** Opens the revocations. @param maxAgeSeconds  maximum age of the newest list; 0: lists are not used */
 export function openRevocations({
   keys,
   issuer,
@@ -60,7 +61,7 @@ export function openRevocations({
     async take(request) {
       const taking = read(readRevocationsRequest(request).list)
       const settled = taking.catch(() => {})
-      // What is asked behind a list waits for it: on a new connection it is the first thing that is said.
+      // Requests that follow a list on the same connection wait for it: a server sends a list first on a new connection.
       reading.add(settled)
       await settled
       reading.delete(settled)
@@ -99,11 +100,11 @@ export function openRevocations({
           : `it is ${Math.round(age)} seconds old`,
       )
     }
-    // Of several servers each brings its own, and of two readings of one database the later one knows more.
+    // Several servers send lists. Of two readings of one database, the later one is more complete.
     if (list.iat < newest.issuedAt) return
     const entries = complete(list)
     if (entries === null || list.iat < newest.issuedAt) return
-    // Kept before the list counts: who is told that it was taken may rely on its freezes after a crash, too.
+    // Store the freezes before the list counts: a server that got the answer may rely on them even after a crash.
     await freezes?.takeList(entries, list.iat)
     if (list.iat < newest.issuedAt) return
     newest = { issuedAt: list.iat, entries: new Set(entries) }
@@ -111,7 +112,7 @@ export function openRevocations({
     log.debug('revocations_taken', { entries: entries.length, ageSeconds: Math.round(age) })
   }
 
-  /** All entries of a list, once its last part is here. */
+  /** Returns all entries of a list once its last part has arrived, else null. */
   function complete({ jti, iat, part, parts, entries }: RevocationList): string[] | null {
     if (parts === 1) return entries
     const known = incomplete.get(jti) ?? { issuedAt: iat, parts: Array.from({ length: parts }) as Incomplete['parts'] }
@@ -122,7 +123,7 @@ export function openRevocations({
     return null
   }
 
-  // A clock that was set back would make the list live longer.
+  // If the clock was set back, the list would be valid for too long.
   function isFresh(): boolean {
     const age = now() / 1_000 - newest.issuedAt
     return age <= maxAgeSeconds && age >= -MAX_AHEAD_SECONDS
@@ -159,7 +160,7 @@ function refuse(error: unknown): never {
   throw error
 }
 
-/** Signed by the authorization server, so its form is a matter of versions, not of attacks. */
+/** The authorization server has signed it, so another form means another version, not an attack. */
 function readList({ iat, jti, part, parts, entries }: JWTPayload): RevocationList {
   const isWhole = (value: unknown, least: number, most: number): value is number =>
     Number.isInteger(value) && (value as number) >= least && (value as number) <= most

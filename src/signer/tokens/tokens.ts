@@ -1,7 +1,7 @@
 /**
  * signer/tokens: whether an access token counts.
  * Owns: the public keys that tokens are verified with, revoked tokens, suspended applications and frozen accounts.
- * Does not own: issuing tokens (`oauth/`), what one of them allows (`signer/rules/authority.ts`).
+ * Does not own: issuing tokens (`oauth/`), what a token allows (`signer/rules/authority.ts`).
  */
 
 import { hash } from 'node:crypto'
@@ -17,18 +17,19 @@ import { systemClock } from '../../clock.ts'
 
 export type TokenVerifier = {
   /**
-   * Verifies an access token (RFC 9068), by ES256 only.
-   * @throws invalid_token        for every fault of the token, without saying which
-   * @throws forbidden_user       for one of a sponsor
+   * Verifies an access token (RFC 9068); ES256 only.
+   * @throws invalid_token       for every fault of the token, without saying which
+   * @throws forbidden_user      if its user is a sponsor
    * @throws application_suspended, account_frozen, revocations_stale
-   * @throws signer_unavailable   when no key was readable: that is no fault of the token
+   * @throws signer_unavailable  if no key was readable, which is not the token's fault
    */
   check: (token: string) => TokenCaller | Promise<TokenCaller>
 }
 
-/** Tokens remembered as verified, by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
+/** Verified tokens that are cached by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
 const MAX_REMEMBERED = 10_000
 
+/** Opens the verification of access tokens; verified tokens are cached. */
 export function openTokens({
   keys,
   revocations,
@@ -41,7 +42,7 @@ export function openTokens({
   revocations: Revocations
   issuer: string
   audience: string
-  /** from `iat` to `exp`: a token that lives longer is refused, whichever key signed it */
+  /** from `iat` to `exp`: a token with a longer lifetime is rejected, whichever key signed it */
   maxSeconds: number
   now?: () => number
 }): TokenVerifier {
@@ -52,7 +53,7 @@ export function openTokens({
     check(token) {
       const set = keys.current()
       if (set !== verifiedBy) {
-        // A key that was taken away takes its tokens with it.
+        // Tokens of a removed key are no longer valid.
         verifiedBy = set
         remembered = new BoundedMap(MAX_REMEMBERED)
       }
@@ -84,7 +85,7 @@ export function openTokens({
   async function verify(token: string, id: string): Promise<TokenCaller> {
     const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'iat', 'sub', 'client_id', 'gid'] }
     const payload = await keys.verify(token, expected).catch(refuse)
-    // By its own word, and by our clock: a token may name a time of issue that lies years ahead.
+    // Check the lifetime by the token's times and by our clock, because a token may name an `iat` that lies years ahead.
     const { exp, iat } = payload as { exp: number; iat: number }
     if (exp - iat > maxSeconds || exp - now() / 1_000 > maxSeconds + CLOCK_TOLERANCE_SECONDS) throw invalid()
     return readCaller(payload, id)
@@ -102,13 +103,13 @@ const invalid = (): Refusal =>
   )
 
 function refuse(error: unknown): never {
-  // jose's message may repeat claims; which check failed is the server's to know, it has checked the token before.
+  // jose's message may repeat claims. The server knows which check failed, because it has verified the token before.
   throw error instanceof errors.JOSEError || error instanceof TypeError ? invalid() : error
 }
 
 function readCaller(payload: JWTPayload, id: string): TokenCaller {
   const { sub, client_id: clientId, gid: grantId, scope, chain_id: chainId, jti, exp } = payload
-  // Without a grant it could not be revoked.
+  // A token without a grant could not be revoked.
   if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || !isPlain(grantId) || exp === undefined)
     throw invalid()
   assertPerson(sub)
@@ -125,5 +126,5 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
   }
 }
 
-/** Printable ASCII (RFC 6749 appendix A.1) of a length that the ledger may keep. */
+/** Tells whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

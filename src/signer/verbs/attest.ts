@@ -8,8 +8,9 @@ import { attestedText, type AttestedAddress, type Hex, type Verbs } from '../../
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Verb `attest`: what the signer says of addresses, signed, for a database to keep beside them. Needs no token: who asks must know
- * the user already. A user whose key does not open is left out as one without an account is. Errors: bad_request.
+ * Handles the verb `attest`: returns signed statements of user addresses, for the database to store with each address. It needs no
+ * token, because the server names users that it knows. A user without an account, or whose key does not open, is omitted.
+ * Errors: bad_request.
  */
 export function attest(
   { identity, keys }: Pick<Inside, 'identity' | 'keys'>,
@@ -22,7 +23,7 @@ export function attest(
     try {
       attested.push({ userId, address: toHex(account.address), attestation: attestationOf(identity, keys, account) })
     } catch (error) {
-      // One row that was altered does not keep the others of a batch from being attested.
+      // One altered row does not prevent the attestation of the rest of the batch.
       if (!(error instanceof Refusal) || error.code !== 'key_damaged') throw error
     }
   }
@@ -30,7 +31,7 @@ export function attest(
 }
 
 /**
- * The signature over one address. The key is opened for it: an address that was written into the store is not attested.
+ * Signs one address. It opens the key to derive the address, so an address that was only written into the store is not attested.
  * @throws key_damaged
  */
 export function attestationOf(

@@ -15,12 +15,13 @@ import type { Signed } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Verb `cancelOuter`: at the nonce of a sponsor's transaction that carries operations, the dispatcher's `cancel` of some of them, or of none, with
- * authorizations of accounts in it. It does nothing that anyone signed, and no id is used up but of the person whose token is shown, so
- * that all it can do is to keep that person's operations from being done. Its fee has the bounds of what is signed without a token: a person's says nothing of what
- * a sponsor may lose. It is the only cancel of its nonce.
- * Errors: bad_request, unknown_account, forbidden_user, account_frozen, application_suspended, invalid_token, insufficient_scope, policy_denied,
- * revocations_stale, nonce_conflict and others of the ledger (`judge`), key_damaged.
+ * Handles the verb `cancelOuter`: signs a cancellation at the nonce of a sponsor transaction that includes operations. The
+ * cancellation calls the dispatcher's `cancel` for some of the operations, or for none, and can include authorizations of accounts.
+ * It executes no operation. It uses up only sequences of the user whose token is shown, so it can only prevent that user's
+ * operations. Its fee is bounded as if no token were shown, because a user's token does not agree to what a sponsor pays. A nonce
+ * has one such cancellation: later attempts may only raise its fee.
+ * Errors: bad_request, unknown_account, forbidden_user, account_frozen, application_suspended, invalid_token, insufficient_scope,
+ * policy_denied, revocations_stale, nonce_conflict and the other ledger errors (`judge`), key_damaged.
  */
 export async function cancelOuter(inside: Inside, request: unknown): Promise<Signed> {
   const order = readCancelOuterRequest(request)
@@ -30,7 +31,7 @@ export async function cancelOuter(inside: Inside, request: unknown): Promise<Sig
   return signInTurn(inside, { ...examined, chainId, order: nonce, draft })
 }
 
-/** What does not depend on the ledger. */
+/** Checks everything that does not depend on the ledger. */
 async function examine(inside: Inside, order: CancelOuterOrder) {
   const { tokens, limits, freezes } = inside
   const { chainId, from, nonce, gas, fees, accessToken } = order
@@ -40,13 +41,13 @@ async function examine(inside: Inside, order: CancelOuterOrder) {
     authorise(token, { chainId, userId: null })
     freezes.assertMoves({ chainId, userId: token.userId })
   }
-  // To which dispatcher, the ledger says; to the rules they are the same.
+  // The ledger says which dispatcher it is; the rules treat all dispatchers alike.
   const { dispatcher: to } = GAS_PAIRS.chatelaine
   pass(decide({ chainId, from, nonce, to, value: 0n, data: Buffer.alloc(0), gas, fees }, limits))
   return { account, authority: authorities.cancel(token) }
 }
 
-/** With what the ledger says of it. */
+/** Adds the fields that come from the ledger. */
 function complete(
   inside: Inside,
   { intentId, chainId, from, nonce, gas, fees, sequences, authorizations: list }: CancelOuterOrder,
@@ -78,7 +79,10 @@ function complete(
   }
 }
 
-/** Whether each is an operation in it, of the person whose token was shown. @throws bad_request, invalid_token, forbidden_user */
+/**
+ * Checks that each sequence is in the transaction and belongs to the user whose token was shown.
+ * @throws bad_request, invalid_token, forbidden_user
+ */
 function assertOwn(
   { ledger }: Inside,
   { chainId, sequences, carried, token }: { chainId: number; sequences: bigint[]; carried: Dispatch; token: TokenCaller | null }, // prettier-ignore
@@ -99,7 +103,7 @@ function assertOwn(
   }
 }
 
-/** What the first attempt carries, and to which dispatcher, by its own bytes. @throws LedgerDamaged */
+/** Reads the operations and the dispatcher from the signed bytes of the nonce's first attempt. @throws LedgerDamaged */
 function dispatchOf({ raw }: LedgerAttempt): Dispatch & { dispatcher: Buffer } {
   const fields = decodeRlp(raw.subarray(1))
   const [to, data] = Array.isArray(fields) ? [fields[TO_FIELD], fields[DATA_FIELD]] : []
@@ -109,5 +113,5 @@ function dispatchOf({ raw }: LedgerAttempt): Dispatch & { dispatcher: Buffer } {
   return { ...dispatch, dispatcher: to }
 }
 
-/** Where a transaction of type 2 or 4 has its recipient and its data. Source: EIP-1559, EIP-7702 */
+/** Positions of the recipient and the data in a transaction of type 2 or 4. Source: EIP-1559, EIP-7702 */
 const [TO_FIELD, DATA_FIELD] = [5, 7]

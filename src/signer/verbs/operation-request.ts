@@ -23,12 +23,12 @@ import {
   type SignOuterRequest,
 } from '../../signer-wire/wire.ts'
 
-/** A request for an operation that was read: every field present, in range, and nothing left over. */
+/** A parsed operation request: every field is present and in range, and there are no others. */
 export type OperationOrder = {
   intentId: string
   accessToken: string
   operation: GasOperation
-  /** false where a dry run names none: then 0 stands for it */
+  /** false if a dry run names no sequence; the sequence is then 0 */
   hasSequence: boolean
   requestHash: Buffer | null
   authorizationNonce: number | null
@@ -54,10 +54,10 @@ const UINT96 = 2n ** 96n
 const UINT256 = 2n ** 256n
 const UINT64 = 2n ** 64n
 const MAX_DEADLINE = 2 ** 40 - 1
-/** bytes of one call's data: three of its length go into the packed form */
+/** maximum bytes of one call's data: the packed form stores the length in three bytes */
 const MAX_CALL_DATA = 2 ** 24 - 1
 
-/** Nothing is coerced or ignored, as in `readSignRequest`. @throws bad_request  naming the field */
+/** Parses an operation request; it coerces and ignores nothing, like `readSignRequest`. @throws bad_request  naming the field */
 export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun: boolean }): OperationOrder {
   const fields = readFields(request, OPERATION_FIELDS)
   const { sequence, authorizationNonce } = fields
@@ -81,13 +81,16 @@ export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun:
   }
 }
 
-/** By whom an operation would be carried, at most at what price, wei per gas, and for how much in all, wei. */
+/** The sponsor that would send an operation, the maximum price in wei per gas, and the maximum total cost in wei. */
 export type CarriedOrder = { sponsor: Buffer; price: bigint; wei: bigint }
 
 const CHECK_FIELDS = new Set<string>([...OPERATION_FIELDS, 'carried' satisfies keyof CheckOperationRequest])
 const CARRIED_FIELDS = new Set<string>(['sponsor', 'price', 'wei'] satisfies (keyof CarriedOrder)[])
 
-/** `carried` is null where that is not asked: servers of before do not know it. @throws bad_request  naming the field */
+/**
+ * Parses a `checkOperation` request. `carried` is null if the request omits it; then only the operation is checked.
+ * @throws bad_request  naming the field
+ */
 export function readCheckRequest(request: unknown): { ask: OperationOrder; carried: CarriedOrder | null } {
   const { carried, ...asked } = readFields(request, CHECK_FIELDS)
   const ask = readOperationRequest(asked, { isDryRun: true })
@@ -108,7 +111,7 @@ function readCalls(calls: unknown): OperationCall[] {
   })
 }
 
-/** Absent it is our own: servers of before know no other. */
+/** Returns the dispatcher and delegate of a name; the default is this project's own pair. */
 function readPair(name: unknown): GasPair {
   if (name === undefined) return GAS_PAIRS.chatelaine
   if (typeof name !== 'string' || !isDelegateName(name)) throw bad('delegate is not a known delegate contract')
@@ -127,7 +130,7 @@ function readDeadline(value: unknown): number {
   return deadline
 }
 
-/** A request for a sponsor's transaction that was read. `tx.authorizations` are added from the ledger. */
+/** A parsed request for a sponsor transaction. The caller adds `tx.authorizations` from the ledger. */
 export type OuterOrder = {
   intentId: string
   kind: SignOuterRequest['kind']
@@ -151,10 +154,10 @@ const OUTER_FIELDS = new Set<string>([
   'delegate',
 ] satisfies (keyof SignOuterRequest)[])
 
-/** Operations in one transaction; measured, more bring nothing (docs/gas-contracts.md). */
+/** Maximum operations per transaction; more gain nothing, as measured (docs/gas-contracts.md). */
 const MAX_OPERATIONS = 150
 
-/** @throws bad_request  naming the field */
+/** Parses a `signOuter` request. @throws bad_request  naming the field */
 export function readOuterRequest(request: unknown): OuterOrder {
   const fields = readFields(request, OUTER_FIELDS)
   const { kind } = fields
@@ -186,7 +189,7 @@ export function readOuterRequest(request: unknown): OuterOrder {
   }
 }
 
-/** A request for a cancel of a sponsor's transaction that was read: what it carried the ledger says. */
+/** A parsed request to cancel a sponsor transaction. The ledger says which operations that transaction includes. */
 export type CancelOuterOrder = {
   intentId: string
   accessToken: string | null
@@ -196,7 +199,7 @@ export type CancelOuterOrder = {
   gas: bigint
   fees: MarketFees
   sequences: bigint[]
-  /** read by `readDelegations`, once it is known whose operations are in it */
+  /** parsed by `readDelegations` once the operations of the transaction are known */
   authorizations: unknown
 }
 
@@ -213,7 +216,7 @@ const CANCEL_FIELDS = new Set<string>([
   'authorizations',
 ] satisfies (keyof CancelOuterRequest)[])
 
-/** @throws bad_request  naming the field */
+/** Parses a `cancelOuter` request. @throws bad_request  naming the field */
 export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
   const fields = readFields(request, CANCEL_FIELDS)
   const { accessToken, sequences, authorizations } = fields
@@ -234,7 +237,11 @@ export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
   }
 }
 
-/** Of accounts that do something in the same transaction, each once: another one's would only be paid for. */
+/**
+ * Parses the authorizations of a transaction. Each must be of an account with an operation in it, and each account may appear once.
+ * The sponsor would only pay for any other authorization.
+ * @throws bad_request
+ */
 export function readDelegations(list: unknown, operations: readonly PackedOperation[]): OuterOrder['delegations'] {
   if (!Array.isArray(list)) throw bad('authorizations is not a list')
   const accounts = new Set(operations.map(({ account }) => account.toString('hex')))

@@ -1,6 +1,6 @@
 /**
  * signer/verbs: what the server asks the signer for, one file for each verb.
- * Owns: reading a request for a signature, the order of the checks before it, and what it writes to the ledger.
+ * Owns: parsing signature requests, the order of the checks, and which records are written to the ledger.
  * Does not own: what may be signed (`signer/rules/authority.ts`), the records (`signer/ledger/ledger.ts`).
  */
 
@@ -23,7 +23,7 @@ import type { Checked } from '../../signer-wire/wire.ts'
 import type { Withdrawals } from '../rules/withdrawals.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
-/** What the verbs of the signer work with. */
+/** Everything that the signer's verbs work with. */
 export type Inside = {
   keys: Keys
   tokens: TokenVerifier
@@ -41,34 +41,36 @@ export type Inside = {
   now: () => number
 }
 
-/** What a verb asks for, once all that does not depend on the ledger has let it pass: freezes, authority and rules, in this order. */
+/** A signature request that has passed every check that does not depend on the ledger: freezes, authority and rules, in this order. */
 export type SigningJob<D> = {
   account: KeptAccount
   chainId: number
-  /** lower ones come first in a group: requests that overtook each other on the way are no gap */
+  /** a group runs jobs in ascending order, so that requests that overtook each other on the way leave no gap */
   order: number
   authority: Authority
-  /** what the ledger, the rules about it and the limits say */
+  /** checks the ledger, its rules and the limits */
   draft: (at: number) => D
 }
 
-/** What is left to be signed. */
+/** What remains to be signed after all checks. */
 export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule'> & {
   rule: string
-  /** the ledger holds it already */
+  /** true if the ledger holds all of it already */
   stored: boolean
-  /** wei that it takes of what a network’s hour allows without anyone’s agreement */
+  /** wei charged to the network's hourly limit for signatures without a token or grant */
   unattendedWei: bigint
-  /** what is to be recorded of it; nothing where all of it is stored */
+  /** signs, and returns the records to append; there are none if everything is stored */
   make: (sign: (digest: Buffer) => Signature) => { records: SignedRecord[]; answer: A }
-  /** in the commit of the records */
+  /** called after the records are appended, in the same commit */
   recorded?: () => void
 }
 
 /**
- * Everything that is signed goes through here, and alone: freezes once more, the ledger, the rules about it, the limits; then the key
- * is opened, the signature made and checked, the records written with what they spend of limits and committed, and only then is it
- * given away.
+ * Signs a request. Every signature passes through here, one at a time, in this order:
+ * 1. Check freezes again, then the ledger, its rules and the limits.
+ * 2. Open the key, sign, and verify the signature.
+ * 3. Append the records with the limits that they use, and commit.
+ * 4. Return the answer.
  */
 export function signInTurn<A>(inside: Inside, job: SigningJob<SignatureDraft<A>>): Promise<A> {
   const { keys, group, ledger, meters, unattended, now } = inside
@@ -78,10 +80,10 @@ export function signInTurn<A>(inside: Inside, job: SigningJob<SignatureDraft<A>>
   return group(order, () => {
     const at = now()
     const { policy, charges, unattendedWei, make, recorded } = draftNow(inside, job, at)
-    // All of them before anything is written: a key that does not open refuses the whole request.
+    // Make all signatures before anything is written, so that a key that does not open rejects the whole request.
     const { records, answer } = make((digest) => keys.sign(account, digest))
     if (records.length === 0) return answer
-    // Of an operation and its authorization the first takes the limits.
+    // If an operation and its authorization are recorded together, the operation's record takes the limits.
     let limits = { policy, spent: spentToText(charges) }
     for (const record of records) {
       const evidence = authority.evidence(record.rule)
@@ -95,10 +97,10 @@ export function signInTurn<A>(inside: Inside, job: SigningJob<SignatureDraft<A>>
   })
 }
 
-/** What `signInTurn` would sign, as things are now. */
+/** Drafts what `signInTurn` would sign now. */
 export function draftNow<D>({ freezes, assertUnattended }: Inside, job: SigningJob<D>, at: number): D {
   const { account, chainId, authority } = job
-  // Once more: a freeze may have come while the token was looked at.
+  // Check again: a freeze may have arrived while the token was verified.
   freezes.assertMoves({ chainId, userId: account.userId })
   if (authority.waitsForList) assertUnattended()
   const { token } = authority
@@ -109,14 +111,18 @@ export function draftNow<D>({ freezes, assertUnattended }: Inside, job: SigningJ
   return job.draft(at)
 }
 
-/** What a dry run is told. */
+/** Returns the answer of a dry run. */
 export const toChecked = ({ rule, stored, limits }: SignatureDraft<unknown>): Omit<Checked, 'kind'> => ({
   rule,
   stored,
   ...(limits.length === 0 ? {} : { limits }),
 })
 
-/** The account that is to sign, and what was shown for it. That there is none is said to who may know. */
+/**
+ * Returns the account that is to sign and the authority for it. It reports that an account is unknown only after the authority was
+ * checked.
+ * @throws unknown_account
+ */
 export async function admit<A>(
   { keys, freezes }: Inside,
   { chainId, from }: { chainId: number; from: Buffer },

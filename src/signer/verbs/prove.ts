@@ -6,9 +6,9 @@ import { readProveRequest } from '../request.ts'
 import type { Proof } from '../../signer-wire/wire.ts'
 
 /**
- * Verb `prove`: that a record is in the ledger as a signed head says it is, or that one head continues another (RFC 9162
- * §2.1.3 and §2.1.4). Needs no token: it says of records that they are there, not what they hold.
- * Errors: bad_request, also for a record or a size that the newest head does not cover.
+ * Handles the verb `prove`: proves that a signed head covers a record, or that one head continues another (RFC 9162 §2.1.3 and
+ * §2.1.4). It needs no token, because a proof shows that a record exists, not what it holds.
+ * Errors: bad_request, including for a record or size that the newest head does not cover.
  */
 export function prove({ ledger, heads }: { ledger: Ledger; heads: Heads }, request: unknown): Proof {
   const asked = readProveRequest(request)

@@ -16,14 +16,15 @@ import type {
   Verbs,
 } from '../../signer-wire/wire.ts'
 
-// Generous: the names of the fields, and numbers of 78 digits.
+// Generous estimates, in bytes: field names, and numbers of up to 78 digits.
 const FRAME_OVERHEAD = 256
 const ATTEMPT_OVERHEAD = 1_536
 
 /**
- * Verb `recall`: what was signed for an intent, or for a nonce, newest first. After a crash the server finds here the
- * bytes that it had asked for and not stored; after a restore of its database, whose a transaction on the chain is.
- * Needs no token: they were given away before. Stops at what one frame holds, and says so.
+ * Handles the verb `recall`: returns the signatures of an intent or a nonce, newest first, up to what one frame holds; `hasMore`
+ * says whether there are more. After a crash, the server fetches the signed bytes that it did not store. After a restore of its
+ * database, it finds the intent of a transaction on the chain. It needs no token, because the bytes were returned before.
+ * Errors: bad_request.
  */
 export function recall(ledger: Ledger, request: unknown): Verbs['recall']['answer'] {
   const asked = readRecallRequest(request)
@@ -42,7 +43,7 @@ function recallAttempts(ledger: Ledger, asked: RecallAsk): { attempts: Recalled[
   return { attempts, hasMore: false }
 }
 
-/** Of an intent that is an operation what was signed for it, of a nonce that an authorization took what that is. */
+/** Returns the operation and authorization of an intent, or the authorization that used a nonce. */
 function recallOperation(
   { operations }: Ledger,
   asked: RecallAsk,
@@ -94,10 +95,13 @@ function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
   return { seq, signedAt: at, intentId, from: toHex(account), ...toDelegationText(held) }
 }
 
-/** Records looked at per question: about 3 ms of the one thread that signs, and at most 200 kB of answer. */
+/** Records per request: about 3 ms of the thread that signs, and at most 200 kB of answer. */
 const MAX_RECORDS = 500
 
-/** Verb `recallSince`: what was signed after a record. Needs no token: it names what was given away before. */
+/**
+ * Handles the verb `recallSince`: lists signatures after a record. It needs no token, because they were returned before.
+ * Errors: bad_request.
+ */
 export function recallSince(ledger: Ledger, request: unknown): RecalledSince {
   const { after } = readRecallSinceRequest(request)
   const rows = ledger.since(after, MAX_RECORDS)
@@ -139,7 +143,7 @@ const toDelegation = ({ seq, address, chain_id, intent_id, nonce }: LedgerRow) =
   nonce: nonce!,
 })
 
-/** The columns are never null where there is a nonce: the table checks it. */
+/** These columns are never null if there is a nonce: the table checks it. */
 function toSignature({
   seq,
   kind,

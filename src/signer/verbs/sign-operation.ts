@@ -31,20 +31,21 @@ import type { Checked, Hex, OperationCallText, OperationsHealth, SignedOperation
 const NOBODY = Buffer.alloc(20)
 
 /**
- * Verb `signOperation`: freezes, token, built-in rules, ledger, the policy about each call, in this order; then the operation is signed, and the
- * authorization where one was asked for, and both are recorded in one commit. An intent has one operation and an id one intent, forever:
- * the same again gives what is stored, at no charge.
+ * Handles the verb `signOperation`: checks freezes, token, built-in rules, ledger and the policy for each call, in this order. Then
+ * it signs the operation and, if requested, the authorization, and records both in one commit. An intent has one operation forever,
+ * and an operation id has one intent. The same request again returns the stored operation and is not charged.
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope, forbidden_user,
- * revocations_stale, policy_denied, intent_conflict, sequence_conflict, operations_paused; of the authorization nonce_conflict, nonce_gap;
- * key_damaged.
+ * revocations_stale, policy_denied, intent_conflict, sequence_conflict, clocks_apart, operations_paused, key_damaged; for the
+ * authorization nonce_conflict, nonce_gap.
  */
 export async function signOperation(inside: Inside, request: unknown): Promise<SignedOperationText> {
   return signInTurn(inside, await examine(inside, readOperationRequest(request, { isDryRun: false })))
 }
 
 /**
- * Verb `checkOperation`: the same checks in the same order, then those of the transaction that would carry it, where that is asked. Nothing is
- * signed, written or counted. Errors: those of `signOperation`, then those of `signOuter`.
+ * Handles the verb `checkOperation`: makes the same checks in the same order. If the request names a sponsor, it then makes the
+ * checks of the sponsor transaction. Nothing is signed, written or counted.
+ * Errors: those of `signOperation`, then those of `signOuter`.
  */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
   const { ask, carried } = readCheckRequest(request)
@@ -57,7 +58,7 @@ export async function checkOperation(inside: Inside, request: unknown): Promise<
 
 type OperationDraft = SignatureDraft<SignedOperationText>
 
-/** Freezes, token and built-in rules: what does not depend on the ledger. */
+/** Checks freezes, token and built-in rules, which do not depend on the ledger. */
 async function examine(inside: Inside, ask: OperationOrder): Promise<SigningJob<OperationDraft>> {
   const { tokens, limits } = inside
   const { chainId, account: from } = ask.operation
@@ -70,24 +71,24 @@ async function examine(inside: Inside, ask: OperationOrder): Promise<SigningJob<
   const gas = BigInt(ask.operation.gasLimit)
   const refused = decideDelegate(ask.operation, limits)
   if (refused !== null) pass(refused)
-  // Fees are the sponsor's.
+  // The fees are 0 here because the sponsor pays them.
   const rules = ask.operation.calls.map((call) => pass(decide({ ...call, chainId, from, nonce: 0, gas, fees }, limits)))
   const wanted = { ask, token: authority.token, rule: rules[0]!, digest: operationDigest(ask.operation) }
   const draft = (at: number) => draftOperation(inside, wanted, at)
   return { account, authority, chainId, order: ask.authorizationNonce ?? 0, draft }
 }
 
-/** To an address of zeros Calibur calls the account itself, which is refused (policy.ts). */
+/** Calibur treats the zero address as the account itself, and a call to the account itself is rejected (policy.ts). */
 function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: PolicyLimits): Decision | null {
   if (delegateNameOf(dispatcher) !== 'calibur') return null
   if (!signsCalibur) return { allowed: false, rule: 'delegate-not-listed' }
   return calls.some(({ to }) => to.equals(NOBODY)) ? { allowed: false, rule: 'no-call-of-own-account' } : null
 }
 
-/** `rule`: by which it is allowed, unless the policy names others. */
+/** `rule`: allows the operation, unless the policy names other rules. */
 type WantedOperation = { ask: OperationOrder; token: TokenCaller; rule: string; digest: Buffer }
 
-/** An operation and its authorization: what the ledger holds of them, and what the policy says of the rest. */
+/** Drafts an operation and its authorization: reuses what the ledger holds, and checks the rest against the policy. */
 function draftOperation(inside: Inside, wanted: WantedOperation, at: number): OperationDraft {
   const { ask, token, digest } = wanted
   const { operation, intentId, authorizationNonce, requestHash } = ask
@@ -147,7 +148,7 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
   }
 }
 
-/** Whether no operation has the id, none that a restore lost either. @throws sequence_conflict */
+/** Checks that no operation has the id, and that no operation lost in a restore can have it. @throws sequence_conflict */
 function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): void {
   if (operations.ofId(ask.operation.chainId, idOf(ask)) !== null)
     throw new Refusal('sequence_conflict', 'This sequence belongs to another operation.')
@@ -156,7 +157,8 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
 }
 
 /**
- * What a restore lost may still be done, whatever id its intent is given now: until that is over, nothing new is.
+ * Checks the deadline. After a restore it rejects every new operation for the maximum lifetime of an operation. Until then a lost
+ * operation may still be executed, and its intent may have another id now.
  * @throws clocks_apart, operations_paused
  */
 function assertInTime({ ledger, limits }: Inside, deadline: number, at: number): void {
@@ -169,10 +171,13 @@ function assertInTime({ ledger, limits }: Inside, deadline: number, at: number):
 }
 
 const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, MAX_TIME_MS)).toISOString()
-/** the last millisecond that a Date can be */
+/** the last millisecond that a Date can represent */
 const MAX_TIME_MS = 8.64e15
 
-/** What the ledger has for the nonce of the authorization; null where it is to be signed, or none was asked for. @throws nonce_conflict, nonce_gap */
+/**
+ * Returns the authorization that the ledger holds for the nonce; null if it is not signed yet or not requested.
+ * @throws nonce_conflict, nonce_gap
+ */
 function delegatedBy(inside: Inside, { ask, token: { userId } }: WantedOperation): SignedAuthorization | null {
   const { authorizationNonce: nonce, intentId } = ask
   if (nonce === null) return null
@@ -186,7 +191,7 @@ function delegatedBy(inside: Inside, { ask, token: { userId } }: WantedOperation
   return null
 }
 
-/** To the code that its dispatcher is made for, and no other. */
+/** Signs an authorization for the delegate code that belongs to the operation's dispatcher. */
 function delegate(
   { chainId, dispatcher }: GasOperation,
   nonce: number,
@@ -200,7 +205,7 @@ function delegate(
 const idOf = ({ operation: { space, sequence } }: OperationOrder): Buffer =>
   Buffer.concat([space, Buffer.from(sequence.toString(16).padStart(24, '0'), 'hex')])
 
-/** What a server has to know to ask for operations. */
+/** Returns what a server must know before it requests operations. */
 export function operationsHealth(
   { operations }: Pick<Ledger, 'operations'>,
   { signsCalibur }: PolicyLimits,
@@ -214,15 +219,18 @@ export function operationsHealth(
   return { ...where, sequenceFloor: sequenceFloor.toString(), from, delegates }
 }
 
+/** Formats calls for the wire. */
 export const toCallTexts = (calls: readonly OperationCall[]): OperationCallText[] =>
   calls.map(({ to, value, data }) => ({ to: toHex(to), value: value.toString(), data: toHex(data) }))
 
+/** Formats a signature for the wire: r and s as 32 bytes each. */
 export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationText['signature'] => ({
   r: bytes32(r),
   s: bytes32(s),
   yParity: recovery,
 })
 
+/** Formats an authorization for the wire. */
 export const toDelegationText = ({ chainId, address, nonce, ...signature }: SignedAuthorization) => ({
   chainId,
   address: toHex(address),

@@ -16,12 +16,13 @@ import type { Signed } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Verb `signOuter`: a sponsor's transaction to the dispatcher, value 0, at no token: persons agreed to each operation in it. Each is one
- * that the ledger holds, byte for byte, of this network, not past its deadline, of nobody who is frozen now; so is each authorization.
- * A nonce has one effect, and authorizations are part of it; a raise is bounded as one without a token, and every
- * attempt by the limits of the sponsor and of the persons (gas-limits.ts).
- * Errors: bad_request, unknown_account, forbidden_user, account_frozen (the sponsor), policy_denied, revocations_stale; operation_refused for
- * the first operation without which it may be signed; those of the ledger (`judge`), key_damaged.
+ * Handles the verb `signOuter`: signs a sponsor transaction to the dispatcher, with value 0. It needs no token, because users
+ * agreed to each operation in it. Each operation must be in the ledger byte for byte, for this network, before its deadline, and
+ * its user and application not frozen. Each authorization must be in the ledger as well. A nonce has one effect forever, and the
+ * authorizations are part of it. A fee bump is bounded like one without a token, and every attempt by the limits of the sponsor and
+ * the users (gas-limits.ts).
+ * Errors: bad_request, unknown_account, forbidden_user, account_frozen (the sponsor), policy_denied, revocations_stale;
+ * operation_refused, naming the first operation that prevents the signature; ledger errors (`judge`), key_damaged.
  */
 export async function signOuter(inside: Inside, request: unknown): Promise<Signed> {
   const order = readOuterRequest(request)
@@ -44,7 +45,7 @@ export async function signOuter(inside: Inside, request: unknown): Promise<Signe
   return signInTurn(inside, { account, authority, chainId, order: nonce, draft })
 }
 
-/** With what the ledger holds of it. */
+/** Adds the operations and authorizations that the ledger holds. */
 function complete(inside: Inside, order: OuterOrder): SignOrder {
   const { intentId, kind, tx } = order
   const carried = findOperations(inside, order)
@@ -53,9 +54,9 @@ function complete(inside: Inside, order: OuterOrder): SignOrder {
 }
 
 /**
- * What a sponsor's transaction with an operation alone would be refused for now. Nothing is charged.
- * @param carried  `userId`: whose operation it is
- * @throws as `signOuter`, but for what the ledger says of a nonce
+ * Checks whether a sponsor transaction with this one operation would be signed now. Nothing is charged.
+ * @param carried  `userId`: the user of the operation
+ * @throws the errors of `signOuter`, except those of the nonce
  */
 export function askCarried(
   inside: Inside,
@@ -64,7 +65,7 @@ export function askCarried(
 ): void {
   const { sponsor: from, price, wei, operation, userId } = carried
   const { chainId, dispatcher, gasLimit } = operation
-  // Of its gas and fees the rules look at the product alone.
+  // The rules check only the product of gas and fee.
   const fees = { type: 'eip1559', maxFeePerGas: wei, maxPriorityFeePerGas: 0n } as const
   const tx = { chainId, from, nonce: 0, to: dispatcher, value: 0n, data: Buffer.alloc(0), gas: 1n, fees }
   const sponsor = admitSponsor(inside, tx)
@@ -73,7 +74,7 @@ export function askCarried(
   askGas(inside, { chainId, sponsor, wei, price, operations: [{ userId, gasLimit }] }, at)
 }
 
-/** The account of a sponsor that may move. */
+/** Returns the account of a sponsor that is not frozen. @throws unknown_account, forbidden_user, account_frozen, policy_denied */
 export function admitSponsor(
   { keys, freezes }: Inside,
   { chainId, from }: { chainId: number; from: Buffer },
@@ -85,7 +86,7 @@ export function admitSponsor(
   return account
 }
 
-/** What the ledger holds of each operation, in their order. @throws operation_refused */
+/** Finds each operation in the ledger and returns its record, in the order of the request. @throws operation_refused */
 function findOperations(
   { ledger, freezes }: Inside,
   { tx: { chainId, to }, space, operations }: OuterOrder,
@@ -93,7 +94,7 @@ function findOperations(
   const id = Buffer.alloc(32)
   space.copy(id)
   return operations.map(({ packed, gasLimit }, index) => {
-    // The sequence lies there as in the id.
+    // The packed operation has the sequence at the same position as the id.
     packed.copy(id, 20, 20, 32)
     const held = ledger.operations.ofId(chainId, id)
     if (held === null || !held.dispatcher.equals(to) || !held.packed.equals(packed))
@@ -109,7 +110,7 @@ function findOperations(
   })
 }
 
-/** @throws operation_refused  in place of what the work says */
+/** Runs the work and reports its refusal as a refusal of the operation. @throws operation_refused */
 function about(index: number, work: () => void): void {
   try {
     work()
@@ -118,7 +119,7 @@ function about(index: number, work: () => void): void {
   }
 }
 
-/** What the ledger holds of each. @throws bad_request */
+/** Returns each authorization as the ledger holds it. @throws bad_request */
 export function findDelegations(
   { ledger }: Pick<Inside, 'ledger'>,
   { tx: { chainId }, delegations }: { tx: { chainId: number }; delegations: OuterOrder['delegations'] },
@@ -131,7 +132,7 @@ export function findDelegations(
   })
 }
 
-/** The dispatcher would only say that it is too late. @throws operation_refused */
+/** Rejects operations past their deadline; the dispatcher would not execute them. @throws operation_refused */
 function assertInTime({ operations }: OuterOrder, at: number): void {
   for (const [index, { deadline }] of operations.entries())
     if (deadline * 1_000 <= at)

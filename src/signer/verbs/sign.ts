@@ -24,25 +24,26 @@ import type { Checked, Signed } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Verb `sign`: freezes, token, built-in rules, ledger, the limits of what was shown, in this order.
- * From a sponsor's account, with a token of the person who is topped up, or with what the signer's own user granted (authority.ts).
- * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
- * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
+ * Handles the verb `sign`: checks freezes, token, built-in rules, ledger and limits, in this order, then signs. For a sponsor's
+ * account, the token of the user who receives a top-up is accepted, or a grant of the signer's own OS user (authority.ts).
+ * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope, forbidden_user,
+ * policy_denied, ledger errors (`judge`), key_damaged.
  */
 export async function sign(inside: Inside, request: unknown): Promise<Signed> {
   return signInTurn(inside, await examine(inside, readSignRequest(request)))
 }
 
 /**
- * Verb `check`: what `sign` would do, and by which rule, as things are now; the same checks in the same order. Nothing
- * is signed, written or counted. Errors: those of `sign`.
+ * Handles the verb `check`: returns what `sign` would do now, and by which rule. It makes the same checks in the same order.
+ * Nothing is signed, written or counted.
+ * Errors: those of `sign`.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
   const draft = draftNow(inside, await examine(inside, readSignRequest(request)), inside.now())
   return { kind: draft.kind, ...toChecked(draft) }
 }
 
-/** Freezes, token and rules: what does not depend on the ledger. */
+/** Checks freezes, token and rules, which do not depend on the ledger. */
 async function examine(inside: Inside, ask: SignOrder): Promise<SigningJob<TransactionDraft>> {
   const { chainId, from, nonce } = ask.tx
   const { account, authority } = await admit(inside, { chainId, from }, (account) =>
@@ -75,31 +76,31 @@ async function readAuthority(
   return authorities.token(token)
 }
 
-/** The address that the person's key gives, not one that a row of the store says. @throws key_damaged */
+/** Returns the address that the user's key yields, not the one that the store's row names. @throws key_damaged */
 function addressOf(keys: Keys, userId: string): Buffer | null {
   const account = keys.ofUser(userId)
   return account === null ? null : keys.use(account, () => account.address)
 }
 
-/** What a sponsor's transaction carries has to be looked at once more, and its limits. */
+/** The operations and limits of a sponsor transaction must be checked again, so `sign` does not replace one. */
 const assertFits: WantedTransaction['assertFits'] = (kind, attempts) => {
   if (kind === 'replace' && isOuter(attempts[0]!)) pass({ allowed: false, rule: 'sponsored-only' })
 }
 
-/** A transaction that is asked for, with all that is in it. */
+/** A transaction to sign, with everything that belongs to it. */
 export type WantedTransaction = {
   ask: SignOrder
   account: KeptAccount
   authority: TransactionAuthority
-  /** by which it is allowed, unless limits name another */
+  /** allows the transaction, unless limits name another rule */
   rule: string
-  /** what its verb says of the attempts that its nonce has */
+  /** the verb's own check of the nonce's earlier attempts */
   assertFits: (kind: SignOrder['kind'], attempts: LedgerAttempt[]) => void
 }
 
 export type TransactionDraft = SignatureDraft<Signed> & { kind: SignOrder['kind'] }
 
-/** One more attempt of a nonce: the ledger as it is now, the rules about it, and what limits say. */
+/** Drafts one more attempt of a nonce: checks the ledger as it is now, its rules and the limits. */
 export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: number): TransactionDraft {
   const { limits, unattended, freezes } = inside
   const { ask, account, authority, assertFits } = wanted
@@ -116,7 +117,8 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
   const isOneAgreed = isAgreed({ tokenId: authority.caller?.tokenId ?? null, rule, kind })
   if (isFill(ask, kind, facts)) rule = pass(decideFill(ask.tx, limits))
   else if (kind !== 'send' && attempts.length > 0) {
-    // A cancel only frees the lane, which the person's other applications need.
+    // A suspended application cannot replace, but its nonce can be cancelled: that unblocks the account queue for the user's other
+    // applications.
     if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
     const replacement = { kind, first: attempts[0]!, agreed: agreedTo(attempts), isAgreed: isOneAgreed }
     const refused = decideReplacement(ask.tx, replacement, limits)
@@ -154,7 +156,7 @@ const storedDraft = (held: LedgerAttempt): TransactionDraft => ({
   make: () => ({ records: [], answer: { ...toSigned(held), stored: true } }),
 })
 
-/** What the ledger knows around a nonce of an account. */
+/** Collects the ledger facts about a nonce of an account. */
 export function factsOf(
   { ledger, limits }: Pick<Inside, 'ledger' | 'limits'>,
   slot: LedgerSlot,
@@ -175,14 +177,15 @@ export function factsOf(
   }
 }
 
-/** Whether it carries operations: no token was shown for it, and of what sponsors send no other is so. */
+/** Tells whether an attempt is a sponsor transaction that includes operations. The cancellation of one has the same rule and is not. */
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 
-/** wei: the most that someone agreed to for a nonce. */
+/** Returns the maximum cost, in wei, that someone agreed to for a nonce. */
 const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, each) => (each.isAgreed && each.gas * each.max > most ? each.gas * each.max : most), 0n)
 
+/** Formats an attempt for the wire, without `stored`. */
 export const toSigned = (held: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> => ({
   raw: toHex(held.raw),
   hash: toHex(held.hash),

@@ -11,12 +11,13 @@ import { MAX_FRAME_BYTES } from '../../signer-wire/frames.ts'
 import { readSignedHead, type ListedSignature, type SignaturePage } from '../../signer-wire/wire.ts'
 
 const MAX_SIGNATURES = 20
-// Generous: the names of the fields, a user id, and 50 hashes of a proof.
+// A generous estimate, in bytes: field names, a user id, and the 50 hashes of a proof.
 const OVERHEAD = 6_000
 
 /**
- * Verb `signatures`: what the ledger says was signed with someone's account, by whomever it was asked for, newest first, each with a proof
- * that the head of the answer covers it. Needs no token: the server that asks knows the user. Each proof is a piece of its own.
+ * Handles the verb `signatures`: lists the ledger's signatures of a user's account, newest first, whichever application requested
+ * them. Each has a proof that the answer's signed head covers it. It needs no token, because the server identifies the user. Each
+ * proof is computed as a separate step beside signing.
  * Errors: bad_request, overloaded.
  */
 export async function listSignatures(
@@ -27,7 +28,7 @@ export async function listSignatures(
   const { head, size, rows } = await beside(() => {
     const note = heads.newest()
     const { size } = readSignedHead(note)!
-    // What the head does not cover yet comes with the next one, within the moment.
+    // Records that the head does not cover yet are covered by the next head, within moments.
     const below = Math.min(before, size + 1)
     return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId }, below, MAX_SIGNATURES + 1) }
   })
@@ -41,7 +42,7 @@ export async function listSignatures(
   return { signatures, hasMore: rows.length > signatures.length, head }
 }
 
-/** The columns are never null where there is an intent: the table checks it. */
+/** These columns are never null if there is an intent: the table checks it. */
 function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
   return {
     seq: row.seq,

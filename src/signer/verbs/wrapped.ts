@@ -5,10 +5,10 @@ import { readAfterRequest } from '../request.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey, WrappedPage } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
-/** Keys in one answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds, the rest of a key 350. */
+/** Keys per answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds, the rest of a key 350. */
 const MAX_KEYS = 250
 
-/** Verb `wrapped`: what a second place keeps of the keys. Errors: bad_request. */
+/** Handles the verb `wrapped`: returns a page of wrapped keys and data keys for a second copy. Errors: bad_request. */
 export function wrappedPage(keys: Keys, request: unknown): WrappedPage {
   const { after } = readAfterRequest(request)
   const { accounts, through } = keys.page(after, MAX_KEYS)
@@ -21,6 +21,7 @@ export function wrappedPage(keys: Keys, request: unknown): WrappedPage {
   }
 }
 
+/** Formats an account's wrapped key, with its data key, for the wire. */
 export function toWrapped(keys: Keys, account: KeptAccount): WrappedAccount {
   const dataKey = keys.dataKeyOf(account.epoch)
   return { key: toWrappedKey(account, dataKey), dataKey: toWrappedDataKey(dataKey) }

@@ -4,7 +4,10 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 
-/** What an account has now. @throws RpcError, RpcUnavailable */
+/**
+ * Returns an account's balance at the latest block, wei.
+ * @throws RpcError, RpcUnavailable
+ */
 export async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
   return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')
 }
@@ -16,7 +19,10 @@ const held = slot('balances at the newest block', (_chain: Chain) => ({
   balances: new BoundedMap(MAX_BALANCES) as BlockBalances,
 }))
 
-/** What an account had at the newest block that we know, asked once: only a block changes it. */
+/**
+ * Returns an account's balance at the newest known block, wei. It is requested once per block, because only a block
+ * changes it.
+ */
 export function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
   const block = chain.head.current()
   if (block === null) return balanceNow(chain, from)
@@ -31,7 +37,8 @@ export function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
 }
 
 /**
- * What an account had at the newest block that we know, or has now where that is less than it needs: funds may have come since.
+ * Returns an account's balance at the newest known block, wei. If that is less than `needed`, asks a node again: funds
+ * may have arrived since.
  * @param needed  wei
  * @throws RpcError, RpcUnavailable
  */

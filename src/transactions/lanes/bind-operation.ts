@@ -25,27 +25,32 @@ import { operationRows } from '../rows.ts'
 import { bytesOf } from './operation-gas.ts'
 
 export type OperationBinding = Operation & {
-  /** the caller's, to explain a failure later */
+  /** the caller's ABI, to explain a failure later */
   abi: string
-  /** wei that it costs at most */
+  /** highest possible cost, wei */
   charged: bigint
   budget: SponsorBudget
 }
 
-/** `sequence is taken`: by a row that a database which went back has still. */
+/** `sequence is taken`: by a row that survived in a restored database. */
 type BindResult = 'bound' | 'key is taken' | 'sequence is taken' | Exhausted
 
-/** A row each and two of budgets, far below the 2,000 rows and 4 MiB of a portable transaction. */
+/**
+ * Each member writes one operation row and two budget rows: far below the portable transaction limits of 2,000 rows and
+ * 4 MiB.
+ */
 const LIMITS = { most: 128, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
 
 /**
- * Commit 1 of an operation, which many share: its row, and what it may cost off the budgets of its application. Nothing is signed before.
- * @throws database_unavailable  unknown: it may have been bound
+ * Commits an operation (commit 1) together with others: its row, and its highest cost as a reservation in its budgets.
+ * Nothing is signed before.
+ * @throws database_unavailable  if the outcome is unknown: the operation may be bound
  */
 export async function bindOperation(app: App, chain: Chain, binding: OperationBinding): Promise<BindResult> {
   const result = await groupOf(app, chain)(binding)
   if (typeof result === 'string' || result.resetsAt === null) return result
-  // Outside of the lock, and with what was bound beside it: most of a day's budget may be held by writes that end within minutes.
+  // Read outside the lock, including operations bound at the same time. Writes that end within minutes may hold most of
+  // a day's budget.
   const perNetwork = await readNetworkBudget(app.db, chain.chainId)
   return (await findExhausted(app.db, binding, { ...binding.budget, perNetwork })) ?? result
 }
@@ -60,8 +65,8 @@ const groupOf = oncePer('commits of operations', (app, chain) =>
 )
 
 /**
- * However many they are: a lock, one statement that reads what is in their way, one that writes them, and a commit. What is read is
- * of after the lock, so no replica reserves beside this.
+ * Binds a group with one lock, one statement that reads conflicts, one that writes all rows, and one commit, whatever
+ * the group's size. All reads come after the lock, so no other replica can reserve budget at the same time.
  */
 async function commit(app: App, chain: Chain, members: OperationBinding[]): Promise<BindResult[]> {
   return app.db.transaction().execute(async (db) => {
@@ -71,18 +76,18 @@ async function commit(app: App, chain: Chain, members: OperationBinding[]): Prom
     const bound = members.filter((_, index) => results[index] === 'bound')
     const written = await insert(db, chain, bound)
     const missing = bound.filter(({ id }) => !written.has(id))
-    // Who is refused beside it may not have to be: each is tried alone.
+    // A member may have failed only because of another one, so each is tried alone.
     if (missing.length > 0 && members.length > 1) throw new NotAllWritten()
     await reach(app, 'in-bind-operation')
     if (missing.length === 0) return results
-    // Of an id that nobody had a moment ago it may be another replica, too.
+    // Another replica may also have used an id that was free a moment ago.
     return [(await isThere(db, missing[0]!.id)) ? 'key is taken' : 'sequence is taken']
   })
 }
 
 class NotAllWritten extends Error {}
 
-/** In the order in which they came: what those before it reserve counts. */
+/** Judges members in the order of arrival: reservations of earlier members count. */
 function judge(
   { id, clientId, accountId, charged, budget }: OperationBinding,
   known: Set<string>,
@@ -95,7 +100,10 @@ function judge(
   return 'bound'
 }
 
-/** Rows, and what they reserve of budgets. @returns ids of those that have a row now; the others met a key that is taken */
+/**
+ * Inserts the rows and counts their budget reservations.
+ * @returns ids of the inserted rows; the other members conflicted with an existing row
+ */
 async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): Promise<Set<string>> {
   if (members.length === 0) return new Set()
   const { rows } = await sql<{ id: string }>`${prepared}
@@ -121,7 +129,9 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
+/**
+ * Encodes bytes as hexadecimal digits: both databases read one JSON parameter, and faster than one parameter per field.
+ */
 const toAsked = (
   { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, charged }: OperationBinding, // prettier-ignore
   place: number,
@@ -146,7 +156,7 @@ const toAsked = (
 const isThere = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('operations').select('id').where('id', '=', id).executeTakeFirst()) !== undefined
 
-/** The columns of an operation, as they are before anything became of it. */
+/** Returns the columns of an operation that was just bound. */
 export const rowOf = (
   { chainId }: Pick<Chain, 'chainId'>,
   { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, requestHash, abi, charged }: Omit<OperationBinding, 'budget'>, // prettier-ignore
@@ -171,17 +181,21 @@ export const rowOf = (
   created_at: sql<Date>`date_trunc('milliseconds', now())`,
 })
 
-/** Who works on a bound operation: the how manieth request, and whether what is reserved for it was reserved by that one. */
+/**
+ * A request's claim on a bound operation: its position among the requests that claimed it, and whether this request
+ * reserved the cost.
+ */
 export type Claim = { claims: number; hasReserved: boolean }
-/** Of the request that bound it. */
+/** The claim of the request that bound the operation. */
 export const BINDER: Claim = { claims: 1, hasReserved: true }
 
 /**
- * Takes up a bound operation once more, with the calls that are asked for and the nonce of its account’s authorization. Reserves what it may
- * cost where a request before gave that back.
- * @param charged  wei that it costs at most now
- * @param budget   null: nobody pays for it
- * @returns `gone`: it is carried, or has no row; `unpaid`: nothing is reserved for it, and nobody pays. Nothing is changed then, nor where budgets have no room
+ * Claims a bound operation again, with the requested calls and the nonce of its account’s authorization. If an earlier
+ * request released the reservation, the cost is reserved again.
+ * @param charged  highest possible cost now, wei
+ * @param budget  null: no sponsor pays for it
+ * @returns `gone`: it is included in a transaction, or has no row; `unpaid`: nothing is reserved and no sponsor pays;
+ *     `Exhausted`: the budgets have no room. In these cases nothing is changed.
  */
 export async function claimOperation(
   { db }: Pick<App, 'db'>,
@@ -220,8 +234,9 @@ export async function claimOperation(
 }
 
 /**
- * Gives back what was reserved for an operation that certainly nothing carries: its row and its key stay, and a repeat reserves again. Only by the
- * request that reserved it, while no other has taken the operation up.
+ * Releases the reservation of an operation that is certainly in no transaction. Its row and key remain, and a retry
+ * reserves again. Only the request that reserved may release, and only while no other request has claimed the
+ * operation.
  */
 export async function giveBack(
   { db }: Pick<App, 'db'>,
@@ -249,8 +264,8 @@ export async function giveBack(
 }
 
 /**
- * Removes an operation that the signer refused, with what it reserved: only by the one who bound it, and only while nobody else asked. Then
- * nothing was signed for it, and its key may be used again.
+ * Removes an operation that the signer refused, with its reservation, if only the request that bound it has claimed it.
+ * Then nothing was signed for it, and its key may be used again.
  */
 export async function unbind({ db }: App, { id, accountId, clientId, chainId }: Operation): Promise<void> {
   await retrying(() =>
@@ -269,8 +284,9 @@ export async function unbind({ db }: App, { id, accountId, clientId, chainId }: 
 }
 
 /**
- * Gives a bound operation another number: the signer would not sign for the one it has.
- * @returns `gone`: another request has moved it, or it is carried; `sequence is taken`: by a row that a database which went back has still
+ * Gives a bound operation another number, because the signer refuses the present one.
+ * @returns `gone`: another request has renumbered it, or it is included in a transaction; `sequence is taken`: by a row
+ *     that survived in a restored database
  */
 export async function moveOperation(
   { db }: App,

@@ -19,20 +19,21 @@ import { untilSigned } from './unsigned.ts'
 import { firstNonce } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
-/** An account that always loses its race is one that someone else is hammering. */
+/** lost races after which a write fails: another replica is flooding the account with writes */
 const MAX_RACES = 64
-/** how often a write is given what it lacks: others of its account may have used it meanwhile */
+/** top-ups for one write; concurrent writes of the account may spend what it was given */
 const MAX_FUNDED = 4
 /** milliseconds that a write waits for earlier ones of its account to be signed */
 const PATIENCE_MS = 3_000
 
 /**
- * Commit 1: the intent and its nonce, in one database transaction that many writes share. The nonce is one more than the
- * highest row of the account on this network, or one that was vacated; who loses a race to another replica takes the
- * next. The chain is asked for its count only for an account without a row. While many are not signed yet it waits for
- * that, a few seconds at most.
- * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, conflict, overloaded, chain_unavailable, chain_timeout,
- *         database_unavailable
+ * Binds the intent to a nonce (commit 1), in one database transaction that many writes share. The nonce is one above
+ * the account's highest row on this network, or a vacated one. A write that loses a race to another replica takes the
+ * next nonce.
+ * The chain is asked for its count only if the account has no row. While too many nonces are unsigned, the write waits
+ * for signatures, for 3 s at most.
+ * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, conflict, overloaded,
+ *     chain_unavailable, chain_timeout, database_unavailable
  */
 export async function bind(app: App, chain: Chain, asked: Binding): Promise<Bound> {
   let binding = asked
@@ -46,7 +47,8 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
     const { lane } = taken
     refuseWhileFull(app, lane)
     if (isShort(chain, binding, lane)) {
-      // Known from before: funds may have arrived since, and what is mined since is off the balance and open in our tables.
+      // The balance may be outdated: funds may have arrived. A write mined since is deducted from the balance, but
+      // still open in the database.
       const budget = await askAgain(chain, binding, times++)
       if (budget === null) throw short(chain, binding, lane)
       binding = { ...binding, budget }
@@ -68,7 +70,10 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
   )
 }
 
-/** The budget asked anew, and from the second time on with what is given to an account that is short; null when there is nothing more to ask. */
+/**
+ * Reads the budget again; from the second time on, asks `fund` to top up the account. Returns null if there is nothing
+ * more to try.
+ */
 async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, times: number) {
   if (times === 0) return budgetNow(chain, from)
   if (times > MAX_FUNDED || fund === undefined || fund === null) return null
@@ -109,7 +114,10 @@ function refuseWhileFull(app: App, { isStopped, pending, turn }: LaneState): voi
   }
 }
 
-/** Whether the account cannot pay for this beside its open writes; what is bound in the same moment waits its turn to be one. */
+/**
+ * Returns whether the balance does not cover this write on top of all open writes. Writes bound in the same batch are
+ * counted once they are rows.
+ */
 const isShort = (chain: Chain, binding: Binding, { reserved }: LaneState): boolean =>
   binding.budget !== null && reserved + reserveOf(chain, binding) > binding.budget.available
 
@@ -120,7 +128,7 @@ const short = (chain: Chain, binding: Binding, { reserved }: LaneState): AppErro
     available: binding.budget?.available ?? 0n,
   })
 
-/** For a nonce that the signer would not sign, because one far below has no bytes. */
+/** Returns the error for a nonce that the signer refuses because a much lower nonce is still unsigned. */
 export const notSigned = (cause?: unknown): AppError =>
   new AppError('conflict', 'Earlier writes of this account are not signed yet. Nothing was signed. Retry.', {
     retryAfter: 5,
@@ -133,7 +141,10 @@ const stopped = (): AppError =>
     'The account is stopped. Nothing was sent. An operator must review and resume the account.',
   )
 
-/** For an intent that was bound before its account was stopped. @throws account_stopped */
+/**
+ * Rejects an intent that was bound before its account was stopped.
+ * @throws account_stopped
+ */
 export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {
   const lane = await db
     .selectFrom('stopped_lanes')
@@ -147,8 +158,8 @@ export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chai
 const counting = slot('counts of first writes that are being asked', (_chain: Chain) => new Map<Hex, Promise<number>>())
 
 /**
- * The count of mined transactions of an account: where an account that we have no row of starts. Asked once for all of its
- * first writes that come together.
+ * Returns the first nonce of an account without rows: its count of mined transactions. Concurrent first writes of an
+ * account share one request.
  */
 async function countOnChain(chain: Chain, from: Hex): Promise<number> {
   const asked = counting.of(chain)
@@ -162,8 +173,8 @@ async function countOnChain(chain: Chain, from: Hex): Promise<number> {
 }
 
 /**
- * Takes over a nonce that was refused before anything was signed for it.
- * @returns false when another write has it
+ * Takes over a nonce that was vacated before anything was signed for it.
+ * @returns false if another write has taken it
  * @throws idempotency_in_flight
  */
 async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
@@ -176,13 +187,13 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
       }),
     )
   } catch (error) {
-    // The id is there: another request with the same key has bound it meanwhile.
+    // The id exists: another request with the same key has just bound it.
     if (isUniqueViolation(error)) throw inFlight()
     throw error
   }
 }
 
-/** The row lock decides between two. */
+/** The row lock decides between two writes. */
 async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
   const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
   const taken = await transactionRows
@@ -215,10 +226,10 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
 }
 
 /**
- * Takes up a bound intent once more, for anyone who is about to ask the signer for its bytes. From then on nobody may
- * vacate its nonce: two asked.
- * @param effect  what is asked for, where a token is shown for it: the row is made to say the same
- * @returns false when it has bytes by now
+ * Claims a bound intent again, before a request to the signer. From then on nobody may vacate the nonce, because two
+ * requests have asked for a signature.
+ * @param effect  transaction to be signed with a token; the row is changed to match
+ * @returns false if the intent already has bytes
  */
 export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Promise<boolean> {
   const asked = effect && {
@@ -239,11 +250,12 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
 }
 
 /**
- * Gives a nonce free that the signer refused to sign for, and the intent's id with it: its key may be used again. Only
- * for the one who bound it, and only while nobody else asked: then the refusal was the answer to the only question ever
- * asked, and nothing can have been signed. The row stays, so the nonce cannot be skipped; the next write of the account
- * takes it over, and if none comes while a later nonce waits, a cancel fills it.
- * @returns false when someone else took the intent up meanwhile: it then stays bound, and is finished or cancelled
+ * Frees a nonce that the signer refused to sign, and the intent's id: its key may be used again.
+ * It succeeds only if the request that bound the intent is the only claimant. Then its refusal was the only answer of
+ * the signer, so nothing can have been signed.
+ * The row remains, so the nonce cannot be skipped: the account's next write takes it over. If none comes while a later
+ * nonce waits, a cancellation fills it.
+ * @returns false if another request has claimed the intent: it remains bound, and is finished or cancelled
  */
 export async function vacate({ db }: App, id: string): Promise<boolean> {
   const mine = await transactionRows
@@ -257,8 +269,8 @@ export async function vacate({ db }: App, id: string): Promise<boolean> {
 }
 
 /**
- * Parts an intent from a nonce that the signer will not sign for because it was used before its ledger was restored. The
- * intent's id is free for another nonce; the row stays to be settled or filled.
+ * Separates an intent from a nonce that was used before the signer's ledger was restored, so that the signer refuses
+ * it. The intent's id is free for another nonce. The row remains, to be settled or filled.
  */
 export async function part({ db }: App, id: string): Promise<void> {
   await transactionRows.update(db, 'part').set(nobodysNonce()).where('id', '=', id).execute()

@@ -10,31 +10,31 @@ import { noteRefusal } from './refusals.ts'
 import { sendInTurn } from './send-in-turn.ts'
 
 /**
- * `sent`: a node took it, or has it already. `queued`: no node was asked, it is sent when those before it are mined.
- * `unknown` counts as sent too, and is sent again soon.
+ * `sent`: a node has the transaction. `queued`: no node was asked; it is sent when earlier transactions are mined.
+ * `unknown` is treated as sent, and is sent again soon.
  */
 export type BroadcastResult = 'sent' | 'queued' | Exclude<SendRefusal, 'known'>
 
 /**
- * Gives stored bytes to a node when it is their turn. Never throws: whatever the node says, the transaction exists from the
- * moment its bytes are stored, and is kept alive until it is mined.
+ * Sends stored bytes to a node, if it is their turn. Never throws: the transaction exists once its bytes are stored,
+ * and is rebroadcast until it is mined, whatever the node responds.
  */
 export async function broadcast(app: App, chain: Chain, attempt: Released): Promise<BroadcastResult> {
   try {
     if (await holdBack(app, chain, attempt.hash)) return 'queued'
   } catch (error) {
-    // Whether it is their turn nobody knows: the keeper sends them when the database is there again.
+    // It is unknown whether it is their turn: the keeper sends the bytes when the database is available again.
     txNotTaken(app, { chainId: chain.chainId, id: attempt.id, hash: attempt.hash, outcome: 'unknown' }, error)
     return 'unknown'
   }
   return giveToNode(app, chain, attempt)
 }
 
-/** As `broadcast`, of bytes whose turn it is: by the statement that stored them, or that took them out of the queue. */
+/** Sends bytes whose turn it is, as determined by the statement that stored or dequeued them. Never throws. */
 export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }: Released): Promise<BroadcastResult> {
   try {
     const answer = await sendInTurn(chain, { from, raw })
-    // A node that took these bytes says their hash; one that says anything else may have taken nothing.
+    // A node that accepted these bytes returns their hash. A node that returns anything else may have accepted nothing.
     if (typeof answer !== 'string' || answer.toLowerCase() !== hash)
       throw new InvalidResponse('the node did not answer the hash of what it was sent')
     return 'sent'
@@ -47,7 +47,7 @@ export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }
   }
 }
 
-/** Whether a node would answer so again while these bytes and its pool are what they are. */
+/** Returns whether a node would give the same response again, as long as these bytes and its pool do not change. */
 const isAboutBytes = (outcome: SendRefusal, error: RpcError): boolean =>
   outcome === 'unknown'
     ? !isRateLimited(error) && !isBroken(error)
@@ -60,11 +60,11 @@ async function note(
 ): Promise<void> {
   try {
     if (error instanceof RpcError && isAboutBytes(outcome, error)) await noteRefusal(app, chain, hash, outcome, error)
-    // Nobody is sure that a node has it: the keeper sends it again at its next turn, not only after a while.
+    // It is not certain that a node has it: the keeper sends it again in its next round, without the usual delay.
     else if (outcome === 'unknown' || outcome === 'pool_full' || outcome === 'nonce_too_high')
       await sendAgainSoon(app, chain, hash)
   } catch (failure) {
-    // It is only a hint; without it the keeper comes by a little later.
+    // The note is only a hint; without it the keeper sends again a little later.
     app.telemetry.log.warn('resend_not_noted', { chainId: chain.chainId, hash }, failure)
   }
 }
@@ -79,8 +79,8 @@ async function sendAgainSoon({ db }: App, { chainId }: Chain, hash: Hex): Promis
 }
 
 /**
- * Sends what was queued and is not any more, of each account in the order of its nonces. What a node did not take is sent
- * again by the keeper. @throws database_unavailable
+ * Sends dequeued bytes, in nonce order per account. The keeper sends again what a node did not accept.
+ * @throws database_unavailable
  */
 export async function sendQueued(app: App, chain: Chain): Promise<void> {
   for (;;) {
@@ -90,7 +90,7 @@ export async function sendQueued(app: App, chain: Chain): Promise<void> {
   }
 }
 
-/** Business event: a node did not take a broadcast, or nobody knows. */
+/** Logs a broadcast that no node accepted, or whose outcome is unknown. */
 function txNotTaken(
   { telemetry }: App,
   fields: { chainId: number; id: string; hash: Hex; outcome: string },

@@ -10,17 +10,18 @@ import { MAX_GAS, MIN_GAS, readGas } from './limits.ts'
 import { AUTHORIZATION } from './operation-gas.ts'
 
 /**
- * Of a cancel of what carries operations: the numbers of those that it uses up, so that nothing does them any more; none where it only frees the
- * nonce. Absent, it is a transfer of nothing.
+ * Numbers of the operations that the cancellation of a sponsor's transaction uses up, so that they can never be
+ * executed. Empty: it only frees the nonce. If absent, the cancellation is an empty transfer.
  */
 export type UsedUp = readonly number[]
 
-/** gas units: a transaction and its calldata, the sponsor's right, a word of the bitmap; of each number its event */
+/** gas units: a transaction with calldata, the sponsor's permission and a word of the bitmap; per number, its event */
 const CANCEL_OUTER = 60_000n
 const USED_NUMBER = 8_000n
 
 /**
- * What a cancel by the dispatcher takes at most by the rules of Ethereum, or more where the network says so.
+ * Returns the gas limit of a cancellation through the dispatcher, gas units: Ethereum's upper bound, or the node's
+ * estimate if that is higher.
  * @throws RpcError | RpcUnavailable
  */
 export async function cancelOuterGas(
@@ -37,19 +38,20 @@ export async function cancelOuterGas(
     const wanted = (asked * 5n) / 4n + delegating
     return smaller(wanted > least ? wanted : least, MAX_GAS)
   } catch (error) {
-    // Its right may be gone: mined without success it uses the nonce, too.
+    // The sponsor may no longer be permitted. The nonce is used even if the transaction reverts.
     if (revertDataOf(error) === undefined) throw error
     return least
   }
 }
 
-/** whether a network's node has said that a transfer of nothing takes 21,000 */
+/** whether a node of the network has estimated 21,000 for an empty transfer */
 const plain = slot('what a transfer of nothing takes', (_chain: Chain) => ({ isKnown: false }))
 
 /**
- * What a transfer of nothing to oneself takes here: 21,000 on most networks, more on some and for delegated accounts. It
- * is not assumed: at less than it takes every node refuses the cancel, and the nonce stays open for good. Only where a
- * transfer is known to take 21,000 a node that is away, or talks nonsense, does not keep the nonce open.
+ * Returns the gas limit of an empty transfer to oneself: 21,000 on most networks, more on some and for delegated
+ * accounts.
+ * It is estimated, because below the required gas every node rejects the cancellation and the nonce stays open for
+ * good. After one estimate of 21,000, a failing node no longer prevents a cancellation.
  * @throws RpcError | RpcUnavailable
  */
 export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
@@ -63,7 +65,10 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
   }
 }
 
-/** Of nothing to oneself; where the account's own code refuses it, of nothing to nobody: mined without success it uses the nonce, too. */
+/**
+ * Estimates an empty transfer to oneself; if the account's code reverts it, to an address without code. A reverted
+ * cancellation uses the nonce as well.
+ */
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   const estimate = async (to: Hex) => {
     const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to, value: '0x0' }, 'latest']))
@@ -78,7 +83,7 @@ async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   }
 }
 
-/** an address that no code can be at: nobody knows its key, and no contract's address comes out so */
+/** an address without code: no key for it is known, and no contract can be deployed at it */
 const NOBODY: Hex = '0x000000000000000000000000000000000000dead'
 
 const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)

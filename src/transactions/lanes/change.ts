@@ -17,8 +17,8 @@ import { strategyFor } from './gas.ts'
 import { sendForSponsor } from './send.ts'
 
 /**
- * Tries to put nothing in a pending transaction's place: the same nonce, a higher fee. Whichever is mined first wins;
- * the state tells. Asking twice is asking once.
+ * Cancels a pending transaction: sends an empty one with the same nonce at a higher fee. Whichever is mined first wins;
+ * `state` shows which. Repeating the request changes nothing.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function cancelTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
@@ -35,7 +35,8 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
       try {
         return await cancel({ accessToken: caller.token })
       } catch (error) {
-        // A limit of fees that is full counts what the person asks for. Without their token a cancel has bounds of its own.
+        // A policy limit on fees counts only requests with the user's token. Without the token, a cancellation has
+        // limits of its own.
         if (error instanceof AppError && error.code === 'policy_denied') return cancel({})
         throw error
       }
@@ -46,9 +47,10 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
 }
 
 /**
- * From now on it is packed into no other transaction. Where it is alone in one that waits, that is replaced by one that uses its id up, and
- * whichever of the two is mined first wins: `Cancelled`, and nothing does it any more, or done. Among others it is done with them, unless that transaction is lost.
- * @param accessToken  of its person
+ * Cancels an operation: no further transaction will include it. If it is alone in a pending transaction, that is
+ * replaced by one that uses up its id; whichever of the two is mined first wins.
+ * If other operations are in that transaction, the operation is executed with them, unless that transaction is lost.
+ * @param accessToken  of the operation's user
  * @throws not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 async function cancelOperation(app: App, chain: Chain, row: OperationRow, accessToken: string): Promise<void> {
@@ -74,11 +76,12 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
 }
 
 /**
- * Raises the fee of a pending transaction now. Where sponsors pay, what it lacks by now is sent first.
+ * Raises the fee of a pending transaction now. On networks with gas mode `topup`, a sponsor first sends the missing
+ * funds.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
-  // Its fee is that of many: the keeper raises it when it is time.
+  // Several operations share the fee of that transaction: the keeper raises it.
   if ((await findOperation(app, caller, idOrHash)) !== null)
     throw tooLate('A sponsor pays for this transaction, and bumps the fee if necessary. This request had no effect.')
   const row = await findTransaction(app, caller, idOrHash)
@@ -88,7 +91,7 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const strategy = strategyFor(chain, bound.to)
   const relieve = async ({ gas, fees }: Terms) => {
     if (strategy.name !== 'topup') return
-    // Its limit may be its caller's own, far above what it takes.
+    // The caller may have set a limit far above the gas that the transaction needs.
     const paid = await paidGasNow(chain, bound)
     const more = { gas: paid < gas ? paid : gas, fees }
     await strategy.relieve({ app, chain, caller, send: sendForSponsor, more, to: bound.to })
@@ -104,7 +107,7 @@ function refuseUnlessPending({ state }: Pick<TransactionRow, 'state'>): void {
 
 const tooLate = (detail: string): AppError => new AppError('not_cancellable', detail)
 
-/** Two who change the same transaction at once: the ledger lets one through. */
+/** Maps the signer's refusal if two requests change the same transaction at once: the ledger accepts only one. */
 async function asked<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -11,26 +11,26 @@ import { OTHER, SOMEONE } from '../nobody.ts'
 import { BYTE, bytesOf } from './operation-gas.ts'
 import type { Operation } from '../operation.ts'
 
-/** milliseconds for which what a network takes for data is believed; longer it is used while it is asked again */
+/** milliseconds for which the gas per byte is current; an older value is used while it is refreshed */
 const BELIEVED_MS = 60_000
-/** gas units of one transaction with operations: EIP-7825 caps it at 2^24 */
+/** gas units of one transaction with operations: EIP-7825 caps transactions at 2^24 */
 const MAX_PACKED_GAS = 12_000_000n
-/** bytes of a transaction around an operation: signature, authorization, the dispatcher's own */
+/** bytes of a transaction per operation besides its calls: signature, authorization, dispatcher arguments */
 const AROUND = 400
 const BYTES = 512
-/** What Ethereum takes for a transaction. gas units */
+/** gas units of a plain transaction on Ethereum */
 const TRANSACTION = 21_000n
-/** Bytes that nothing makes shorter. */
+/** Incompressible bytes. */
 const DATA: Hex = toHex(
   Buffer.concat(Array.from({ length: BYTES / 32 }, (_, index) => keccak(Buffer.from(`data ${index}`)))),
 )
 
-/** A transaction that fills a block waits for an empty one. */
+/** A transaction that fills a whole block would have to wait for an empty one. */
 const SHARE_OF_BLOCK = { of: 9n, in: 10n }
 
 type Learned = {
   perByte: bigint
-  /** gas units that a block takes; null where the node does not say */
+  /** gas limit of a block, gas units; null if the node does not report it */
   blockGas: bigint | null
 }
 
@@ -41,8 +41,8 @@ const known = slot('gas that a network takes for data, and in a block', (_chain:
 }))
 
 /**
- * Gas units that a network takes for an operation's bytes beyond what Ethereum does: roll-ups of Arbitrum's kind bill the layer below as gas.
- * Asked once a minute, and waited for only the first time.
+ * Returns the gas units that a network charges for an operation's bytes beyond Ethereum's own charge. Roll-ups such as
+ * Arbitrum bill the parent chain's cost as gas. The value is refreshed once a minute; only the first call waits for it.
  * @throws RpcUnavailable
  */
 export async function dataGas(chain: Chain, operation: Pick<Operation, 'calls'>): Promise<bigint> {
@@ -66,11 +66,11 @@ async function learn(chain: Chain): Promise<Learned> {
   return state.learned ?? state.asked!
 }
 
-/** The same as far as it is known. */
+/** Returns the same as `dataGas`, without asking a node; 0 if the value is unknown. */
 export const knownDataGas = (chain: Chain, operation: Pick<Operation, 'calls'>): bigint =>
   (known.of(chain).learned?.perByte ?? 0n) * bytesFor(operation)
 
-/** Gas units that a transaction with operations may have, as far as it is known what a block takes. */
+/** Returns the highest gas limit of a transaction with operations, given what is known of the block gas limit. */
 export function mostPackedGas(chain: Chain): bigint {
   const blockGas = known.of(chain).learned?.blockGas ?? null
   const most = blockGas === null ? MAX_PACKED_GAS : (blockGas * SHARE_OF_BLOCK.of) / SHARE_OF_BLOCK.in
@@ -101,7 +101,7 @@ async function askPerByte(chain: Chain): Promise<bigint> {
     const more = taken - TRANSACTION - BYTE * BigInt(BYTES)
     return more <= 0n ? 0n : (more + BigInt(BYTES) - 1n) / BigInt(BYTES)
   } catch (error) {
-    // It answers, and will not say, now or ever: each transaction is asked for before it is sent.
+    // The node answers but does not estimate. The gas of each transaction is estimated before it is sent anyway.
     if (error instanceof RpcError) return known.of(chain).learned?.perByte ?? 0n
     throw error
   }

@@ -25,9 +25,9 @@ import { readReturned, rehearseOperation } from './rehearse-operation.ts'
 import type { DryRunAnswer } from '../write-wire.ts'
 
 /**
- * A write up to, but not including, its nonce: nothing is stored, signed or sent.
- * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, policy_denied and what else the signer
- *         refuses a token for, gas_budget_exhausted, sponsor_empty, chain_unavailable, chain_timeout, signer_unavailable
+ * Performs a write up to, but not including, its nonce: nothing is stored, signed or sent.
+ * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, gas_budget_exhausted, sponsor_empty,
+ *     chain_unavailable, chain_timeout, signer_unavailable, policy_denied and the signer's other refusals
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
@@ -60,7 +60,10 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
   }
 }
 
-/** The same of the chain alone: the signer is not asked. @throws as `dryRun` */
+/**
+ * Simulates a write on the chain only, without asking the signer.
+ * @throws as `dryRun`
+ */
 export async function simulate(app: App, caller: Caller, intent: Intent): Promise<void> {
   const chain = chainOf(app, caller)
   if (await isCarried(app, chain, caller.address, intent.to)) await preparePaid(app, chain, caller.address, [intent])
@@ -75,13 +78,16 @@ async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
   }
 }
 
-/** With the gas of its caller, of which others may pay a part only. */
+/** Returns the terms with the caller's gas limit. Sponsors may pay for only a part of it. */
 export const asBound = ({ gas }: Intent, terms: Terms): Terms => (gas === undefined ? terms : { ...terms, gas })
 
-/** A write passes by nonces that the ledger knows and our tables have lost, at most so many. */
+/** nonces that a write skips at most because the ledger has them and the database has lost them */
 const MAX_LOST_NONCES = 64
 
-/** The nonce that the signer would take, and the rule that lets it. What it refuses, it refuses in the same words as a write. */
+/**
+ * Returns the nonce that the signer would accept, and the rule that allows the write. The signer's refusals are thrown
+ * as for a write.
+ */
 export async function checkWrite(
   app: App,
   chain: Chain,
@@ -111,7 +117,7 @@ export async function checkWrite(
 const explainRefusal = (error: unknown): unknown =>
   error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
 
-/** What the nonce would be if nobody else wrote. */
+/** Returns the next nonce, if no other write takes it. */
 async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> {
   const mine = () =>
     db

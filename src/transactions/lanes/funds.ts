@@ -4,28 +4,36 @@ import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import type { Attempt, Terms } from '../intent.ts'
 
-/** What an account has for its writes. */
+/** Balance that an account has for its writes. */
 export type Budget = {
   /** wei */
   available: bigint
-  /** transactions below this nonce are mined, and what they cost is off `available`; 0: not asked */
+  /** transactions below this nonce are mined and deducted from `available`; 0: unknown */
   paidBelow: number
 }
 
-/** Of a write that its account cannot pay: wei that it moves, and its terms; null where the node would not estimate them. */
+/**
+ * A write that its account cannot pay: the wei that it moves, and its terms; null if the node did not estimate them.
+ */
 export type Shortage = { value: bigint; terms: Terms | null }
 
-/** Sees to it that an account has what a write lacks. @returns what it has then; null where nobody gives it anything */
+/**
+ * Gives an account the funds that a write lacks.
+ * @returns the budget afterwards; null if no sponsor or faucet pays
+ */
 export type Fund = (shortage: Shortage) => Promise<Budget | null>
 
-/** The most that an intent at its terms takes from its account, wei. */
+/** Returns the most that an intent at its terms takes from its account, wei. */
 export const costOf = ({ value }: { value: bigint }, { gas, fees }: Terms): bigint => value + gas * highestPrice(fees)
 
-/** The same for an attempt; a cancel takes its gas alone. */
+/** Returns the most that an attempt takes from its account, wei; a cancellation takes only its gas. */
 export const reservedFor = ({ value }: { value: bigint }, attempt: Omit<Attempt, 'raw' | 'hash'>): bigint =>
   costOf({ value: attempt.isCancel ? 0n : value }, attempt)
 
-/** @param reserved  what the account's open writes may cost, wei */
+/**
+ * Returns the error for an account that cannot pay a write.
+ * @param reserved  highest cost of the account's open writes, wei
+ */
 export function insufficientFunds(
   from: Hex,
   { cost, reserved, available }: { cost: bigint; reserved: bigint; available: bigint },
@@ -40,6 +48,7 @@ export function insufficientFunds(
   )
 }
 
+/** Returns the `funds` member of an error; amounts in wei. */
 export const fundsOf = (from: Hex, { needed, available }: { needed: bigint; available: bigint }) => ({
   address: checksumAddress(from),
   needed: String(needed),

@@ -14,50 +14,60 @@ import { delegateOf } from '../sponsors/delegation.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
- * Who pays for gas, one strategy per network, and another for contracts that its operator named. The engine binds, stores, broadcasts and follows; a strategy says what
- * a write costs and to whom, and which bytes carry it.
+ * Who pays for gas. A network has one strategy; contracts that the operator named may have another. The engine binds,
+ * stores, broadcasts and follows. A strategy determines what a write costs, who pays, and which transaction sends it.
  */
 export type GasStrategy = {
   name: GasChoice
   /**
-   * Simulates the intent and finds its terms, and that the payer can pay.
+   * Simulates the intent, determines its terms, and checks that the payer can pay.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
   prepare: (asked: Preparing) => Promise<PreparedWrite>
   /**
-   * Gives an account what its open writes lack by now, a reorganisation or a raise may have taken it, and what one of them costs `more`.
-   * @throws what sending a write throws
+   * Sends an account the funds that its open writes now lack, after a reorganisation or a fee bump, plus the cost of
+   * `more`.
+   * @throws the errors of sending a write
    */
   relieve: (
     asked: Omit<Preparing, 'intent' | 'sending' | 'rehearsing'> & Pick<TopUpTools, 'send' | 'to'> & { more: Terms },
   ) => Promise<void>
-  /** What an attempt reserves of the account's budget, wei. */
+  /** Returns the wei that an attempt reserves of the account's budget. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
-  /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
+  /**
+   * Signs the first bytes of a bound intent with the user's token.
+   * @throws the errors of the signer
+   */
   sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
-  /** What the first bytes of an intent would be refused for, or the rule that lets them pass. @throws what the signer throws */
+  /**
+   * Returns the rule that would allow the first signature of an intent.
+   * @throws the errors of the signer
+   */
   check: (app: App, asked: Unbound, accessToken: string) => Promise<Checked>
-  /** The same effect at higher fees, or a cancel. @throws what the signer throws */
+  /**
+   * Signs a fee bump or a cancellation.
+   * @throws the errors of the signer
+   */
   replace: (app: App, bound: Bound, replacement: Replacement) => Promise<Signed>
   classify: (error: unknown) => SendRefusal
 }
 
-/** Whose write it is, and what it is to do. */
+/** The user who writes, and the intent. */
 type Preparing = {
   app: App
   chain: Chain
   caller: Caller
   intent: Intent
-  /** absent in a rehearsal, which sends nothing */
+  /** absent in a dry run, which sends nothing */
   sending?: Pick<TopUpTools, 'send' | 'check' | 'refuseIfSent'>
-  /** in a rehearsal: what the signer says; absent where it is not asked */
+  /** checks by the signer in a dry run; absent if the signer is not asked */
   rehearsing?: Pick<TopUpRehearsal, 'check' | 'checkTransfer'>
 }
 
-/** An intent as it would be bound. */
+/** An intent that has no row yet. */
 type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
 
-/** `accessToken` when the user asked for it; raising a fee needs none. */
+/** `accessToken` is present if the user requested the replacement; a fee bump needs none. */
 type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string; usesUp?: UsedUp }
 
 /** The user's account pays. */
@@ -94,12 +104,12 @@ const self: GasStrategy = {
   classify: classifySendError,
 }
 
-/** Of a transaction of a sponsor that carries operations. A cancel of it carries none. */
+/** Returns whether a transaction is a sponsor's that includes operations. Its cancellation includes none. */
 const isOuter = ({ authorizations }: Pick<Bound, 'authorizations'>): boolean =>
   authorizations !== undefined && authorizations !== null
 
 function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 'send' | 'replace' }): Promise<Signed> {
-  // The networks where sponsors carry operations have fees of EIP-1559: it is looked at before one is served.
+  // Networks on which sponsors send operations have EIP-1559 fees, which is checked before such a network is served.
   assert(fees.type === 'eip1559', 'a transaction that carries operations has fees of EIP-1559')
   const { id: intentId, chainId, from, nonce, to, data } = bound
   const delegate = delegateOf(to)
@@ -144,7 +154,7 @@ const transferFrom =
   (from, transfer) =>
     prepareFromAccount(chain, from, transfer, faucetOf(chain, from))
 
-/** What our own development chain gives to anyone who is short, once for a write. */
+/** Returns the faucet of the built-in development chain, which gives funds once per write. */
 function faucetOf(chain: Chain, address: Hex): Fund | null {
   const { faucet } = chain
   if (faucet === null) return null
@@ -159,7 +169,7 @@ function faucetOf(chain: Chain, address: Hex): Fund | null {
 
 const UNASKED: NonNullable<Preparing['rehearsing']> = { check: async () => {}, checkTransfer: async () => {} }
 
-/** The user's account pays, and a sponsor sends it what it lacks for gas first. */
+/** The user's account pays. First a sponsor sends it the gas funds that it lacks. */
 const topup: GasStrategy = {
   ...self,
   name: 'topup',
@@ -184,14 +194,20 @@ const topup: GasStrategy = {
   },
 }
 
-/** What people sign is carried by sponsors (send-operation.ts). This is for what accounts send themselves: sponsors, and people before. */
+/**
+ * Sponsors send users' operations (send-operation.ts). This strategy is for transactions that accounts send themselves:
+ * those of sponsors, and users' writes from before the network's gas mode was `sponsor`.
+ */
 const sponsor: GasStrategy = { ...self, name: 'sponsor' }
 
 const strategies: Record<GasChoice, GasStrategy> = { self, topup, sponsor }
 
-/** Every network's strategy: for what does not depend on who pays for one write. */
+/** Returns the network's strategy, for decisions that do not depend on who pays for one write. */
 export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => strategies[gas]
-/** The strategy of a write. @param to  what it calls, in lower case */
+/**
+ * Returns the strategy of a write.
+ * @param to  called address, in lower case
+ */
 export const strategyFor = (chain: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasStrategy =>
   strategies[gasChoiceOf(chain, to)]
 

@@ -8,34 +8,34 @@ import { type Clock } from '../../clock.ts'
 export type GroupLimits = {
   /** members of one group */
   most: number
-  /** bytes of one group; a larger member goes alone */
+  /** bytes of one group; a larger member forms a group of its own */
   mostBytes: number
-  /** groups under way at a time */
+  /** groups that are committed at a time */
   lanes: number
-  /** members that nobody waits for any more are dropped before their commit; only where nothing was done yet */
+  /** drop members whose caller no longer waits, before their commit; only if nothing was done for them yet */
   dropsLate?: boolean
 }
 
-/** what waits for a commit, at most: the gate lets fewer in, and this holds whatever else should come */
+/** members that wait for a commit, at most; admission control normally lets in fewer */
 const MAX_WAITING = 20_000
 
 type PendingItem<Item, Result> = {
   item: Item
   bytes: number
-  /** ticks of the clock */
+  /** deadline in ticks of the clock */
   until: number
   resolve: (result: Result) => void
   reject: (error: unknown) => void
 }
 
 /**
- * Commits the work of many together: what arrives while a commit is under way becomes the next group. Nobody waits for
- * company, so alone it costs nothing, and under load it saves a commit, a plan and a round trip for all but one.
- *
- * @param commit  one database transaction for all of these, in the order they came; a result for each, in that order
+ * Commits the work of many requests together: requests that arrive during a commit form the next group. A single
+ * request does not wait for others. Under load, all but one save a commit, a plan and a round trip.
+ * @param commit  one database transaction for all of these, in the order of arrival; returns a result for each, in that
+ *     order
  * @param sizeOf  bytes of a member, roughly
- * @returns       resolves after the commit that holds the member is durable. When a group fails for sure, each member
- *                is tried alone, so that nobody fails for a neighbour; when its end is unknown, all are told so
+ * @returns resolves after the commit that includes the member is durable. If a group certainly fails, each member is
+ *     tried alone, so that no member fails because of another. If the outcome is unknown, all members get that error.
  */
 export function together<Item, Result>(
   { ticks }: Clock,
@@ -90,7 +90,7 @@ export function together<Item, Result>(
   }
 
   async function finishAlone(member: PendingItem<Item, Result>): Promise<void> {
-    // Nothing was done for it, and those before it may have taken long.
+    // Nothing was done for it, and the members before it may have taken long.
     if (dropsLate && member.until < ticks()) member.reject(tooLate())
     else await finish([member])
   }
@@ -101,7 +101,7 @@ export function together<Item, Result>(
     waiting.push({ item, bytes: sizeOf(item), until: deadline(), resolve, reject })
     if (!isScheduled && underWay < lanes) {
       isScheduled = true
-      // After the sockets that are readable now were read: what they ask for goes into the same group.
+      // Start after all readable sockets were read, so that their requests join the same group.
       setImmediate(start)
     }
     return promise
@@ -118,12 +118,12 @@ const tooMany = (): AppError =>
     { retryAfter: 1 },
   )
 
-/** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
+/** If a connection was lost at COMMIT, the commit may have succeeded, so it must not be repeated. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'
 
 /**
- * One of something for each network of each App: a process has one App, tests have several.
- * @param name  of what it is, among what the App remembers
+ * Creates one instance of something per network and App. A process has one App, tests have several.
+ * @param name  names the App's slot
  */
 export function oncePer<T>(name: string, open: (app: App, chain: Chain) => T): (app: App, chain: Chain) => T {
   const opened = slot(name, (_app: App) => new Map<number, T>())

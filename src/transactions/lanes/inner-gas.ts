@@ -8,26 +8,27 @@ import { quantityOf, type Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 import { MAX_GAS } from './limits.ts'
 
-/** A call as `eth_simulateV1` takes it, without its gas. */
+/** A call as `eth_simulateV1` takes it, without its gas limit. */
 export type SimulatedCall = { from: Hex; to: Hex; data: Hex; value?: Hex }
 
 const MAX_REMEMBERED = 10_000
 
-/** Functions that take as much gas as they are estimated, by what they are named by here. */
+/** Functions for which the node's estimate was enough. */
 const even = slot('functions that need no more gas than they are estimated', (_chain: Chain) => ({
   functions: new BoundedMap<string, true>(MAX_REMEMBERED),
   isAsked: true,
 }))
 
 /**
- * What to take for the estimate of a call. A node finds the least gas with which a call succeeds. One that continues where a call within it
- * fails succeeds with less than it is to have: an inner call gets 63 of 64 parts of what is left (EIP-150), and runs out of gas unseen. So
- * each function is simulated once with its limit and once with as much as any may have: where it uses more then, it is given a third above
- * that, which is enough for 18 calls within each other.
- * @param estimate  gas units, as the node says
- * @param limit     gas units, as the call would have by that
- * @param functions what is called; of one that was found even before nothing is asked
- * @returns         at least the estimate; the estimate where the node does not simulate
+ * Returns the gas to use in place of a node's estimate. A node finds the least gas with which a call succeeds. That is
+ * too little for a call that continues after an inner call fails: the inner call gets 63/64 of the remaining gas
+ * (EIP-150) and may run out of gas unnoticed.
+ * So each function is simulated once with its limit and once with the maximum gas. If it uses more with the maximum, it
+ * gets a third more than that, which is enough for 18 nested calls.
+ * @param estimate  gas units, from the node
+ * @param limit  gas units, which the call would get from that estimate
+ * @param functions  names the functions called; functions that passed before are not simulated again
+ * @returns at least the estimate; the estimate if the node does not simulate
  */
 export async function unstarved(
   chain: Chain,
@@ -38,7 +39,7 @@ export async function unstarved(
   if (!known.isAsked || known.functions.has(functions) || limit >= MAX_GAS) return estimate
   const [least, most] = await simulate(chain, call, [limit, MAX_GAS], overrides)
   if (least === undefined || most === undefined) return estimate
-  // Some read how much is left, and do a little more or less for it.
+  // Allow 5 %: some functions read the remaining gas and do slightly more or less work.
   if (most * 20n <= least * 21n) {
     known.functions.set(functions, true)
     return estimate
@@ -47,7 +48,7 @@ export async function unstarved(
   return wanted > MAX_GAS ? MAX_GAS : wanted
 }
 
-/** @returns gas units used with each limit; undefined where it fails, or the node does not say */
+/** @returns gas units used with each limit; undefined if the call fails or the node does not respond properly */
 async function simulate(
   chain: Chain,
   call: SimulatedCall,

@@ -2,13 +2,16 @@ import { readNumber } from '../../chain/rpc/answers.ts'
 import { InvalidResponse } from '../../chain/rpc/failures.ts'
 import { AppError } from '../../errors.ts'
 
-/** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */
+/** gas units: intrinsic cost of a transaction. Yellow Paper, G_transaction */
 export const MIN_GAS = 21_000n
 
-/** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
+/** gas units: mainnet rejects transactions above 2^24 since Fusaka. EIP-7825 */
 export const MAX_GAS = 16_777_216n
 
-/** The gas limit of a request. @throws invalid_gas */
+/**
+ * Returns the gas limit of a request, gas units.
+ * @throws invalid_gas
+ */
 export function readGasLimit(text: string): bigint {
   if (!/^\d{1,20}$/.test(text)) throw invalidGas('not_a_number', 'The gas limit must be decimal digits.')
   const gas = BigInt(text)
@@ -21,8 +24,8 @@ export const invalidGas = (code: string, detail: string): AppError =>
   new AppError('invalid_gas', detail, { errors: [{ pointer: '/gas', code, detail }] })
 
 /**
- * An answer to `eth_estimateGas`. Less than any transaction costs would be signed, refused by every node, and block the
- * account's later nonces: it is no answer.
+ * Returns a response to `eth_estimateGas`, gas units. A limit below 21,000 would be signed, rejected by every node, and
+ * would block the account's later nonces, so a lower estimate is an error.
  * @throws InvalidResponse
  */
 export function readGas(answer: unknown): bigint {

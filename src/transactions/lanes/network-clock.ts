@@ -3,9 +3,10 @@ import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
 
 /**
- * Seconds since 1970 on a network, by which the last second of an operation is meant: those of its newest block and what passed since, or this
- * machine's, whichever is later. A clock that is slow here would have what is answered be over before it can be mined; one that is fast makes
- * operations live longer by so much.
+ * Returns the current Unix time of a network, seconds; operations' deadlines use it. It is the newest block's time plus
+ * the time since then, or this machine's clock if that is later.
+ * With a slow local clock, an operation could expire before it can be mined. With a fast one, operations live longer by
+ * the difference.
  */
 export function networkSeconds({ clock }: Pick<App, 'clock'>, { head }: Pick<Chain, 'head'>): number {
   const here = Math.floor(clock.wall() / 1_000)
@@ -13,7 +14,10 @@ export function networkSeconds({ clock }: Pick<App, 'clock'>, { head }: Pick<Cha
   return newest === null ? here : Math.max(here, newest.timestamp + Math.floor(head.sinceChangeMs() / 1_000))
 }
 
-/** An error that the signer's clock is behind those of the network or the server gets the times of those, and a log line. Any other stays as it is. */
+/**
+ * Adds the times of the network and the server to an error that the signer's clock is behind, and logs it. Other errors
+ * are returned unchanged.
+ */
 export function namingClocks(
   { clock, telemetry }: Pick<App, 'clock' | 'telemetry'>,
   { chainId, name, head }: Pick<Chain, 'chainId' | 'name' | 'head'>,

@@ -8,7 +8,7 @@ import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from '../operation.ts'
 import { AUTHORIZATION, outerGas } from './operation-gas.ts'
 
-/** milliseconds for which a network that takes no more gas than Ethereum does is believed to stay so */
+/** milliseconds after which a network that charges no more gas than Ethereum is asked again */
 const BELIEVED_MS = 60_000
 
 const asEthereum = slot('networks that take no more gas than Ethereum', (_chain: Chain) => ({
@@ -16,13 +16,18 @@ const asEthereum = slot('networks that take no more gas than Ethereum', (_chain:
   calibur: { until: 0 },
 }))
 
-/** A transaction of a sponsor, whose operations are for the same code. `isRepacked`: another one carried some of it, and did not do it. */
+/**
+ * A sponsor's transaction; all its operations are for the same account code. `isRepacked`: another transaction included
+ * some of them, and did not execute them.
+ */
 type AskedOuter = { from: Hex; to: Hex; data: Hex; operations: readonly Operation[]; isRepacked: boolean }
 
 /**
- * At most what a transaction of a sponsor takes, by the rules of Ethereum; more where the network says so. An estimate of many operations is
- * dear for a node, 20 runs of each: a network that said for one that those rules are enough is not asked for another for a minute. What is in it was
- * rehearsed; where someone delegates, or was in a transaction before, it is run once with that gas.
+ * Returns the gas limit of a sponsor's transaction: Ethereum's upper bound, or the node's estimate if that is higher.
+ * An estimate of many operations is expensive for a node: 20 runs of each. After an estimate within the bound, the
+ * network is not asked again for a minute.
+ * The operations were simulated before. A transaction that includes a delegation or repacked operations is still
+ * executed once with that gas limit.
  * @throws OuterReverts, RpcError, RpcUnavailable
  */
 export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigint> {
@@ -41,7 +46,10 @@ export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigin
   return least
 }
 
-/** Of one with too little gas for what someone in it signed nothing is done: it is reverted. */
+/**
+ * Returns whether the transaction succeeds with this gas limit. The dispatcher reverts the whole transaction if the gas
+ * does not cover the limit that an account signed.
+ */
 async function runs({ rpc }: Chain, { operations, ...call }: AskedOuter, gas: bigint): Promise<boolean> {
   try {
     await rpc.call('eth_call', [{ ...callOf(call), gas: quantityOf(gas) }, 'latest', codesOf(operations)])
@@ -63,7 +71,7 @@ async function estimate({ rpc }: Chain, { operations, ...call }: AskedOuter): Pr
 
 const callOf = ({ from, to, data }: Omit<AskedOuter, 'operations'>) => ({ from, to, data })
 
-/** Who delegates in it has its code in the question. */
+/** Returns state overrides that give delegating accounts their code. */
 const codesOf = (operations: readonly Operation[]) =>
   Object.fromEntries(
     operations.flatMap((one) =>
@@ -71,12 +79,15 @@ const codesOf = (operations: readonly Operation[]) =>
     ),
   )
 
-/** It would be reverted whole. */
+/** The whole transaction would revert. */
 export class OuterReverts extends Error {}
 
 const atMost = (gas: bigint): bigint => (gas > MAX_GAS ? MAX_GAS : gas)
 
-/** Authorizations of accounts that delegated already, by which they delegate again where that is reorganised away, are counted by nobody yet. */
+/**
+ * Returns the gas limit with the authorizations that are not counted yet: those of accounts that already delegate,
+ * added in case a reorganisation undoes the delegation.
+ */
 export function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
   const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))
   return atMost(gas + AUTHORIZATION * BigInt(authorizations.filter(({ from }) => !counted.has(from)).length))

@@ -10,15 +10,16 @@ import { delegationNonce } from '../sponsors/delegation.ts'
 import type { Bound } from '../intent.ts'
 
 /**
- * What an account sends itself and the nonce by which it delegates do not mix: the chain takes an authorization at exactly its nonce, and the
- * signer signs nothing else for that. Both may be open where a network's gas was another before, or where accounts send writes to some contracts
- * themselves.
+ * An account's own transactions and its delegations share nonces: the chain accepts an authorization only at exactly
+ * its nonce, and the signer signs nothing else for that nonce. Both can be open if a network's gas mode was changed, or
+ * if accounts send writes to some contracts themselves.
  */
 
 /**
- * Whether a sponsor carries the next write of an account. One that owes its delegation sends nothing itself before that is done; on networks
- * where sponsors carry, that is waited for (bring-delegation.ts).
- * @param to  what it calls, in lower case
+ * Returns whether a sponsor sends the next write of an account. An account with an unmined delegation sends no
+ * transactions itself until the delegation is mined. On networks with gas mode `sponsor`, writes that the account sends
+ * itself wait for that (bring-delegation.ts).
+ * @param to  called address, in lower case
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
 export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): Promise<boolean> {
@@ -27,10 +28,11 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
 }
 
 /**
- * Whether the account signed an authorization that no block has: what it sends itself would wait behind that for good, so its next write is
- * carried, and that with it. Above the account's next nonce, too: a reorganisation has returned a write below it. Asks the node only where there
- * is one.
- * @throws sponsor_empty  where the network has no space any more in which it could be
+ * Returns whether the account signed an authorization that is in no block. Its own transactions would wait behind that
+ * nonce for good, so a sponsor sends the next write together with the authorization.
+ * Authorizations above the account's next nonce count as well: a reorganisation may have returned a write below them.
+ * The node is asked only if an authorization exists.
+ * @throws sponsor_empty  if the network no longer has a space for operations
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
 export async function owesDelegation(app: App, chain: Chain, account: Hex): Promise<boolean> {
@@ -51,13 +53,15 @@ export async function owesDelegation(app: App, chain: Chain, account: Hex): Prom
   return true
 }
 
-/** milliseconds for which a network without an authorization is believed to have none: another process may bring the first */
+/**
+ * milliseconds for which a network without an authorization is assumed to have none: another process may bind the first
+ */
 const BELIEVED_MS = 5_000
 
 /**
- * Whether any account of a network signed an authorization; once one has, it is not asked again. Without this, each write that an account sends
- * itself has a statement more where no sponsor ever was. In the seconds in which the first one is missed the signer still refuses the nonce to
- * anything else.
+ * Returns whether any account of a network signed an authorization. Once one has, the database is not asked again.
+ * Without this check, every write that an account sends itself would need one more statement on networks without
+ * sponsors. While the first authorization is missed for seconds, the signer still refuses the nonce to anything else.
  */
 async function hasDelegating({ db, clock }: App, chain: Chain): Promise<boolean> {
   const known = delegating.of(chain)
@@ -68,7 +72,7 @@ async function hasDelegating({ db, clock }: App, chain: Chain): Promise<boolean>
   return known.isThere
 }
 
-/** That an account of the network is about to sign one. */
+/** Notes that an account of the network is about to sign an authorization. */
 export const noteDelegating = (chain: Chain): void => void (delegating.of(chain).isThere = true)
 
 const delegating = slot('networks in which an account signed an authorization', (_chain: Chain) => ({
@@ -76,14 +80,14 @@ const delegating = slot('networks in which an account signed an authorization', 
   until: Number.NEGATIVE_INFINITY,
 }))
 
-/** What it sent itself would wait behind that nonce for good. */
+/** Without a sponsor, the account's own transactions would wait behind that nonce for good. */
 const spaceless = ({ name }: Chain): AppError =>
   new AppError('sponsor_empty', `This account signed a delegation that is not mined, so a sponsor must send its next write. The network has no gas space for sponsors. Nothing was sent. The operator can set the gas space: \`chatelaine network set ${name} --gas-space\`.`, { retryAfter: 3_600 }) // prettier-ignore
 
 /**
- * An account delegates by its next nonce: none that a write of its own has, which is not mined yet. Where the ledger has the authorization for that
- * nonce already, it is the other way round: what the account sent itself waits for the delegation, after a reorganisation undid it.
- * @param next  by which it would delegate
+ * Rejects a delegation while the account's own write at or above that nonce is not mined. If the ledger already has an
+ * authorization for the nonce, it is accepted: then that write waits for the delegation, which a reorganisation undid.
+ * @param next  nonce of the authorization
  * @throws conflict, signer_unavailable, database_unavailable
  */
 export async function refuseBehindOwn(
@@ -108,9 +112,9 @@ export async function refuseBehindOwn(
 }
 
 /**
- * Ends the row of a nonce that an authorization of the account has: nothing is signed for it here, and that it is used says nothing of who holds
- * the key. What was bound to it is bound to another.
- * @returns whether it is such a one
+ * Ends the row of a nonce that belongs to an authorization of the account. Nothing is signed for this row. That the
+ * nonce is used does not mean that someone else holds the key. The intent of the row is bound to another nonce.
+ * @returns whether the nonce belongs to an authorization
  * @throws signer_unavailable, database_unavailable
  */
 export async function endIfDelegation(

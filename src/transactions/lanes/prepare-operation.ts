@@ -22,28 +22,29 @@ import { invalidGas, readGas } from './limits.ts'
 import { operationGas } from './operation-gas.ts'
 import { budgetNow, callOf } from './prepare.ts'
 
-/** What one operation may take of a transaction's gas: others need to fit beside it. */
+/** Share of a transaction's gas that one operation may take, so that others fit in as well. */
 const SHARE_OF_PACKED = { of: 5n, in: 6n }
 
 export type PreparedOperation = {
-  /** the code for which it is signed */
+  /** the account code that the signature is for */
   delegate: DelegateName
   calls: OperationCall[]
-  /** gas units that the account signs */
+  /** gas limit that the account signs, gas units */
   gas: bigint
   fees: Fees
   authorizationNonce: number | null
 }
 
-/** Calls as they are packed. */
+/** Returns intents as calls of an operation. */
 export const callsOf = (intents: readonly Intent[]): OperationCall[] =>
   intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
 
 /**
- * Rehearses what an account would do, called by a sponsor, and finds the gas of it. The account needs neither code nor funds, but for
- * values, which are its own.
- * @param sponsor  whose address targets see as the origin
- * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+ * Simulates the calls of an account as sent by a sponsor, and determines their gas. The account needs no code, and no
+ * funds except the values, which it pays itself.
+ * @param sponsor  address that the called contracts see as the origin
+ * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, policy_denied,
+ *     chain_unavailable, chain_timeout
  */
 export async function prepareOperation(
   chain: Chain,
@@ -74,8 +75,8 @@ export async function prepareOperation(
 }
 
 /**
- * What code takes as the word of its owner, if the account calls itself: the signer refuses it, too. An address of zeros is the account for
- * Calibur.
+ * Rejects a call of the account to itself: the code that it delegates to would accept it as a command of the owner. The
+ * signer refuses it as well. For Calibur, the zero address means the account.
  * @throws policy_denied
  */
 function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void {
@@ -91,7 +92,10 @@ function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void
 
 const NOBODY: Hex = `0x${'00'.repeat(20)}`
 
-/** What the last call returns now. @throws as `prepareOperation` */
+/**
+ * Returns what the last call would return now.
+ * @throws as `prepareOperation`
+ */
 export async function callOperation(
   chain: Chain,
   account: Hex,
@@ -107,7 +111,7 @@ export async function callOperation(
   }
 }
 
-/** gas units that an operation has above its estimate */
+/** gas units that are added to the estimate of an operation */
 const ADDED_GAS = 8_000n
 
 type Rehearsing = { chain: Chain; account: Hex; sponsor: Hex; calls: OperationCall[] }
@@ -121,7 +125,10 @@ const rehearsal = (
   { [account]: { code: toHex(rehearsalCode(calls)) } },
 ]
 
-/** What reverts at the newest block may rest on a write that is not mined yet, as in `seeOwnPending`. */
+/**
+ * Estimates at the newest block. If that reverts, it estimates at the pending state, because the write may depend on
+ * one that is not mined yet, as in `seeOwnPending`.
+ */
 async function estimate({ chain, ...place }: Rehearsing, intents: readonly Intent[]): Promise<bigint> {
   const ask = async (at: 'latest' | 'pending') => readGas(await chain.rpc.call('eth_estimateGas', rehearsal(place, at)))
   try {
@@ -141,7 +148,10 @@ async function estimate({ chain, ...place }: Rehearsing, intents: readonly Inten
   }
 }
 
-/** A limit of the caller's own is for what it calls, as for a transaction of the account itself. */
+/**
+ * Returns the gas limit that the account signs. A caller's own limit applies to the calls, as for a transaction of the
+ * account itself.
+ */
 function gasOf(
   chain: Chain,
   estimated: bigint,
@@ -161,7 +171,7 @@ function gasOf(
   return gas
 }
 
-/** The refusal for a rehearsal that reverted; null when the error is something else. */
+/** Returns the error for a simulation that reverted; null for any other failure. */
 function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null {
   const said = revertDataOf(error)
   if (said === undefined) return null
@@ -179,9 +189,9 @@ function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null 
 }
 
 /**
- * For a call that reverts because a sponsor sends it: as a transaction of the account itself it would not. Asked of the first call alone, which
- * nothing is before.
- * @returns null where it reverts as well, or that is not known
+ * Explains a call that reverts only because a sponsor sends it. It checks whether the account's own transaction would
+ * succeed, for the first call only, because later calls depend on earlier ones.
+ * @returns null if that reverts as well, or is unknown
  */
 async function sentByItself(
   chain: Chain,
@@ -207,7 +217,7 @@ async function sentByItself(
 }
 const errorsOf = (intent: Intent | undefined): AbiErrorItem[] => intent?.errors ?? []
 
-/** Which call has data for an address without code; null: none. */
+/** Returns the index of a call with data to an address without code; null: there is none. */
 async function findCodeless(chain: Chain, intents: readonly Intent[]): Promise<number | null> {
   const there = await Promise.all(intents.map(async ({ to, data }) => data === '0x' || hasCode(chain, to)))
   const index = there.indexOf(false)
@@ -223,7 +233,10 @@ const noContract = (index: number, many: number): AppError =>
     },
   )
 
-/** What values take and the account has not is said as that. @throws insufficient_funds, chain_unavailable, chain_timeout */
+/**
+ * Rejects calls whose values the account cannot pay.
+ * @throws insufficient_funds, chain_unavailable, chain_timeout
+ */
 async function refuseShort(chain: Chain, account: Hex, intents: readonly Intent[]): Promise<void> {
   const cost = intents.reduce((sum, { value }) => sum + value, 0n)
   if (cost === 0n) return

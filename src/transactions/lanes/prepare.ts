@@ -15,11 +15,12 @@ import type { Bound, Intent, Terms } from '../intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
 /**
- * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
- * the code, for an address not seen before. They leave together. Before anyone is refused for want of funds the
- * balance is asked again, and an account that is short is given some, once, where someone gives it.
+ * Simulates an intent at the newest block and determines what it costs its sender. It requests one estimate, the
+ * balance once per block, and the code of an address seen for the first time, all at once.
+ * Before a write is rejected for insufficient funds, the balance is read again. If it is still too low, a sponsor or
+ * faucet may fund the account, once.
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
- *         chain_timeout
+ *     chain_timeout
  */
 export async function prepareFromAccount(
   chain: Chain,
@@ -43,17 +44,26 @@ export async function prepareFromAccount(
   return { ...conclude(third, intent), fund: fundOf(fund, third) }
 }
 
-/** For a write that takes so much gas as it was estimated. A limit of its caller's own above that is theirs to hold: nobody would see it again. */
+/**
+ * Limits a top-up to the estimated gas. The account itself pays for a higher limit of its caller: a sponsor would not
+ * get the unused part back.
+ */
 function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
   if (fund === null || gas instanceof Error) return fund
   const paid = paidGas(gas)
   return ({ value, terms }) => fund(terms === null ? { value, terms } : paidOf({ value, terms }, paid))
 }
 
-/** Gas units that others pay at most of what is estimated so: a quarter above what it would be given, since estimates go up and down. */
+/**
+ * Returns the gas units that a sponsor pays for at most: 25 % above the limit that the estimate gives, because
+ * estimates vary.
+ */
 const paidGas = (estimate: bigint): bigint => (limitOf(estimate, {}) * 5n) / 4n
 
-/** What others pay of gas, at most so much, and what is left beside the value. @param paid  gas units */
+/**
+ * Moves the cost of gas above `paid` to `value`, which the account pays itself.
+ * @param paid  gas units that a sponsor pays for at most
+ */
 function paidOf(
   { value, terms: { gas, fees } }: { value: bigint; terms: Terms },
   paid: bigint,
@@ -63,8 +73,8 @@ function paidOf(
 }
 
 /**
- * Gas units that others pay at most for what an account has sent, whatever its limit is: as it would be estimated now. 0 where it would revert, also
- * after what is under way.
+ * Returns the gas units that sponsors pay for at most of a transaction that was sent, whatever its limit: as it would
+ * be estimated now. 0 if it would revert, even after the account's pending writes.
  * @throws chain_unavailable, chain_timeout
  */
 export async function paidGasNow(
@@ -82,14 +92,14 @@ export async function paidGasNow(
 }
 
 /**
- * `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. `fund`:
- * who gives more where writes that are under way leave too little; null: nobody.
+ * `budget`: the account's funds, as far as known; null if the account does not pay, so nothing is reserved. `fund`:
+ * gives the account more if open writes leave too little; null: nobody does.
  */
 export type PreparedWrite = { terms: Terms; budget: Budget | null; fund: Fund | null }
 
 /**
- * The balance once more, before anyone is refused because of writes under way. The count is asked after it, of the same
- * node: what it counts may be off the balance already and open in our tables still, and must not be counted twice.
+ * Reads the balance again, before a write is rejected because of open writes. The count is read after it, from the same
+ * node: counted transactions may be deducted from the balance and still open in the database, and must not count twice.
  * @throws chain_unavailable, chain_timeout
  */
 export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
@@ -111,12 +121,12 @@ export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
 type ChainFacts = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
 async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<ChainFacts> {
-  // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
+  // Always at the newest block, not at the node's pending state: anvil would execute the whole pool for each estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
     estimate(chain, from, intent, 'latest'),
     held,
     currentFees(chain),
-    // A plain transfer of native currency goes to anyone; data that nobody is there to read is a mistake.
+    // A plain transfer may go to any address; data for an address without code is a mistake.
     intent.data === '0x' ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
@@ -130,23 +140,23 @@ async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Pro
 }
 
 /**
- * A call that reverts at the newest block may rest on a write of the same account that is not mined yet: an approval
- * and then its use. Before it is refused it is tried once more on the pending state, where that write has happened;
- * the nonces keep the order. Only refusals pay for this.
+ * Estimates a reverted call again at the pending state. It may depend on a write of the same account that is not mined
+ * yet, for example an approval; the nonces keep the order. Only writes that would be rejected pay for this.
  */
 async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: ChainFacts): Promise<ChainFacts> {
   if (!(asked.gas instanceof Error) || revertDataOf(asked.gas) === undefined) return asked
   try {
     return { ...asked, gas: await estimate(chain, from, intent, 'pending') }
   } catch {
-    // It reverts there too, or the node has no pending state: the first answer counts.
+    // It reverts there as well, or the node has no pending state: the first result counts.
     return asked
   }
 }
 
 /**
- * gas, at a tag. With a limit of the caller's own: run within that limit, as it will be when it is mined.
- * @throws invalid_gas  when it needs more
+ * Returns the gas that the intent needs at a block tag, gas units. A limit of the caller applies to the estimate, as it
+ * will when the transaction is mined.
+ * @throws invalid_gas  if the intent needs more than its limit
  */
 async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
   const { gas: limit, ...unlimited } = intent
@@ -155,12 +165,13 @@ async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 
   try {
     needed = await askGas(chain, from, intent, at)
   } catch (error) {
-    // Out of gas is a revert without a word. That more would help, only the call without the limit can say.
+    // A call that runs out of gas reverts without data. Only an estimate without the limit shows whether more gas would
+    // help.
     if (revertDataOf(error) !== null) throw error
     needed = await askGas(chain, from, unlimited, at)
     throw gasTooLow(needed > limit ? needed : limit + 1n)
   }
-  // Some nodes estimate past the limit that they are given.
+  // Some nodes return estimates above the limit that they were given.
   if (needed > limit) throw gasTooLow(needed)
   return needed
 }
@@ -168,7 +179,7 @@ async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 
 async function askGas(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
   const call = callOf(from, intent)
   const estimate = readGas(await chain.rpc.call('eth_estimateGas', [call, at]))
-  // Of what rests on a write that is not mined a simulation at the newest block says nothing.
+  // A simulation at the newest block proves nothing about a call that depends on a pending write.
   if (intent.gas !== undefined || intent.data === '0x' || at === 'pending') return estimate
   const functions = `${intent.to}${intent.data.slice(2, 10)}`
   return unstarved(chain, call, { estimate, limit: limitOf(estimate, {}), functions })
@@ -182,7 +193,7 @@ function valueOf<T>(settled: PromiseSettledResult<T>): T {
   return settled.value
 }
 
-/** The fields that `eth_call` and `eth_estimateGas` want. */
+/** Returns the fields that `eth_call` and `eth_estimateGas` take. */
 export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 'data' | 'value' | 'gas'>) => ({
   from,
   to,
@@ -224,7 +235,7 @@ function explainFailure(
       `The account needs more than ${intent.value} wei and has ${balance}. Nothing was sent. Fund the account, then retry.`,
       {
         cause: error,
-        // What the fee would be is not known: the node refused to estimate.
+        // The fee is unknown: the node refused to estimate.
         funds: fundsOf(from, { needed: intent.value + 1n, available: balance }),
       },
     )
@@ -232,7 +243,7 @@ function explainFailure(
   return revertOf(error, intent) ?? mapChainError(error)
 }
 
-/** The refusal for a simulation that reverted; null when the error is something else. */
+/** Returns the error for a simulation that reverted; null for any other failure. */
 export function revertOf(error: unknown, intent: Intent): AppError | null {
   const data = revertDataOf(error)
   if (data === undefined) return null
@@ -241,8 +252,8 @@ export function revertOf(error: unknown, intent: Intent): AppError | null {
 }
 
 /**
- * The caller's own, or a quarter more than the estimate: the state may be another one when it is mined. Unused gas is not
- * paid for.
+ * Returns the caller's gas limit, or 25 % and 10,000 gas more than the estimate, because the state may change before it
+ * is mined. Unused gas is not paid for.
  */
 export function limitOf(estimate: bigint, { gas }: Pick<Intent, 'gas'>): bigint {
   if (gas !== undefined) return gas

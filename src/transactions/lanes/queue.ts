@@ -4,32 +4,37 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../hex.ts'
 
-/** Bytes that are a node's turn now. */
+/** Bytes that may be sent to a node now. */
 export type Released = { id: string; from: Hex; raw: Hex; hash: Hex }
 
-/** A row of `transactions` in a statement, by its alias. */
+/** Alias of the table `transactions`, or of a row like it, in a statement. */
 type TableAlias = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
 
 /**
- * Whether so many nonces below one are open that no node has to take it: geth guarantees 16 of a sender, reth takes no more.
- * What waits for a signature, or for nobody, is open too; what is mined and not followed yet still counts: late by a block,
- * never early. They are counted, not measured from the lowest: a row that stays open though it is mined, which a database
- * that went back can leave behind (docs/operate/high-availability.md), takes one place and does not hold the account up. By
- * `transactions_open`; no more rows than nodes take are looked at.
+ * Returns SQL for: so many lower nonces are open that a node may reject this one. Geth guarantees 16 per sender, reth
+ * accepts no more.
+ * Nonces that wait for a signature and vacant nonces count as open. Mined transactions count until their block is
+ * followed, so a row may be sent a block late, but never early.
+ * The rows are counted, not measured from the lowest nonce. A mined row that a restored database still has as open
+ * (docs/operate/high-availability.md) uses one place and does not block the account. Uses the index
+ * `transactions_open`; reads no more rows than nodes accept.
  */
 export const isFar = ({ config }: Pick<App, 'config'>, row: TableAlias): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from transactions low where low.chain_id = ${sql.ref(`${row}.chain_id`)}
     and low.state in ('BOUND', 'SUBMITTED', 'VACANT') and low.sender = ${sql.ref(`${row}.sender`)}
     and low.nonce < ${sql.ref(`${row}.nonce`)} offset ${config.MAX_PENDING_WRITES - 1}::bigint)`
 
-/** Whether the newest bytes of a SUBMITTED row are queued: stored, and given to no node yet. By the primary key of attempts. */
+/**
+ * Returns SQL for: the newest bytes of a SUBMITTED row are stored, and were sent to no node yet. Uses the primary key
+ * of `attempts`.
+ */
 export const isQueued = (row: TableAlias): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from attempts newest where newest.chain_id = ${sql.ref(`${row}.chain_id`)}
     and newest.hash = ${sql.ref(`${row}.hash`)} and newest.queued_nonce is not null)`
 
 /**
- * Queues stored bytes below whose nonce too many are open.
- * @returns whether they are; else a node may have them now
+ * Queues stored bytes if too many lower nonces are open.
+ * @returns whether it queued them; otherwise they may be sent to a node now
  * @throws database_unavailable
  */
 export async function holdBack(app: App, { chainId }: Chain, hash: Hex): Promise<boolean> {
@@ -46,10 +51,11 @@ export async function holdBack(app: App, { chainId }: Chain, hash: Hex): Promise
 const CHUNK = 500
 
 /**
- * Takes out of the queues of a network what is a node's turn now, by account and nonce: one short search an account
- * that has something queued, however much that is. Of a transaction that was raised or cancelled in the queue the newest bytes
- * go; no node has to see the others. From now on its fee may be raised, in three blocks.
- * @returns at most 500; when it is as many there may be more
+ * Dequeues the bytes that may be sent now, by account and nonce. It needs one short search per account with a queue,
+ * however long the queue is.
+ * If a queued transaction was replaced, only its newest bytes are sent; no node has to see the others. Its fee may be
+ * raised 3 blocks from now.
+ * @returns at most 500 rows; if 500 were dequeued, `hasMore` is true
  */
 export async function takeQueued(app: App, chain: Chain): Promise<{ released: Released[]; hasMore: boolean }> {
   const { db, config } = app

@@ -32,19 +32,20 @@ import {
 } from '../recovery/trouble.ts'
 import { slot } from '../../state.ts'
 
-/** blocks an attempt is given before its fee may be raised */
+/** blocks that an attempt waits before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
 /** accounts per statement */
 const PAGE = 1_000
-/** accounts at a time: what they ask of node and signer travels together */
+/** accounts at a time: their requests to the node and signer are batched */
 const WIDTH = 64
-/** milliseconds after which the rest is left to the next round, so that what is to be sent again does not wait for it */
+/** milliseconds after which the rest is left to the next round, so that rebroadcasts do not wait for it */
 const BUDGET_MS = 5_000
 
 /**
- * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
- * above it cannot be mined before it. At the cap, or short of funds, it is only sent again, and looked at ever more
- * seldom, up to five minutes. Replicas share the work: each look is taken on in the table.
+ * Raises the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
+ * Higher nonces cannot be mined before it.
+ * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast. It is checked again
+ * at intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.
  * @returns whether there is more to do immediately
  */
 export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
@@ -54,7 +55,7 @@ export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   for (let after: Uint8Array | null = null; ;) {
     const rows = await readDue(app, chain, after)
     if (rows.length === 0) return false
-    // Once a round. Above the cap nobody is helped: nothing is taken on, so that all are looked at when it falls.
+    // Once per round. While the market is above the cap, no row is claimed, so that all are checked when it falls.
     market ??= await marketBelowCap(app, chain)
     if (market === null) return false
     await raisePage(app, chain, rows, market)
@@ -85,7 +86,10 @@ async function marketBelowCap(app: App, chain: Chain): Promise<Fees | null> {
   }
 }
 
-/** Those that are due by the age of their newest bytes and by their last look, one per account, by account. */
+/**
+ * Returns the rows that are due by the age of their newest bytes and by their last check, one per account, ordered by
+ * account.
+ */
 async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promise<TransactionRow[]> {
   const head = chain.head.current()
   if (head === null) return []
@@ -106,7 +110,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
           eb.or([
             eb('a.created_block', 'is', null),
             eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
-            // Of a chain that has lost blocks since, or of a head that was none.
+            // The chain has lost blocks since, or the recorded head was wrong.
             eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
           ]),
         ]),
@@ -137,10 +141,13 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
     .execute()
 }
 
-/** What a look is at: all attempts of a transaction, newest first, and what stood in its way the last time. */
+/** A row to check: all attempts, newest first, and the problem that the last check found. */
 type RaiseCandidate = { bound: Bound; attempts: SignedOffer[]; before: Trouble | null }
 
-/** Who meets that node or signer is away keeps its pause, so that one whose look takes too long does not end every round. */
+/**
+ * If node or signer is unavailable, the first failing row remains claimed until its pause ends, so that one slow row
+ * cannot end every round. The other unchecked rows are released.
+ */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
   const { chainId } = chain
   const looks = await takeOn(app, chain, rows)
@@ -164,7 +171,7 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
       }
     })
   } catch (error) {
-    // What nodes rejected stays so: that they are away now would hide that its gas is to be estimated again.
+    // A rejection by nodes remains recorded: if it were overwritten now, its gas would not be estimated again.
     const others = [...unseen]
       .filter((look) => look !== first && look.before?.code !== 'rejected_by_nodes')
       .map(({ bound }) => bound)
@@ -194,7 +201,7 @@ async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): 
   return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)!.map(signedOf) }))
 }
 
-/** @returns what is in the way; null when it was raised, or is about to be by someone else */
+/** @returns the problem; null if the fee was raised, or another process is about to raise it */
 async function raiseOne(
   app: App,
   chain: Chain,
@@ -223,7 +230,7 @@ async function raiseOne(
 
 const NO_CAP = 2n ** 256n
 
-/** What the market wants, or as much of it as the account can pay; nodes want an eighth more than before in any case. */
+/** Returns the market's fees, or as much as the account can pay. Nodes require at least 12.5 % more than before. */
 function affordable({
   gas,
   offered,
@@ -259,7 +266,7 @@ async function sendRaised(
       await lowBalance(app, chain, bound)
       return SHORT
     }
-    // Who was refused knows it by now; of the others nothing is in the way.
+    // If a node refused it, its problem is recorded already. For other results there is no problem.
     if (sent !== 'sent') return await readTrouble(app.db, bound)
     await forgetRefusals(app.db, bound)
     return null
@@ -273,25 +280,26 @@ async function sendRaised(
 }
 
 /**
- * Of a transaction that carries operations: one of them may not be sent any more, since its last second is over, or its person was frozen or
- * has no room left in a limit. What nobody can raise would keep all that its sponsor sends after it.
+ * Returns whether no fee bump of a sponsor's transaction can be signed, because one of its operations may no longer be
+ * sent: its deadline is over, its user was frozen, or a limit is used up. Such a transaction would block all later ones
+ * of its sponsor.
  */
 const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
   authorizations !== undefined &&
   authorizations !== null &&
   ((error instanceof SignerRefused && error.code === 'operation_refused') || denialOf(error) === 'policy_denied')
 
-/** Its nonce is cancelled, and what it carries is packed again without that one (tend-operations.ts). */
+/** Cancels the nonce. The other operations are packed into another transaction (tend-operations.ts). */
 async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
   app.telemetry.log.warn('outer_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
   const { sent } = await sendCancel(app, chain, bound)
   return sent === 'nonce_too_low' ? USED : null
 }
 
-/** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
+/** Logs that an account cannot pay for what it has signed. Its transactions wait, and are rebroadcast. */
 export async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
   telemetry.log.warn('account_low_balance', { chainId, id, sender: from })
-  // Where sponsors pay, even our own chain gives people nothing.
+  // On networks with sponsors, even the built-in development chain gives users nothing.
   if (chain.gas === 'self') await chain.faucet?.(from)
 }
 

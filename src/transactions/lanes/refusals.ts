@@ -17,7 +17,10 @@ import {
   type Trouble,
 } from '../recovery/trouble.ts'
 
-/** refusals in a row after which a write counts as rejected: with their pauses 15 seconds of answers that nobody here understands, and two minutes of those that say that it may be taken later */
+/**
+ * consecutive refusals after which a write counts as rejected: with the pauses, 15 seconds of unknown errors, or two
+ * minutes of errors that the node may accept it later
+ */
 const MAX_REFUSALS: Partial<Record<SendRefusal, number>> = { rejected: 1, unknown: 5, held_back: 8 }
 
 type NewestBytes = {
@@ -29,9 +32,9 @@ type NewestBytes = {
 }
 
 /**
- * Notes that a node answered that it does not take the newest bytes of a write. They are not told as sent, and sent again at growing intervals.
- * Bytes that were raised since say nothing any more.
- * @param outcome  an answer of a node: never because there was none
+ * Records that a node refused the newest bytes of a write. They no longer count as sent, and are sent again at growing
+ * intervals. Nothing is recorded if a replacement has been signed since.
+ * @param outcome  a response of a node, never the absence of one
  */
 export async function noteRefusal(
   app: App,
@@ -47,12 +50,15 @@ export async function noteRefusal(
   if (outcome === 'underpriced') await noteUnderpriced(app, chain, { ...place, newest }, namedFees(error))
   else if (refusals >= (MAX_REFUSALS[outcome] ?? Infinity)) {
     await noteRejected(app, { ...place, id: newest.id }, quoted(error))
-    // What it carries may go by another transaction.
+    // Another transaction may include its operations.
     pokeKeeper(app, chain)
   }
 }
 
-/** @returns undefined where these are not the newest bytes of a write that waits */
+/**
+ * Marks the bytes as not sent.
+ * @returns undefined if these are not the newest bytes of a pending write
+ */
 async function takeBack({ db }: App, { chainId }: Chain, hash: Hex): Promise<NewestBytes | undefined> {
   const { rows } = await sql<NewestBytes>`
     update attempts a set broadcast_at = null from transactions t
@@ -63,8 +69,8 @@ async function takeBack({ db }: App, { chainId }: Chain, hash: Hex): Promise<New
 }
 
 /**
- * What the pool named is offered at once, and by all that comes. Where it named nothing, as little as is offered, more than the caps allow,
- * or something else at its last answer, the fee grows in its time.
+ * Records a fee that is too low. If the pool named a minimum within the caps, that is offered at once, and by all later
+ * transactions. Otherwise, or if the last refusal was for the fee as well, the fee rises at the usual intervals.
  */
 async function noteUnderpriced(
   app: App,
@@ -80,13 +86,13 @@ async function noteUnderpriced(
   const before = await readTrouble(app.db, place)
   await noteTroubles(app.db, place.chainId, [{ ...place, trouble }])
   const isOffered = missing !== null && trouble.code !== 'fee_cap_reached' && (named.tip ?? 0n) <= (chain.tipCapWei ?? chain.feeCapWei) // prettier-ignore
-  // At once a single time: a node that names more with each answer would have the fee at the cap in seconds.
+  // Immediately only once: a node that asks for more each time could drive the fee to the cap in seconds.
   if (!isOffered || before?.code === 'fee_too_low_for_market') return
   await raiseAtOnce(app.db, place)
   pokeKeeper(app, chain)
 }
 
-/** What an offer lacks of what a pool named, and the least price for that, wei per gas. */
+/** What an offer lacks of the minimum that a pool named, and the lowest price that meets it, wei per gas. */
 type Missing = { what: string; least: bigint }
 
 function missingOf(named: NamedFees, offered: { price: bigint; tip: bigint; base: bigint }): Missing | null {
@@ -110,10 +116,10 @@ function tooLow(missing: Missing | null, { price, cap }: { price: bigint; cap: b
   }
 }
 
-/** characters of a node's answer that anyone is shown */
+/** characters of a node's response that are shown */
 const MAX_QUOTED = 200
 
-/** A node's words. Addresses of nodes, and what may be the key of one, are left out. */
+/** Returns a node's message without URLs and without anything that may be an API key. */
 const quoted = ({ message }: Error): string =>
   cleanText(
     message.replaceAll(/\S*:\/\/\S*/g, '…').replaceAll(/(?<![0-9a-zA-Z])(?!0x)[0-9a-zA-Z_-]{24,}/g, '…'),

@@ -5,7 +5,9 @@ import { notSigned } from './bind.ts'
 import { secondsUntil } from '../sponsors/refused-top-up.ts'
 import type { Clock } from '../../clock.ts'
 
-/** Why the signer leaves an operation out of a transaction, as what its person can do about it. */
+/**
+ * Returns the error for an operation that the signer leaves out of a transaction, with what the user can do about it.
+ */
 export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   const { message, facts } = error
   const { because, rule, resetsAt = null } = facts
@@ -22,7 +24,7 @@ export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   return new AppError('conflict', `The signer does not allow a sponsor to send this write now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
 }
 
-/** What no caller can cause is told as what they can do about it. The log has what it was. */
+/** Maps a refusal that no caller can cause to an error that says what the caller can do. The cause is logged. */
 export function explainRefusal(error: unknown): unknown {
   if (error instanceof AppError || !(error instanceof SignerRefused)) return error
   switch (error.code) {

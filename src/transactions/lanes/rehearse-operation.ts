@@ -27,8 +27,8 @@ import type { DryRunAnswer } from '../write-wire.ts'
 import type { Clock } from '../../clock.ts'
 
 /**
- * A write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent. `tx` is without the data,
- * which depends on the signature, and on who else writes at that moment.
+ * Simulates a write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent.
+ * `tx` has no data, because that depends on the signature and on concurrent writes.
  * @throws as `sendOperation`
  */
 export async function rehearseOperation(app: App, caller: Caller, intents: readonly Intent[]): Promise<DryRunAnswer> {
@@ -55,7 +55,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, token)
   const total = outerGas([operation]) + knownDataGas(chain, operation)
-  // In the order of a write: what the person signs, then who sends it.
+  // The same order as in a write: first the user's signature, then the sponsor's.
   const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
     throw explainRefusal(namingClocks(app, chain, error))
   })
@@ -82,8 +82,8 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
 }
 
 /**
- * The first sponsor with so much that the signer would let carry it, by its limits as they are now.
- * @throws gas_budget_exhausted, sponsor_empty, and what else `carry` fails with for the signer
+ * Returns the first sponsor with enough balance that the signer would let include the operation, by its present limits.
+ * @throws gas_budget_exhausted, sponsor_empty, and the signer errors of `carry`
  */
 async function findPayer(
   app: App,
@@ -107,11 +107,11 @@ async function findPayer(
   throw told ?? noCarrier(app, chain)
 }
 
-/** Of the person all has passed before: what is refused now is this sponsor’s, or what it would carry. */
+/** All checks of the user have passed, so a refusal now concerns this sponsor or the sponsor's transaction. */
 const explainUncarried = (error: unknown, clock: Clock): unknown =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)
 
-/** What a call returned, decoded by the caller's ABI; null where there is none, or it does not decode. */
+/** Returns what a call returned, decoded by the caller's ABI; null without an ABI, or if it does not decode. */
 export function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: Output[] } {
   if (fn === null) return { response: null, outputs: [] }
   try {

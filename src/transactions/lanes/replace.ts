@@ -20,7 +20,7 @@ import { ledgerAttempts, toAttempt } from '../recovery/reconcile.ts'
 import { replacement } from './steps.ts'
 import { isRejected } from '../recovery/trouble.ts'
 
-/** What was signed for a nonce, newest first; without bytes where those were dropped. */
+/** An attempt without its hash, and without its bytes if those were dropped. */
 export type SignedOffer = Omit<Attempt, 'raw' | 'hash'> & { raw: Hex | null }
 
 export const signedOf = (row: AttemptRow): SignedOffer => ({
@@ -30,16 +30,20 @@ export const signedOf = (row: AttemptRow): SignedOffer => ({
   raw: row.raw === null ? null : toHex(row.raw),
 })
 
-/** By the signer's ledger: who can write the database must not decide what is to be outbid. @throws signer_unavailable */
+/**
+ * Reads the attempts from the signer's ledger, newest first: write access to the database must not decide which fees
+ * are to be outbid.
+ * @throws signer_unavailable
+ */
 async function readSigned(app: App, { id }: Bound): Promise<SignedOffer[]> {
   return (await ledgerAttempts(app, { intentId: id })).map(toAttempt)
 }
 
 /**
- * Signs, stores and sends the same effect at fees of at least 12.5 % more. Once a cancel was signed it is the cancel
- * that is raised: the ledger does not raise the original any more.
- * @param options.relieve  called before anything is signed, with what it will cost more
- * @returns what the node said of the new bytes, and their hash
+ * Signs, stores and sends the same effect at fees at least 12.5 % higher. After a cancellation was signed, the
+ * cancellation is replaced: the ledger no longer signs the original.
+ * @param options.relieve  called before anything is signed, with the additional cost
+ * @returns the node's response to the new bytes, and their hash
  * @throws fee_cap_reached, conflict, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
  */
 export async function raiseFee(
@@ -61,9 +65,9 @@ export async function raiseFee(
 }
 
 /**
- * What is signed next for a transaction that waits, and what its fees have to outbid. The gas is that of before; for a
- * cancel, and where nodes rejected what there is, it is estimated again: what a transaction costs changes where a part of
- * it is the price of another chain, and an account may have got code since.
+ * Returns what is signed next for a pending transaction, and the fees that it has to outbid.
+ * The gas limit stays the same, except that it is estimated again for a cancellation and after nodes rejected the
+ * transaction. The gas may have changed if it depends on another chain's prices, or if the account has code now.
  * @throws chain_unavailable, chain_timeout
  */
 export async function nextAttempt(
@@ -79,7 +83,10 @@ export async function nextAttempt(
   return { kind, gas, offered: dearest(attempts), ...(usesUp === undefined ? {} : { usesUp }) }
 }
 
-/** What the cancel of a nonce uses up, by its bytes: another one is never signed. */
+/**
+ * Returns the numbers that the nonce's cancellation uses up, read from its bytes: a different cancellation is never
+ * signed.
+ */
 function usedUpBy({ authorizations }: Bound, attempts: SignedOffer[]): UsedUp | undefined {
   if (authorizations === undefined || authorizations === null) return undefined
   const cancel = attempts.find(({ isCancel, raw }) => isCancel && raw !== null)
@@ -88,7 +95,10 @@ function usedUpBy({ authorizations }: Bound, attempts: SignedOffer[]): UsedUp | 
   return delegateOf(to) !== null ? readCancel(data)?.map(Number) : undefined
 }
 
-/** Never less than before: the ledger hands out those bytes already, and unused gas is not paid for. */
+/**
+ * Estimates the gas again. It is never below the last limit: the ledger has already returned bytes with that limit, and
+ * unused gas is not paid for.
+ */
 async function gasAgain(
   chain: Chain,
   bound: Bound,
@@ -99,7 +109,7 @@ async function gasAgain(
     const now = before.isCancel ? await gasOfCancel(chain, bound, usesUp) : await effectGas(chain, bound)
     return larger(now, before.gas)
   } catch (error) {
-    // Of an effect that reverts by now a node says no gas, and nonsense is none; a node that is away is asked again.
+    // A node does not estimate an effect that reverts now. An unavailable node is asked again later.
     if (error instanceof RpcError || error instanceof InvalidResponse) return before.gas
     throw mapChainError(error)
   }
@@ -114,9 +124,10 @@ async function effectGas({ rpc }: Chain, { from, to, data, value }: Bound): Prom
 }
 
 /**
- * Signs, stores and sends a cancel: the same nonce, nothing to oneself, at fees that outbid every attempt so far. Where accounts delegate in what is
- * cancelled they do in its cancel: what comes after may rely on that.
- * @param options.usesUp  numbers of operations that it carries, of the person whose token it is
+ * Signs, stores and sends a cancellation: an empty transfer to oneself with the same nonce, at fees that outbid every
+ * attempt so far. If accounts delegate in the cancelled transaction, they also delegate in the cancellation: later
+ * transactions may rely on that.
+ * @param options.usesUp  numbers of its operations, all of the user whose token it is
  * @throws as `raiseFee`
  */
 export async function sendCancel(
@@ -144,7 +155,7 @@ export async function sendCancel(
   })
 }
 
-/** The highest of what attempts offered, field by field: a replacement has to outbid all of them. */
+/** Returns the highest fee of all attempts, field by field: a replacement has to outbid all of them. */
 function dearest(attempts: SignedOffer[]): Fees {
   const offers = attempts.map(({ fees }) => fees)
   return offers.reduce((most, fees) => {
@@ -160,7 +171,10 @@ function dearest(attempts: SignedOffer[]): Fees {
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 const priceOf = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
-/** Signs, stores and sends other bytes for the nonce of a transaction. @throws as `raiseFee` */
+/**
+ * Signs, stores and sends a replacement of a transaction.
+ * @throws as `raiseFee`
+ */
 export async function sendReplacement(
   app: App,
   chain: Chain,
@@ -174,7 +188,7 @@ export async function sendReplacement(
   return { hash: attempt.hash, sent }
 }
 
-/** Business event: a transaction has a new hash. */
+/** Logs that a transaction has a new hash. */
 function txReplaced({ telemetry }: App, { chainId, id, nonce }: Bound, { hash, isCancel }: Attempt): void {
   telemetry.log.info(isCancel ? 'transaction_cancelling' : 'transaction_raised', { chainId, id, nonce, hash })
 }

@@ -2,13 +2,13 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 
-/** transactions that leave together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
+/** transactions that are sent together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
 const MAX_TOGETHER = 50
 
 type PendingBroadcast = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
 type Queue = {
   waiting: PendingBroadcast[]
-  /** accounts that have some in flight */ busy: Set<Hex>
+  /** accounts with transactions in flight */ busy: Set<Hex>
   isScheduled: boolean
 }
 
@@ -19,11 +19,12 @@ const queues = slot('bytes on their way to a node', (_chain: Chain): Queue => ({
 }))
 
 /**
- * Gives signed bytes to a node, those of one account in the order in which they come here: a nonce that overtakes the
- * one below it is set aside by the node, or refused. Several of an account travel in one batch; those that come while
- * it is in flight wait for its end, and other accounts do not wait for them.
- * @returns what the node answered: the hash of these bytes, if it is one that knows what it says
- * @throws what the node says of these bytes, RpcError | RpcUnavailable
+ * Sends signed bytes to a node, for each account in the order of the calls. A node sets a nonce that overtakes a lower
+ * one aside, or rejects it.
+ * Several transactions of an account travel in one batch. Later ones wait until that batch is done; other accounts do
+ * not wait.
+ * @returns the node's response, not validated: a correct node returns the hash of these bytes
+ * @throws the node's error for these bytes, RpcError | RpcUnavailable
  */
 export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex }): Promise<unknown> {
   const queue = queues.of(chain)

@@ -34,18 +34,20 @@ import { operation as step } from './steps.ts'
 import { exhaustedError } from '../sponsors/top-up.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
-/** seconds from when an operation is bound to the last one in which it can be done: it fails for sure then, without a cancel */
+/** seconds from binding to an operation's deadline, after which it has failed for sure, without a cancellation */
 export const LIFE_SECONDS = 600
 
 /**
- * Sends a write that a sponsor pays for (`sendOnce`): an operation that the user's account signs and a sponsor's transaction
- * includes. What it may cost is reserved with commit 1. Once its ten minutes are over it can never be done.
- * @param intents  what is done, in this order, all or nothing
- * @param paidFor  contracts that the budget has to pay for; those that are called unless given
- * @returns the answer, and whether it is the one of an earlier request with the same key
- * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached, gas_not_sponsored,
- *         gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight, policy_denied, account_frozen, application_suspended, chain_unavailable,
- *         chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
+ * Sends a write that a sponsor pays for (`sendOnce`): an operation that the user's account signs and a sponsor's
+ * transaction includes. Commit 1 reserves its highest cost. After its deadline, 10 minutes later, it can never be
+ * executed.
+ * @param intents  executed in this order, all or nothing
+ * @param paidFor  contracts that the budget has to pay for; default: the called contracts
+ * @returns the answer, and whether it is that of an earlier request with the same key
+ * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached,
+ *     gas_not_sponsored, gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight,
+ *     policy_denied, account_frozen, application_suspended, chain_unavailable, chain_timeout, signer_unavailable,
+ *     database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
@@ -70,22 +72,28 @@ type OperationWrite = {
   chain: Chain
   caller: Caller
   intents: readonly Intent[]
-  /** what the budget has to pay for */
+  /** contracts that the budget has to pay for */
   targets: readonly Hex[]
   key: IdempotencyKey | null
 }
 
-/** `claim`: what this request may give back. */
+/** `claim`: the reservation that this request may release. */
 type BoundOperation = { operation: Operation; claim: Claim }
 
-/** The budgets of the application. @throws gas_not_sponsored */
+/**
+ * Returns the gas budget of the application.
+ * @throws gas_not_sponsored
+ */
 function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBudget {
   const budget = findBudget(app, caller, targets)
   if (budget instanceof AppError) throw budget
   return budget
 }
 
-/** The same, or why sponsors pay for none of it: the application has no budget, or its budget is for other contracts. */
+/**
+ * Returns the gas budget, or the error why sponsors do not pay: the application has none, or its budget is for other
+ * contracts.
+ */
 function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
   const budget = allowedTo(app, clientId).sponsor
   if (budget === null)
@@ -96,7 +104,7 @@ function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): Sp
 }
 
 /**
- * Several calls are one operation, or none: where accounts send a write themselves, it is a transaction of its own.
+ * Rejects several calls that cannot be one operation. A write that an account sends itself is a transaction of its own.
  * @throws atomic_unsupported
  */
 export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
@@ -115,7 +123,11 @@ export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
   })
 }
 
-/** @throws atomic_unsupported, gas_not_sponsored, gas_budget_exhausted, idempotency_in_flight, and what `preparePaid` throws */
+/**
+ * Prepares and binds the operation.
+ * @throws atomic_unsupported, gas_not_sponsored, gas_budget_exhausted, idempotency_in_flight, and the errors of
+ *     `preparePaid`
+ */
 async function prepareAndBind(
   app: App,
   { chain, caller, intents, targets, key }: OperationWrite,
@@ -153,8 +165,8 @@ async function prepareAndBind(
 }
 
 /**
- * Rehearsed, and with the most that it may cost, which a sponsor has.
- * @throws sponsor_empty, conflict, and what `prepareOperation` throws
+ * Simulates the calls, determines their highest cost, and checks that a sponsor can pay it.
+ * @throws sponsor_empty, conflict, and the errors of `prepareOperation`
  */
 export async function preparePaid(
   app: App,
@@ -165,7 +177,7 @@ export async function preparePaid(
   const carriers = inTurn(await carriersOf(app, chain), from)
   const [prepared] = await Promise.all([
     prepareOperation(chain, from, intents, carriers[0]!.address),
-    // Leaves with what is asked for that, and is known by the time that it is looked at.
+    // Requested together with the simulation, so that the values are known when they are needed.
     balanceThisBlock(chain, carriers[0]!.address).catch(() => null),
     dataGas(chain, { calls: [] }).catch(() => null),
   ])
@@ -175,7 +187,10 @@ export async function preparePaid(
   return { ...prepared, charged }
 }
 
-/** Wei that an operation costs at most, alone in a transaction. @throws fee_cap_reached, chain_unavailable, chain_timeout */
+/**
+ * Returns the highest cost of an operation that is alone in a transaction, wei.
+ * @throws fee_cap_reached, chain_unavailable, chain_timeout
+ */
 async function costOf(
   chain: Chain,
   operation: Pick<PreparedOperation, 'calls' | 'gas' | 'authorizationNonce' | 'delegate'>,
@@ -189,20 +204,22 @@ async function costOf(
   return (aloneGas(operation) + forData) * highestPrice(price)
 }
 
-/** A repeat finishes what a request before it left bound. */
+/** Finishes an operation that an earlier request with the same key has bound. */
 async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<Outcome> {
-  // The network's gas was another when the row was bound.
+  // The network's gas mode was different when the row was bound.
   if (row.sequence === undefined) throw inFlight()
   let operation = toOperation(row)
-  // Nothing that is sent now would be done; the key is at its next use once that is certain.
+  // If it were sent now, it would not be executed. Once that is certain, the key is free for its next use.
   if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
-  // What its account delegated by when it was bound may be lost by now, or what it is restored from does not say it. Nobody is put back on
-  // code that the network has moved away from: such a write is done where its account still has that, or was to get it when it was bound.
+  // The account's delegation may be undone since, or missing in a restored row. An account is not put back on code that
+  // the network no longer uses.
+  // Such a write is executed only if the account still delegates to that code, or if the row includes its
+  // authorization.
   const isOfNow = operation.delegate === contractsOf(write.chain).name
   const authorizationNonce =
     operation.authorizationNonce ??
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
-  // As of a transaction (send.ts): the token signs what this request asks for.
+  // The token signs what this request asks for, as for a transaction (send.ts).
   operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
   const charged = await costOf(write.chain, operation)
   const budget = findBudget(app, write.caller, write.targets)
@@ -210,12 +227,15 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   if (claim === 'gone') throw inFlight()
   if (claim === 'unpaid') throw budget
   if ('of' in claim) throw exhaustedError(app, claim)
-  // A number below 0 was another's, which the database had lost (reconcile-operation.ts).
+  // A negative number marks a lost number that belongs to another operation (reconcile-operation.ts).
   if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
   return finish(app, write, { operation, claim })
 }
 
-/** With a number that nobody has. @throws idempotency_in_flight, conflict, database_unavailable */
+/**
+ * Gives the operation an unused number.
+ * @throws idempotency_in_flight, conflict, database_unavailable
+ */
 async function moved(app: App, chain: Chain, operation: Operation): Promise<Operation> {
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const sequence = await sequencesOf(app, chain).take()
@@ -232,7 +252,7 @@ const numbersTaken = (): AppError =>
     retryAfter: 1,
   })
 
-/** Signs, and has it carried. Gives back what was reserved where it certainly is not. */
+/** Signs the operation and has a sponsor send it. If it is certainly in no transaction, its reservation is released. */
 async function finish(
   app: App,
   { chain, caller: { token } }: OperationWrite,
@@ -250,12 +270,13 @@ async function finish(
         operation = await moved(app, chain, operation)
         continue
       }
-      // The ledger has something else for this intent, which the database has lost: another operation, or a transaction of the account itself.
+      // The ledger has another record for this intent that the database has lost: another operation, or a transaction
+      // of the account itself.
       const signed = error.code === 'intent_conflict' ? await reconcileIntent(app, chain, operation.id) : null
       if (signed === 'operation') return LOST
       if (claim === BINDER && isRefused(error)) await unbind(app, operation)
       if (signed === 'transaction') return LOST
-      // Perhaps signed, but carried by nobody: who would have it carried is here.
+      // It may be signed, but no transaction includes it: only this request would have one include it.
       await giveBack(app, operation, claim)
       throw explainRefusal(namingClocks(app, chain, error))
     }
@@ -270,14 +291,14 @@ async function finish(
   throw numbersTaken()
 }
 
-/** Certainly not signed. */
+/** Returns whether the operation is certainly not signed. */
 const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
 
-/** A transaction with it may have been signed, or stored, before what failed. */
+/** Returns whether a transaction with the operation may have been signed or stored before the error. */
 const isInDoubt = (error: unknown): boolean =>
   !(error instanceof SignerRefused || error instanceof AppError) || !isRefused(error) || error.code === 'database_unavailable' // prettier-ignore
 
-/** As the signer takes it. */
+/** Returns an operation as a request to the signer. */
 export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
   intentId: operation.id,
   accessToken,
@@ -293,7 +314,10 @@ export const requestOf = (operation: Operation, accessToken: string): SignOperat
   ...(operation.delegate === 'chatelaine' ? {} : { delegate: operation.delegate }),
 })
 
-/** Whether sponsors would pay for it, for a dry run. @throws gas_not_sponsored, gas_budget_exhausted */
+/**
+ * Checks for a dry run that sponsors would pay.
+ * @throws gas_not_sponsored, gas_budget_exhausted
+ */
 export async function rehearseBudget(
   app: App,
   caller: Caller,

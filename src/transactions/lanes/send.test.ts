@@ -7,6 +7,9 @@ import { RpcError, RpcUnavailable } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
 import type { Signer } from '../../signer-wire/client.ts'
 import { fromHex } from '../../hex.ts'
+import { toWord } from '../../store/bytes.ts'
+import { toBound } from '../intent.ts'
+import { claim } from './bind.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 
 let world: Writing
@@ -159,6 +162,32 @@ test('a repeat beside a first request that is slow finishes it, and both are tol
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
 })
+
+for (const way of ['by the request that signed it', 'by the keeper, after that request died']) {
+  test(`a row says what was signed, ${way}, although another request under the key has claimed it for another amount`, async () => {
+    const writer = await world.writer(`claimed ${way}`)
+    const signed = Buffer.from(toWord(0n))
+    interruptSteps(world.first.app, async (step) => {
+      if (step !== 'after-sign') return
+      const { id } = (await rowsOf(writer.address))[0]!
+      assert.ok(await claim(world.db, id, { ...toBound((await rowsOf(writer.address))[0]!), value: 7n, gas: 99_999n }))
+      if (way !== 'by the request that signed it') throw new Killed()
+    })
+    const asked = world.add(world.first, writer, 1, 'k')
+    if (way === 'by the request that signed it') await asked
+    else await assert.rejects(asked, Killed)
+    live()
+    await age(3)
+    const keeper = world.first.keeper()
+    await keeper.round()
+    await keeper.stop()
+    const [row] = await rowsOf(writer.address)
+    const [attempt] = (await world.signer.recall({ intentId: row!.id })).attempts
+    assert.deepEqual([row!.state, Buffer.from(row!.value)], ['SUBMITTED', signed])
+    assert.equal(row!.gas_limit, Number(attempt!.gas))
+    await world.mine()
+  })
+}
 
 test('an intent without bytes is filled by a cancel after 30 s, and its key is free again', async () => {
   const writer = await world.writer('filled')

@@ -1,9 +1,9 @@
 /**
  * transactions/lanes: from an intent to bytes that a node has.
- * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancels, in both lanes: nonces
- *   of an account (`send.ts`), numbers of a space (`send-operation.ts`).
- * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), what a block says
- *   (`transactions/settle/follow.ts`).
+ * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancellations, with nonces of
+ *   an account (`send.ts`) or numbers of a space (`send-operation.ts`).
+ * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), outcomes in
+ *   blocks (`transactions/settle/follow.ts`).
  */
 
 import type { App } from '../../app.ts'
@@ -30,12 +30,12 @@ import { first } from './steps.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
 /**
- * Sends a write (`sendOnce`): as a transaction of the user's own account, or as an operation where a sponsor sends it. A nonce
- * that was bound and never signed is filled by a cancel after 30 s.
- * @returns the answer, and whether it is the one of an earlier request with the same key
+ * Sends a write (`sendOnce`): as a transaction of the user's own account, or as an operation if a sponsor sends it. A
+ * nonce that was bound and not signed is filled by a cancellation after 30 s.
+ * @returns the answer, and whether it is that of an earlier request with the same key
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
- *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
- *         signer_unavailable, database_unavailable, conflict, overloaded
+ *     idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
+ *     signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendTransaction(
   app: App,
@@ -46,7 +46,7 @@ export async function sendTransaction(
   const chain = chainOf(app, caller)
   if (await isCarried(app, chain, caller.address, intent.to))
     return sendOperation(app, caller, [intent], { idempotency })
-  // Nothing is paid for what was sent before, also where the database has lost that.
+  // A sponsor pays nothing for a write that was already sent, even if the database has lost it.
   const refuseIfSent = async (id: string) => {
     if (idempotency !== null && ((await isBound(app.db, id)) || (await reconcileIntent(app, chain, id)) !== null))
       throw inFlight()
@@ -72,8 +72,8 @@ export async function sendTransaction(
 }
 
 /**
- * A write of an account that is not the caller's own, prepared in a way of its own, in which it is asked what the signer would refuse: a
- * nonce that is bound and given back keeps those waiting who are behind it, and of a sponsor these are other people.
+ * Sends a write of a sponsor's account. `prepare` gets a function that asks whether the signer would refuse the write:
+ * a nonce that is bound and vacated delays all later ones, which for a sponsor are writes for other users.
  * @throws as `sendTransaction`
  */
 export async function sendForSponsor(
@@ -94,7 +94,7 @@ type Write = {
   prepare: (id: string) => Promise<PreparedWrite>
 }
 
-/** `mayVacate`: this very request bound the nonce, and gives it free where nothing was signed for it. */
+/** `mayVacate`: this request bound the nonce, and may vacate it if nothing was signed for it. */
 type BoundWrite = { bound: Bound; mayVacate: boolean }
 
 const sendWrite = (app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> =>
@@ -115,10 +115,13 @@ async function bindWrite(app: App, write: Write, id: string): Promise<BoundWrite
   return { bound: await first.bind(app, chain, { ...asked, ...(await write.prepare(id)) }), mayVacate: true }
 }
 
-/** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
+/**
+ * Finishes a write that an earlier request with the same key has bound: with bytes that the signer has, or by signing
+ * now.
+ */
 async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
   const { chain } = write
-  // The network's gas was another when the row was bound.
+  // The network's gas mode was different when the row was bound.
   if (row.sequence !== undefined) throw inFlight()
   const bound = toBound(row)
   const found = await reconcileBound(app, chain, bound)
@@ -128,15 +131,16 @@ async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
     if (!(await claim(app.db, asked.id, asked))) throw inFlight()
     return finish(app, write, { bound: asked, mayVacate: false })
   }
-  // Its nonce was filled: the key is at its next use.
+  // The nonce was filled, so the key is free for its next use.
   if (found.first.isCancel) return LOST
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   return { kind: 'sent', answer: answerOf(chain, bound, found.first.hash) }
 }
 
 /**
- * What the token of a repeat signs: what this request asks for, at no more than the market's fees. Of the row that a request before it left
- * bound nothing counts but its nonce, since a row is what anyone makes of it who can write the database.
+ * Returns the transaction that the token of a retry signs: the content of this request, at no more than the market's
+ * fees. Only the nonce is taken from the bound row, because anyone with write access to the database could change that
+ * row.
  * @throws fee_cap_reached, chain_unavailable, chain_timeout
  */
 async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bound.gas }: Intent): Promise<Bound> {
@@ -144,7 +148,7 @@ async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bou
   return { ...bound, to, value, data, gas, fees, authorizations: null }
 }
 
-/** Sign, store, broadcast. What is queued is left to the keeper. */
+/** Sign, store, broadcast. Queued bytes are left to the keeper. */
 async function finish(
   app: App,
   { chain, caller: { token } }: Write,
@@ -159,7 +163,7 @@ async function finish(
   return { kind: 'sent', answer: answerOf(chain, bound, hash) }
 }
 
-/** Business event: an intent has bytes and is on its way. */
+/** Logs that an intent has signed bytes. */
 function txSent({ telemetry }: App, { chainId, id, nonce }: Bound): void {
   telemetry.log.info('transaction_sent', { chainId, id, nonce })
   telemetry.writes.inc({ state: 'SUBMITTED' })

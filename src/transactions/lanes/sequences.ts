@@ -8,13 +8,13 @@ import { oncePer } from './group-commit.ts'
 import { MAX_SEQUENCE, WORD_IDS } from './operation-gas.ts'
 
 /**
- * Numbers of operations in the space of a network. A process takes as many as share a word of the dispatcher's bitmap, and counts them
- * up; what it had left when it died is never used. A database that went back gives some twice: the signer refuses them, and the rest of
- * their block is passed over.
+ * Numbers of operations in a network's space. A process leases as many as share a word of the dispatcher's bitmap, and
+ * assigns them in ascending order. Numbers that are left when it dies are never used.
+ * A restored database assigns some numbers twice: the signer refuses those, and the rest of their block is skipped.
  */
 type Sequences = {
   take: () => Promise<number>
-  /** passes over what is left of the block that this one is of */
+  /** skips the rest of the leased block that this number belongs to */
   skip: (sequence: number) => void
 }
 
@@ -44,12 +44,15 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
 })
 
 /**
- * A database that knows none of the space begins where its clock is, as the signer's floor is: another installation that sends in the same space,
- * or a database that is lost, is far below.
+ * Numbers per millisecond of the clock. A database without numbers for the space starts at its clock, as the signer's
+ * floor does. The numbers of another installation in the same space, or of a lost database, are far below.
  */
 const FIRST_PER_MS = 4_096
 
-/** @param floor below it the signer signs none any more */
+/**
+ * Leases a block of numbers and returns its first.
+ * @param floor  lowest number that the signer still signs
+ */
 async function leaseBlock({ db, clock }: App, { chainId, gasSpace }: Chain, floor: number): Promise<number> {
   const wordFrom = (sequence: number) => Math.ceil(sequence / WORD_IDS) * WORD_IDS
   const [from, first] = [wordFrom(floor), wordFrom(Math.max(floor, clock.wall() * FIRST_PER_MS))]

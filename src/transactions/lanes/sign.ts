@@ -16,17 +16,17 @@ import { denialOf } from '../recovery/trouble.ts'
 import { tellSigned } from './unsigned.ts'
 
 /**
- * What came of asking the signer for bytes. `nonce_taken`: its ledger gave the nonce, or the intent's id, to something that
- * the database had lost; the database has it again.
+ * Outcome of asking the signer for bytes. `nonce_taken`: the ledger has another record for the nonce or for the
+ * intent's id, which the database had lost; the record is restored.
  */
 export type Signing = { kind: 'signed'; attempt: Attempt } | { kind: 'nonce_taken' }
 
 const NONCE_TAKEN = { kind: 'nonce_taken' } as const
 
 /**
- * The first bytes of an intent.
- * @param options.mayVacate  the nonce was bound by this very request: it is given free where nothing was signed for it
- * @throws what the signer throws; conflict
+ * Signs the first bytes of an intent.
+ * @param options.mayVacate  this request bound the nonce, and vacates it if nothing was signed for it
+ * @throws the errors of the signer; conflict
  */
 export async function signFirst(
   app: App,
@@ -36,7 +36,7 @@ export async function signFirst(
 ): Promise<Signing> {
   try {
     const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, token)
-    // Bound anew, and signed before: by a request that the database has lost. A random id was never asked for before.
+    // Newly bound, but already signed, for a request that the database has lost. A random id was never signed before.
     if (stored && mayVacate && bound.requestHash !== null && (await reconcileNonce(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }
   } catch (error) {
@@ -47,18 +47,18 @@ export async function signFirst(
   }
 }
 
-/** A refusal of the ledger that says: nonce or intent have a signature that our tables do not know. */
+/** Returns whether the ledger refused because nonce or intent have a signature that the database does not know. */
 export const isTaken = (error: unknown): boolean =>
   error instanceof SignerRefused &&
   ['nonce_conflict', 'intent_conflict', 'replacement_underpriced'].includes(error.code)
 
-/** Certainly not signed. Else it may have been. */
+/** Returns whether certainly nothing was signed. */
 const isRefused = (error: unknown): boolean =>
   error instanceof SignerRefused
     ? error.code !== 'ledger_damaged'
     : error instanceof AppError && error.code !== 'signer_unavailable'
 
-/** The ledger's own word that it holds nothing for this intent. A ledger that cannot be asked proves nothing. */
+/** Returns whether the ledger has nothing for this intent. If the ledger cannot be read, nothing is proven. */
 async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<boolean> {
   try {
     return (await signer.recall({ intentId: id })).attempts.length === 0
@@ -69,8 +69,8 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
 }
 
 /**
- * The ledger has another signature for this intent, or for this nonce another intent: what the database lost. It is
- * restored; the nonce is that one's then, and the intent is to be bound to another, or has its answer.
+ * Restores what the database has lost: the ledger has another signature for this intent, or has this nonce for another
+ * intent. The nonce then belongs to that record. The intent is bound to another nonce, or already has its response.
  */
 async function makeRoom(
   app: App,
@@ -81,7 +81,7 @@ async function makeRoom(
   const signed = await reconcileIntent(app, chain, bound.id)
   const isHeld = signed === 'transaction' || (await reconcileNonce(app, bound)) || (await endIfDelegation(app, bound))
   if (isHeld) return NONCE_TAKEN
-  // The intent is a sponsor's to send, and nothing was signed for the nonce.
+  // A sponsor sends this intent, and nothing was signed for the nonce.
   if (signed === 'operation' && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
   else await part(app, bound.id)
   return NONCE_TAKEN
@@ -95,7 +95,10 @@ export type ReplaceRequest = {
   usesUp?: UsedUp
 }
 
-/** Other bytes for the nonce of a transaction, or newer ones that the ledger holds. @throws what the signer throws; conflict */
+/**
+ * Signs a replacement of a transaction, or returns a newer attempt that the ledger has.
+ * @throws the errors of the signer; conflict
+ */
 export async function signReplacement(app: App, chain: Chain, bound: Bound, request: ReplaceRequest): Promise<Attempt> {
   try {
     const { raw, hash, kind } = await gasStrategy(chain).replace(app, bound, request)
@@ -104,7 +107,7 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
     const isBehind =
       error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
     if (!isBehind) throw error
-    // The ledger holds a newer attempt than our tables: signed before a crash, or beside us by another replica.
+    // The ledger has a newer attempt than the database: signed before a crash, or by another replica just now.
     const found = await reconcileBound(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
@@ -122,17 +125,18 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
 }
 
 /**
- * The cancel that fills the nonce of an intent without bytes, at the market's fees: what a row says of fees is nobody's
- * offer until it is signed. Where the ledger has given the nonce to something that was told, or may have been, nothing of
- * ours outbids it.
- * @returns `has_bytes`: the intent has some by now; `denied`: the signer's rules deny it for now
+ * Signs the cancellation that fills the nonce of an intent without bytes. It uses the market's fees, because the fees
+ * in the row were never signed. If the ledger has given the nonce to a record that may have been reported to a caller,
+ * nothing outbids that record.
+ * @returns `has_bytes`: the intent has bytes now; `denied`: the signer's rules do not allow it at present
  */
 export async function signFill(
   app: App,
   chain: Chain,
   bound: Bound,
 ): Promise<Signing | { kind: 'has_bytes' } | { kind: 'denied'; error: unknown }> {
-  // Where it is unknown what a cancel takes, the nonce stays open for the next round: better late than stuck.
+  // While the gas of a cancellation is unknown, the nonce remains open for the next round: a limit that is too low
+  // would block it for good.
   const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])
   if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }
   try {

@@ -7,13 +7,13 @@ import { between, type Step } from '../crash-points.ts'
 import { signFill, signFirst, signReplacement } from './sign.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
-/** Only where there are bytes. */
+/** Reached only if something was signed. */
 const signedAt =
   (step: Step) =>
   ({ kind }: { kind: string }): Step | null =>
     kind === 'signed' ? step : null
 
-/** The steps of a write, in their order. Between them a proof may kill the process: what it finds then is finished. */
+/** The steps of a write, in order. A test may kill the process between them; recovery then finishes the write. */
 export const first = {
   bind: between({ before: 'before-bind', after: 'after-bind' }, bind),
   sign: between({ after: signedAt('after-sign') }, signFirst),
@@ -21,20 +21,20 @@ export const first = {
   broadcast: between({ after: 'after-broadcast' }, giveToNode),
 }
 
-/** The same of other bytes for a nonce that has some: a raised fee, a cancel. */
+/** The steps of a replacement: a fee bump or cancellation for a nonce that already has a signed transaction. */
 export const replacement = {
   sign: between({ before: 'before-replace', after: 'after-replace-sign' }, signReplacement),
   store: between({ after: 'after-replace-store' }, storeReplacement),
   broadcast: between({ after: 'after-replace-broadcast' }, broadcast),
 }
 
-/** The same of a cancel for a nonce that has none. */
+/** The steps of a gap-filling cancellation, for a nonce without a signed transaction. */
 export const fill = {
   sign: between({ before: 'before-fill', after: signedAt('after-fill-sign') }, signFill),
   store: between({ after: 'after-fill-store' }, storeFill),
 }
 
-/** The steps of a transaction that carries operations, of a sponsor. */
+/** The steps of a sponsor's transaction that includes operations. */
 export const outer = {
   bind: between({ before: 'before-pack', after: 'after-bind-outer' }, bind),
   sign: between({ after: signedAt('after-sign-outer') }, signFirst),
@@ -42,7 +42,7 @@ export const outer = {
   broadcast: between({ after: 'after-broadcast' }, giveToNode),
 }
 
-/** The steps of an operation until it is packed. */
+/** The steps of an operation until a transaction includes it. */
 export const operation = {
   bind: between(
     { before: 'before-bind-operation', after: (result) => (result === 'bound' ? 'after-bind-operation' : null) },

@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
+import { wordDigits } from '../../ids.ts'
 import { fromHex } from '../../hex.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { prepared } from '../../store/prepared.ts'
@@ -10,7 +11,7 @@ import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
 import { keepAttempt } from '../attempts.ts'
 import { transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
-import { ledgerAttempts, reconcileNonce, toAttempt, type NonceSlot } from '../recovery/reconcile.ts'
+import { ledgerAttempts, reconcileNonce, toAttempt, valueOf, type NonceSlot } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
 import { linkedBy, linkingOf } from './link.ts'
 import { reach } from '../crash-points.ts'
@@ -18,13 +19,13 @@ import { tellSigned } from './unsigned.ts'
 
 type StoredAttempt = { bound: Bound; attempt: Attempt }
 
-/** Two rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+/** Each member writes two rows: far below the portable transaction limits of 2,000 rows and 4 MiB. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
- * Commit 2, which many writes share: the first bytes of an intent and its hash, with which its idempotency key answers
- * from now on. Anyone who stores them again, after a crash or beside another replica, changes nothing.
- * @returns whether a node is to have them now; else the keeper sends them when it is their turn
+ * Stores the first bytes of an intent and its hash (commit 2), in one statement that many writes share. From then on
+ * its idempotency key returns this hash. Storing the same again, after a crash or by another replica, changes nothing.
+ * @returns whether a node is to get the bytes now; otherwise the keeper sends them when it is their turn
  * @throws database_unavailable
  */
 export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
@@ -38,21 +39,24 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   return !(await holdBack(app, chain, attempt.hash))
 }
 
-/** The database went back since the row was read: the ledger knows what it was, and these bytes with it. */
+/**
+ * Restores a row from the ledger, together with these bytes: the database was reset to an earlier state since the row
+ * was read.
+ */
 async function reconcileStored(app: App, bound: Bound): Promise<void> {
   assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
 }
 
-/** The same of a transaction that carries operations, in one statement with them. */
+/** Stores a sponsor's transaction and links its operations in one statement. */
 async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<StoreOutcome> {
-  // Of what dies in a statement nothing is stored.
+  // If the statement fails, nothing is stored.
   await reach(app, 'in-store-outer')
   const linking = linkingOf(app, bound, attempt.hash)
   const links = linking === null ? null : linkedBy(linking, sql`exists (select 1 from signed)`)
   return (await insertFirst(app, chain, [{ bound, attempt }], links))[0]!
 }
 
-/** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
+/** `queued`: too many lower nonces of the account are open. `lost`: the row no longer exists. */
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
@@ -62,9 +66,9 @@ const groupOf = oncePer('commits of first bytes', (app, chain) =>
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
 
 /**
- * `broadcast_at` is set here, not after the broadcast: it says that someone has taken it on, and saves a commit. Of what is
- * queued, the keeper has.
- * @param links  parts of the statement that are done with it
+ * Stores first bytes. `broadcast_at` is set here instead of after the broadcast, which saves a commit: it says that a
+ * process is sending them. The keeper sends queued bytes.
+ * @param links  parts to add to the statement
  */
 async function insertFirst(
   app: App,
@@ -78,18 +82,19 @@ async function insertFirst(
     nonce: bound.nonce,
     hash: hash.slice(2),
     raw: raw.slice(2),
+    value: wordDigits(bound.value),
     gas_limit: Number(gas),
     ...feeDigits(fees),
-    // Without the hash, which its first attempt has (transitions.ts).
+    // Without the hash, which is that of the first attempt (transitions.ts).
     transition: [{ state: 'SUBMITTED', at }],
   }))
   const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
     with signed as (
       select members.id, decode(members.hash, 'hex') as hash, decode(raw, 'hex') as raw, members.gas_limit, decode(members.max_fee, 'hex') as max_fee,
-        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition,
+        decode(members.max_priority_fee, 'hex') as max_priority_fee, decode(members.value, 'hex') as value, transition,
         bound.sender, bound.nonce, ${isFar(app, 'bound')} as is_far
       from json_to_recordset(${JSON.stringify(rows)}::json)
-        as members (id text, nonce bigint, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
+        as members (id text, nonce bigint, hash text, raw text, value text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
         join transactions bound on bound.id = members.id and bound.nonce = members.nonce
     ), kept as (
       insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at, queued_sender, queued_nonce)
@@ -99,7 +104,9 @@ async function insertFirst(
       on conflict (chain_id, hash) do nothing
     ), moved as (
       ${transactionRows.updating('storeFirst', {
-        set: sql`hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()`,
+        // Another request under the key may have claimed the row for an amount of its own since these bytes were signed.
+        set: sql`hash = signed.hash, value = signed.value, gas_limit = signed.gas_limit, max_fee = signed.max_fee, max_priority_fee = signed.max_priority_fee,
+          transitions = transactions.transitions || signed.transition, updated_at = now()`,
         from: sql`from signed`,
         where: sql`transactions.id = signed.id`,
       })}
@@ -111,8 +118,8 @@ async function insertFirst(
 }
 
 /**
- * The bytes of a cancel that fills the nonce of an intent without bytes. Its idempotency key goes to its next use: the
- * intent can never be signed any more, and its caller was never given a hash.
+ * Stores the cancellation that fills the nonce of an intent without bytes. Its idempotency key is free for its next
+ * use: the intent can never be signed now, and its caller never got a hash.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>
@@ -125,9 +132,10 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
 }
 
 /**
- * A raised fee or a cancel. The attempt is kept even when the transaction was mined meanwhile: its hash may yet be seen.
- * One that comes later than what was signed after it is not the newest: the ledger signs nothing that does not outbid all
- * before it.
+ * Stores a fee bump or a cancellation. The attempt is stored even if the transaction has been mined: its hash may still
+ * be requested.
+ * An attempt that is stored after a later-signed one does not become the newest: the ledger signs only attempts that
+ * outbid all earlier ones.
  */
 export async function storeReplacement(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   const maxFee = writeFees(attempt.fees).max_fee
@@ -152,7 +160,7 @@ export async function storeReplacement(app: App, chain: Chain, bound: Bound, att
   )
 }
 
-/** The bytes, and what they make of their row, which is locked first: two who store see each other's. */
+/** Stores the bytes and updates their row. The row is locked first, so that concurrent calls see each other's bytes. */
 async function storeLater(
   app: App,
   chain: Chain,
@@ -187,10 +195,10 @@ const newest = (chain: Chain, bound: Bound, attempt: Attempt) => ({
 })
 
 /**
- * Stores whatever the signer's ledger holds for an intent and our tables may lack: bytes that were signed before a
- * crash, or beside us. Safe to repeat, and beside anyone who is storing the same.
- * @returns the oldest and the newest attempt; null when it signed none, and when it signed the intent under another nonce:
- *          then that row is taken in, and this one has lost its intent
+ * Stores all attempts that the signer's ledger has for an intent, in case the database lacks some: bytes signed before
+ * a crash or by another process. Safe to repeat, and safe while others store the same.
+ * @returns the oldest and the newest attempt; null if nothing is signed, or if the intent is signed under another
+ *     nonce. In that case the other row is restored, and this row has lost its intent.
  * @throws signer_unavailable, database_unavailable
  */
 export async function reconcileBound(
@@ -206,7 +214,9 @@ export async function reconcileBound(
   }
   const [first, ...later] = attempts.map(toAttempt).toReversed()
   if (first === undefined) return null
-  await (first.isCancel ? storeFill : storeFirst)(app, chain, bound, first)
+  // The row may say what another request under the key has asked for and was not given.
+  const signedFor = { ...bound, ...valueOf(attempts.at(-1)!) }
+  await (first.isCancel ? storeFill : storeFirst)(app, chain, signedFor, first)
   for (const attempt of later) await storeReplacement(app, chain, bound, attempt)
   return { first, newest: later.at(-1) ?? first }
 }

@@ -16,14 +16,14 @@ import type { DryRunAnswer, WriteAnswer } from '../write-wire.ts'
 
 type TransactionBody = Static<typeof TransactionRequest>
 
-/** Scope of the idempotency keys of this operation; also the path. */
+/** Route of the operation, which is also the scope of its idempotency keys. */
 export const SUBMIT_ROUTE = '/v1/transactions'
 
 /**
- * Sends a transaction from the caller's account: native currency, or data that the application encoded itself.
- * @param idempotencyKey  as the caller sent it, checked
- * @throws invalid_address, invalid_data, invalid_value, invalid_gas, invalid_abi, abi_is_view, and what `sendTransaction`
- *         throws
+ * Sends a transaction from the caller's account: native currency, or data that the application encoded.
+ * @param idempotencyKey  the caller's key, validated
+ * @throws invalid_address, invalid_data, invalid_value, invalid_gas, invalid_abi, abi_is_view, and the errors of
+ *     `sendTransaction`
  */
 export async function submitTransaction(
   app: App,
@@ -37,12 +37,15 @@ export async function submitTransaction(
   return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency }))
 }
 
-/** Everything of a transaction but its signature. @throws as `submitTransaction` */
+/**
+ * Performs everything of a transaction except its signature.
+ * @throws as `submitTransaction`
+ */
 export async function rehearseTransaction(app: App, caller: Caller, body: TransactionBody): Promise<DryRunAnswer> {
   return pointingAt('/to', dryRun(app, caller, readIntent(body)))
 }
 
-/** The engine calls the field that lacks a contract `/address`; here it has another name. */
+/** Changes the error's pointer: elsewhere the field of the contract's address is `/address`. */
 async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
   try {
     return await sending
@@ -53,7 +56,7 @@ async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
   }
 }
 
-/** Everything that can be refused without asking the chain. */
+/** Validates everything that needs no request to the chain. */
 function readIntent({ to, data = '0x', value = '0', gas, abi }: TransactionBody): Intent {
   const target = readTarget(to)
   const bytes = readData(data)
@@ -91,7 +94,7 @@ function readData(text: string): Hex {
 const invalidData = (code: string, detail: string): AppError =>
   new AppError('invalid_data', detail, { errors: [{ pointer: '/data', code, detail }] })
 
-/** The function that the data calls. An ABI of another one would explain what happens wrongly. */
+/** Returns the function that the data calls. An ABI of another function would produce wrong explanations. */
 function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors'> {
   const { function: fn, errors } = parseAbi(abi)
   refuseView(fn)
@@ -102,7 +105,7 @@ function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors
   return { abi, fn, errors }
 }
 
-/** The same request has the same hash, in whatever order its fields came. */
+/** Hashes a request, independent of the order of its fields. */
 function hashOf({ to, data, value, gas, abi }: TransactionBody): Buffer {
   return createHash('sha256')
     .update(JSON.stringify([to, data ?? '0x', value ?? '0', gas ?? null, abi ?? null]))

@@ -13,7 +13,10 @@ import { transactionRows } from '../rows.ts'
 import { reach } from '../crash-points.ts'
 import { oncePer, together } from './group-commit.ts'
 
-/** Who wants what. With an idempotency key the id is made of it, and the request has a hash; else the id is random. */
+/**
+ * A write to bind. With an idempotency key, its id is derived from the key and the request has a hash; otherwise the id
+ * is random.
+ */
 export type Binding = {
   id: string
   requestHash: Buffer | null
@@ -24,15 +27,16 @@ export type Binding = {
   terms: Terms
   /** null: nothing is reserved */
   budget: Budget | null
-  /** who gives more where the budget is too small; nobody unless given */
+  /** tops up an account whose budget is too small; default: nobody does */
   fund?: Fund | null
-  /** of what carries operations */
+  /** authorizations of a sponsor's transaction that includes operations */
   authorizations?: OuterAuthorization[]
 }
 
 /**
- * The lane as the statement saw it. `turn`: its 1-based position among the group's writes of this account.
- * `reserved`: wei that the open writes may cost, without those of the group. `isAhead`: its nonce would have been too far above one that is not signed yet.
+ * The account's nonces as the statement saw them. `turn`: 1-based position among the group's writes of this account.
+ * `reserved`: highest cost of the open writes in wei, without those of the group. `isAhead`: the next nonce is too far
+ * above an unsigned one.
  */
 export type LaneState = {
   isStopped: boolean
@@ -46,19 +50,19 @@ export type LaneState = {
 
 export type NonceResult = { nonce: number } | 'key is taken' | { lane: LaneState }
 
-/** `first`: the chain's count of the account, once it was asked; only an account without a row needs it. */
+/** `first`: the chain's count of the account, once it was requested; only an account without a row needs it. */
 type GroupedBinding = Binding & { first: number | null }
 
-/** A row each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+/** Each member writes one row: far below the portable transaction limits of 2,000 rows and 4 MiB. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
 
 /**
- * Commit 1 of many writes at once: each one's row with the next nonce of its account. The nonce is one more than the
- * highest row of the account on this network; several writes of an account in one group get nonces in the order they
- * came. The unique keys, (network, sender, nonce) and the id, decide races between replicas: who loses one gets no row,
- * and asks again.
- * @returns why there is none where there is none: the id is another request's, or the state of the lane
- * @throws database_unavailable  unknown: it may have been bound
+ * Binds many writes at once (commit 1): inserts each write's row with the next nonce of its account, one above the
+ * account's highest row on this network. Several writes of an account in one group get nonces in the order of arrival.
+ * The unique keys, (network, sender, nonce) and the id, decide races between replicas: a write that loses gets no row,
+ * and has to call again.
+ * @returns the nonce, or why there is none: the id belongs to another request, or the state of the account's nonces
+ * @throws database_unavailable  if the outcome is unknown: the write may be bound
  */
 export function takeNonce(app: App, chain: Chain, binding: Binding, first: number | null): Promise<NonceResult> {
   return groupOf(app, chain)({ ...binding, first })
@@ -71,7 +75,7 @@ const groupOf = oncePer('commits of nonces', (app, chain) =>
 const sizeOf = ({ intent }: GroupedBinding): number => 1_024 + intent.data.length + intent.abi.length
 
 async function commit(app: App, chain: Chain, members: GroupedBinding[]): Promise<NonceResult[]> {
-  // Random ids meet nobody's: it is a single statement, which needs no transaction around it.
+  // Random ids cannot collide, so a single statement without a transaction is enough.
   if (members.every(({ requestHash }) => requestHash === null)) return (await insert(app, app.db, chain, members)).taken
   for (;;) {
     const taken = await commitKeyed(app, chain, members)
@@ -88,7 +92,7 @@ async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): P
       return taken
     })
   } catch (error) {
-    // Rolled back; the next try sees what stood in the way of this one.
+    // Rolled back; the next attempt sees the conflicting row.
     if (error instanceof LeftHole) return 'left a hole'
     throw error
   }
@@ -97,8 +101,8 @@ async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): P
 class LeftHole extends Error {}
 
 /**
- * Whether a nonce was passed over. Another replica may have bound the same id meanwhile, under a lower nonce than it was
- * to get here: then that nonce stays free, with those of the group above it taken, and nobody would ever fill it.
+ * Returns whether a nonce was skipped. Another replica may have just bound the same id under a lower nonce. The nonce
+ * meant for it here then remains free while higher ones are taken, and would never be filled.
  * @param lane  an account of which a member got no row, and the nonce that its first member was to get
  */
 async function hasHole(
@@ -135,15 +139,22 @@ type BoundRow = {
   tried: boolean | null
 }
 
-/** Unconfirmed writes of one account: those that a node has, and those that are queued behind them. */
+/**
+ * Returns the highest number of unconfirmed writes of one account: those sent to nodes and those queued behind them.
+ */
 export const mostPending = ({ config }: Pick<App, 'config'>): number =>
   config.MAX_PENDING_WRITES + config.MAX_QUEUED_WRITES
 
 /**
- * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
- * fewer than the limit pending, enough funds for all of them and the members before, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
- * fill, when this server dies, than it fills in a row. The order of the inserts is that of the unique keys, or
- * two replicas would wait for each other. What is open of a lane is one search in `transactions_open`.
+ * Inserts the rows that can be bound, in one statement, so that all reads and inserts see one state. For a row to be
+ * inserted:
+ * - its id is unused, no lower nonce is vacant, and the account is not stopped;
+ * - fewer writes than the limit are pending;
+ * - the funds cover it, all open writes and the members before it;
+ * - the lowest nonce without bytes is near enough: the signer sees no gap, and after a crash of this server it can fill
+ * all unsigned nonces in a row.
+ * Rows are inserted in the order of the unique keys; otherwise two replicas could deadlock. An account's open rows are
+ * one search in `transactions_open`.
  */
 async function insert(
   app: App,
@@ -202,17 +213,19 @@ async function insert(
   const lost = new Map<Hex, number>()
   for (const [index, { nonce, next, tried }] of rows.entries()) {
     const { from, requestHash } = members[index]!
-    // Only an id that another replica may use too can be lost without its nonce.
+    // Only an id that another replica may use as well can be lost without its nonce.
     if (nonce === null && tried === true && requestHash !== null) lost.set(from, next!)
   }
   return { taken: rows.map((row) => readRow(app, row)), lost: [...lost].map(([from, next]) => ({ from, next })) }
 }
 
-/** What a binding reserves of its account's budget, wei. */
+/** Returns the wei that a binding reserves of its account's budget. */
 export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent' | 'terms'>): bigint =>
   gasStrategy(chain).reserve(intent, { ...terms, isCancel: false })
 
-/** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
+/**
+ * Encodes bytes as hexadecimal digits: both databases read one JSON parameter, and faster than one parameter per field.
+ */
 function toAsked(
   chain: Chain,
   { id, first, accountId, clientId, from, intent, terms, budget, requestHash, authorizations }: GroupedBinding,

@@ -3,12 +3,14 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { oncePer } from './group-commit.ts'
 
-/** milliseconds between two looks when nothing is told: another replica may be the one that signs */
+/** milliseconds between two checks without a notification: another replica may be signing */
 const LOOK_MS = 100
 
 const waitingOf = oncePer('writes that wait for signatures', (_app, _chain) => new Map<Hex, Set<() => void>>())
 
-/** Resolves when this process has stored bytes of an account, or abandoned a nonce of it; after 100 ms in any case. */
+/**
+ * Resolves when this process has stored bytes of an account or vacated one of its nonces, at the latest after 100 ms.
+ */
 export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
   const waiting = waitingOf(app, chain)
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -27,7 +29,7 @@ export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
   return promise
 }
 
-/** Wakes those who wait for a place in an account's lane, in the order they came. */
+/** Wakes the writes that wait for an account's nonces to be signed, in the order of arrival. */
 export function tellSigned(app: App, chain: Chain, from: Hex): void {
   const waiting = waitingOf(app, chain)
   const mine = waiting.get(from)

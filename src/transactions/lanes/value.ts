@@ -4,7 +4,10 @@ import { MAX_CALLDATA_BYTES } from '../write-wire.ts'
 
 const MAX = 2n ** 256n - 1n
 
-/** The `value` of a write, wei. @throws invalid_value */
+/**
+ * Returns the `value` of a write, wei.
+ * @throws invalid_value
+ */
 export function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {
   if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
   const value = BigInt(text)
@@ -14,7 +17,11 @@ export function readValue(text: string, { isPayable }: { isPayable: boolean }): 
   return value
 }
 
-/** What no node would take is not signed. @param pointer  to what makes it so long. @throws invalid_data */
+/**
+ * Rejects calldata that no node would accept.
+ * @param pointer  JSON pointer to the field that makes it too long
+ * @throws invalid_data
+ */
 export function refuseLong(calls: readonly Pick<Intent, 'data'>[], pointer: string): void {
   const bytes = calls.reduce((sum, { data }) => sum + (data.length - 2) / 2, 0)
   if (bytes <= MAX_CALLDATA_BYTES) return
@@ -25,7 +32,10 @@ export function refuseLong(calls: readonly Pick<Intent, 'data'>[], pointer: stri
 const invalidValue = (code: string, detail: string): AppError =>
   new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
 
-/** Only what changes something is sent. @throws abi_is_view */
+/**
+ * Rejects functions that change nothing.
+ * @throws abi_is_view
+ */
 export function refuseView({ stateMutability }: NonNullable<Intent['fn']>): void {
   if (stateMutability !== 'view' && stateMutability !== 'pure') return
   throw new AppError(

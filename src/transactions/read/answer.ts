@@ -10,7 +10,7 @@ import { dispatcherId, toOperation, type Operation, type OperationRow } from '..
 import type { GasPayer, WireOperation, WireTransaction } from '../wire.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
-/** Gas prices on the wire: one of the two forms. */
+/** Fees in responses: EIP-1559 or legacy. */
 type WireFees = Pick<WireTransaction, 'maxFeePerGas' | 'maxPriorityFeePerGas' | 'gasPrice'>
 
 export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
@@ -24,7 +24,7 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
   }
 }
 
-/** `hash` and `tx` are of the transaction that carries it, which a sponsor sends to the dispatcher. */
+/** Returns the response of an operation. `hash` and `tx` are those of the sponsor's transaction that includes it. */
 export const answerOfOperation = (
   chain: Chain,
   operation: Operation,
@@ -36,7 +36,10 @@ export const answerOfOperation = (
   gas: payerOf(bound.from),
 })
 
-/** The answer that an operation had, under the hash that was returned then. @throws database_unavailable */
+/**
+ * Returns the response that an operation had, with the hash that was returned then.
+ * @throws database_unavailable
+ */
 export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {
   const outer = await app.db
     .selectFrom('transactions')
@@ -68,7 +71,10 @@ export function wireFees(fees: Fees): WireFees {
 
 export const payerOf = (payer: Hex): GasPayer => ({ strategy: 'sponsor', payer: checksumAddress(payer) })
 
-/** `to`, `value` and `data` are those of the first call; `calls` has all where there are several. */
+/**
+ * Returns an operation for the API. `to`, `value` and `data` are those of the first call; `calls` has all calls if
+ * there are several.
+ */
 export function wireOperation(operation: Operation): WireOperation {
   const calls = operation.calls.map(({ to, value, data }) => ({
     to: checksumAddress(toHex(to)),

@@ -11,22 +11,22 @@ import { momentText } from '../../store/read-time.ts'
 import { readCalls } from '../../gas/dispatch.ts'
 import { publicStates } from '../wire.ts'
 
-/** A transaction as the person sees it whose account it is. */
+/** A transaction as shown to the user whose account it is. */
 export type OwnTransaction = {
   id: string
   clientId: string
-  /** name of the application that sent it; null where the application is gone, or it was none */
+  /** name of the application that sent it; null if the application was removed, or if there was none */
   application: string | null
   state: (typeof publicStates)[number]
   hash: Hex
   to: Hex
   value: bigint
-  /** the caller's ABI text; empty where there was none */
+  /** the caller's ABI text; empty without one */
   abi: string
   hasData: boolean
-  /** wei, without what a roll-up adds for its first layer; null before it is mined */
+  /** wei, without a roll-up's data fee; null before it is mined, and if a sponsor pays */
   fee: bigint | null
-  /** null before it is mined */
+  /** null before it is mined, and for operations */
   blockNumber: number | null
   sentAt: Date
 }
@@ -34,9 +34,9 @@ export type OwnTransaction = {
 type Scope = { accountId: string; chainId: number }
 
 /**
- * What was sent from an account on a network, newest first, whichever application asked for it: an application sees its
- * own, the person all of them. Over the index (account, network, time, id).
- * @param clientId  of one application alone; null for all
+ * Returns the writes of an account on a network, newest first. An application sees its own, the user sees those of all
+ * applications. Uses the index (account, network, time, id).
+ * @param clientId  only those of this application; null for all
  * @throws invalid_cursor
  */
 export async function listOfAccount(
@@ -60,7 +60,10 @@ export async function listOfAccount(
   return { entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))), nextCursor }
 }
 
-/** One of them with its calldata, of several calls the first; null when the account sent none of this id. */
+/**
+ * Returns one write with its calldata, that of the first call if there are several; null if the account has sent none
+ * with this id.
+ */
 export async function findOwn(
   { db }: Pick<App, 'db'>,
   scope: Scope,
@@ -77,7 +80,7 @@ const newestFirst = (a: { since: string; id: string }, b: { since: string; id: s
 
 type Page = { limit: number; after: [since: string, id: string] | null; clientId: string | null }
 
-/** A page of what the account signed and a sponsor sent, as `listOfAccount` reads one of what it sent itself. */
+/** Returns a page of the account's operations that a sponsor sent, like `listOfAccount` for its transactions. */
 const listSigned = (db: Db, scope: Scope, { limit, after, clientId }: Page): Promise<SignedRow[]> =>
   signedBy(db, scope)
     .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
@@ -102,7 +105,7 @@ const signedBy = (db: Db, { accountId, chainId }: Scope) =>
 
 type SignedRow = Awaited<ReturnType<ReturnType<typeof signedBy>['execute']>>[number]
 
-/** Of several calls the first. The fee is not the person's. */
+/** Shows the first of several calls. The user does not pay the fee. */
 function toOwnOperation(row: SignedRow): OwnTransaction {
   const [call] = readCalls(row.calls)
   return {
@@ -167,7 +170,7 @@ const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
   sentAt: row.created_at,
 })
 
-/** A transfer of native currency between two accounts, or from one to elsewhere. */
+/** A transfer of native currency to or from an account. */
 export type NativePayment = {
   isOut: boolean
   value: bigint
@@ -175,7 +178,7 @@ export type NativePayment = {
   name: string | null
   hash: Hex
   sentAt: Date
-  /** leads to the page behind it */
+  /** cursor of the page after this entry */
   cursor: string
 }
 
@@ -187,10 +190,10 @@ type PaymentsAsked = {
 }
 
 /**
- * Native currency that an account sent, and what other accounts of this installation sent to it, newest first, by our own record of
- * writes: the rest is in the history only. Over the indexes (account, network, time, id) and
- * transactions_payments (network, recipient, time, id).
- * @param leftOut  a condition over rows of `sent`: what is listed elsewhere
+ * Returns native currency transfers between an account and others, newest first, from this service's own record of
+ * writes. Incoming transfers are those of other accounts of this installation; the history has the rest.
+ * Uses the indexes (account, network, time, id) and transactions_payments (network, recipient, time, id).
+ * @param leftOut  SQL condition on rows of `sent` that are listed elsewhere
  * @throws invalid_cursor
  */
 export async function listPayments(
@@ -216,7 +219,7 @@ export async function listPayments(
       .$if(!isOut, (query) =>
         query.where('sent.target', '=', fromHex(address)).where(sql<boolean>`length(sent.data) = 0`),
       )
-      // What someone sends to themselves is in the other part.
+      // The outgoing part of the list already includes transfers to oneself.
       .$if(!isOut && direction === 'all', (query) => query.where('sent.sender', '!=', fromHex(address)))
       .$if(after !== null, (query) =>
         query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
@@ -248,7 +251,10 @@ export async function listPayments(
   }
 }
 
-/** What people of this installation are called, by addresses that are theirs, at the identity that their account is known by. */
+/**
+ * Returns the names of users by address, at the identity that their account is known by. Only verified addresses are
+ * included.
+ */
 export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
   if (addresses.length === 0) return new Map()
   const rows = await app.db
@@ -265,7 +271,10 @@ export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Prom
   return names
 }
 
-/** The place behind which a page begins. @throws invalid_cursor  when it is not one of this list */
+/**
+ * Returns the position after which a page begins.
+ * @throws invalid_cursor  if the cursor belongs to another list
+ */
 function placeOf(list: string, cursor: string | undefined): [since: string, id: string] | null {
   if (cursor === undefined) return null
   const [of, since, id] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]

@@ -20,7 +20,10 @@ import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
 import { isWord } from '../../digits.ts'
 
-/** Of an application, for its caller, on their network; what nothing carries yet is nobody's business. */
+/**
+ * Selects the operations that an application sent for its caller on their network. An operation in no transaction is
+ * not visible yet.
+ */
 const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
   db
     .selectFrom('operations')
@@ -30,10 +33,16 @@ const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
     .where('chain_id', '=', chainId)
     .where('outer_id', 'is not', null)
 
-/** What else a path says leads to nothing, and not to the database, which has no word for some of it. */
+/**
+ * Returns whether a text has the form of an id. Other texts are not looked up: the database cannot represent some of
+ * them.
+ */
 export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)
 
-/** The row behind an id, or behind any hash that carried it: of several in one transaction the newest. */
+/**
+ * Returns the operation with an id, or with any hash of a transaction that included it: the newest if there are
+ * several.
+ */
 export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
   if (!isTransactionId(idOrHash) && !isWord(idOrHash)) return null
   const row = await (isWord(idOrHash)
@@ -58,7 +67,7 @@ export async function findOperation({ db }: App, caller: Caller, idOrHash: strin
 
 type PagePlace = { createdAt: string; id: string }
 
-/** A page of them, as `listTransactions` reads one. */
+/** Returns a page of operations, like `listTransactions` for transactions. */
 export const listOperations = (
   { db }: App,
   caller: Caller,
@@ -74,7 +83,7 @@ export const listOperations = (
     .limit(limit)
     .execute()
 
-/** As the API shows them, by id. */
+/** Returns operations as the API shows them, by id. */
 export async function showOperations(app: App, chain: Chain, rows: OperationRow[]): Promise<Map<string, Transaction>> {
   if (rows.length === 0) return new Map()
   const ids = rows.map(({ id }) => id)
@@ -85,7 +94,7 @@ export async function showOperations(app: App, chain: Chain, rows: OperationRow[
     readAttemptsOf(app.db, outerIds),
   ])
   const byId = new Map(outers.map((row) => [row.id, row]))
-  // Each sponsor has a lane of its own.
+  // Reasons are found per account, and each sponsor has its own nonces.
   const lanes = Map.groupBy(outers, ({ sender }) => toHex(sender)).values()
   const reasons = new Map((await Promise.all([...lanes].map((lane) => readReasons(app, chain, lane)))).flatMap((one) => [...one])) // prettier-ignore
   return new Map(
@@ -109,7 +118,10 @@ const REFUSED_ALONE: Reason = {
     'Nodes of the network reject every transaction with this write. The write is not sent again, and fails at its deadline.',
 }
 
-/** Hash, nonce and prices are of the transaction that carries it; what is called, by whom and with what limit is the operation's own. */
+/**
+ * Hash, nonce and fees are those of the transaction that includes it; calls, sender and gas limit are the operation's
+ * own.
+ */
 function toWire(
   chain: Chain,
   row: OperationRow,
@@ -148,12 +160,12 @@ function toWire(
   }
 }
 
-/** Gas and price are of the whole transaction; the status is the operation's own. */
+/** Gas and price are those of the whole transaction; the status is the operation's own. */
 function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['receipt'] {
   const { block_number: number, block_hash: hash } = row
   const { gas_used: gas, effective_gas_price: price } = outer
   if (number === null || hash === null || gas === null || price === null) return null
-  // One that was never done in time is in no block.
+  // An operation that failed at its deadline is in no block.
   if (outer.block_hash === null || toHex(outer.block_hash) !== toHex(hash)) return null
   return {
     blockNumber: number,
@@ -164,7 +176,7 @@ function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['recei
   }
 }
 
-/** Why it failed, by what the dispatcher said; up to 256 bytes of what the contract did are in it. */
+/** Returns why it failed, from the dispatcher's event, which includes up to 256 bytes of the contract's revert data. */
 function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert | null {
   if (reason === null) return null
   const failure = readFailure(toHex(reason))

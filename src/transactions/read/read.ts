@@ -1,7 +1,7 @@
 /**
  * transactions/read: writes as they are shown.
  * Owns: one transaction, lists, reasons, decoded reverts, the log of signatures.
- * Does not own: routes (`transactions/routes.ts`). Changes no state: it stores what a revert was decoded to.
+ * Does not own: routes (`transactions/routes.ts`). Changes no state, except that it stores decoded reverts.
  */
 
 import assert from 'node:assert/strict'
@@ -27,8 +27,8 @@ import { publicStates, type Transaction } from '../wire.ts'
 import { isWord } from '../../digits.ts'
 
 /**
- * One transaction that this application sent for the caller, by id or by any hash it was sent under.
- * @throws transaction_not_found  the same whether or not another user or another application has it
+ * Returns one transaction that this application sent for the caller, by id or by any of its hashes.
+ * @throws transaction_not_found  the same if it belongs to another user or application, or to nobody
  */
 export async function readTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const chain = chainOf(app, caller)
@@ -37,7 +37,10 @@ export async function readTransaction(app: App, caller: Caller, idOrHash: string
   return show(app, chain, await findTransaction(app, caller, idOrHash))
 }
 
-/** The row behind an id or a hash. @throws transaction_not_found */
+/**
+ * Returns the row with an id or a hash.
+ * @throws transaction_not_found
+ */
 export async function findTransaction({ db }: App, caller: Caller, idOrHash: string): Promise<TransactionRow> {
   const id = await findId(db, caller, idOrHash)
   const row =
@@ -73,13 +76,13 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
 }
 
 /**
- * Whose a transaction is that the chain and the signer gave back after a restore (reconcile.ts). It was mined before it was
- * taken in, so its contents are public: every application of the account may find it, and the right one looks for it.
+ * Client id of a transaction that was restored from the signer's ledger and signed without a token, such as a
+ * gap-filling cancellation (reconcile.ts). Every application of the account may read it.
  */
 const UNKNOWN_CLIENT = ''
 
 /**
- * What the application sent for the caller, newest first, over the index (account, network, time, id).
+ * Returns what the application sent for the caller, newest first. Uses the index (account, network, time, id).
  * @throws invalid_cursor
  */
 export async function listTransactions(
@@ -109,7 +112,7 @@ export async function listTransactions(
   const rows = await query.execute()
   const place = after === null ? null : { createdAt: after[1] as string, id: after[2] as string }
   const operations = await listOperations(app, caller, { limit: limit + 1, after: place, state })
-  // Two lists in one order.
+  // Merges the two lists.
   const all = [...rows, ...operations].toSorted(newestFirst)
   const shown = all.slice(0, limit)
   const last = shown.at(-1)
@@ -143,11 +146,17 @@ type Dated = { created_at: Date; id: string }
 const newestFirst = (a: Dated, b: Dated): number =>
   b.created_at.getTime() - a.created_at.getTime() || (a.id < b.id ? 1 : -1)
 
-/** What a cursor of ours holds. Others are forged: the database knows no year 0, and no NUL in a text. */
+/**
+ * Returns whether a cursor's position is valid. A forged one may hold a date or a text that the database cannot
+ * represent.
+ */
 const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
-/** With the reason of a failure, which is found when it is first asked for, and why it is not mined yet. */
+/**
+ * Shows a transaction with the reason of its failure, which is determined at the first request, and why it is not mined
+ * yet.
+ */
 async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
   const [attempts, revert, reasons] = await Promise.all([
     readAttempts(app, { id: row.id, chainId: row.chain_id }),
@@ -187,7 +196,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
   }
 }
 
-/** What has bytes was sent: `findTransaction` and `listTransactions` ask for a hash. */
+/** A row with bytes has a public state: `findTransaction` and `listTransactions` select rows with a hash. */
 function publicStateOf({ id, state }: TransactionRow): Transaction['state'] {
   const shown = publicStates.find((one) => one === state)
   assert(shown !== undefined, `${id} has a hash and is ${state}`)

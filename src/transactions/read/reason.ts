@@ -15,13 +15,13 @@ type ReasonCode =
   | 'behind_earlier'
   | 'waiting_for_block'
 
-/** milliseconds that a write may wait before there has to be a reason */
+/** milliseconds after which a pending write has a reason */
 const BOUND_MS = 60_000
 
 /**
- * Why each of some writes of one account is not mined yet, where it waits for longer than a minute: from what keepers
- * have noted, from what else the account has open, and from the newest block. No node is asked.
- * @param rows  of one account and network
+ * Returns why writes of one account are not mined yet, if they have waited for longer than a minute. It uses the
+ * keepers' records, the account's other open writes and the newest block; no node is asked.
+ * @param rows  writes of one account and network
  * @returns reasons by id
  */
 export async function readReasons(app: App, chain: Chain, rows: TransactionRow[]): Promise<Map<string, Reason>> {
@@ -39,24 +39,24 @@ type WaitFacts = {
   trouble: TroubleCode | null
   detail: string | null
   is_stopped: boolean
-  /** of the newest attempt: wei per gas, and whether a node has confirmed it; null when it is not stored */
+  /** of the newest attempt: wei per gas, and whether no node has confirmed it; null if it is not stored */
   max_fee: Uint8Array | null
   is_unconfirmed: boolean | null
-  /** nobody has given it to a node yet: too many of its account are before it */
+  /** not sent to a node yet, because too many lower nonces are open */
   is_queued: boolean
-  /** the lowest nonce of the account that is not settled */
+  /** the lowest open nonce of the account */
   first_id: string
   first_client: string
   first_nonce: number
   first_is_told: boolean
   first_trouble: TroubleCode | null
-  /** the last block that was followed, and why there is none after it: for good, or by the next block */
+  /** the last followed block, and why no block follows: permanently halted, or blocked by the next block */
   followed: number | null
   halted: string | null
   blocked_by: string | null
 }
 
-/** Over the unique keys, and transactions_open for the lowest nonce. */
+/** Uses the unique keys, and transactions_open for the lowest nonce. */
 async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts[]> {
   const [{ chain_id: chainId, sender }] = rows as [TransactionRow]
   const ids = JSON.stringify(rows.map(({ id }) => id))
@@ -79,11 +79,11 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts
   return facts
 }
 
-/** The first that applies: what is nearest to the cause, and can be done something about. */
+/** Returns the first reason that applies: the one nearest to the cause, that someone can act on. */
 function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
-  // Of a network that is not followed nothing else is known to be so still.
+  // Everything else may be outdated while the network is not followed.
   if (facts.halted !== null || facts.blocked_by !== null) return reasonOfStop(facts)
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
   if (facts.is_stopped)
@@ -112,7 +112,7 @@ function reasonOfStop({ followed, halted, blocked_by }: WaitFacts): Reason {
 
 const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 
-/** Of another application nothing is revealed but that it is there. */
+/** Reveals nothing of another application's write except that it exists. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
   if (!first_is_told)

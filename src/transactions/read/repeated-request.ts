@@ -6,8 +6,8 @@ import { toOperation } from '../operation.ts'
 import { toHex } from '../../hex.ts'
 
 /**
- * What a request with this key has sent, so that a repeat neither looks it up nor asks it anew: the name of a recipient may be
- * someone else's by now. Null when nothing was sent: what is signed then is what this request says.
+ * Returns what a request with this key has sent. A retry then does not resolve the recipient again, whose name may
+ * belong to another user by now. Null if nothing was sent: then this request's content is signed.
  * @throws idempotency_key_reused, idempotency_in_flight
  */
 export async function findBegun(
@@ -19,7 +19,7 @@ export async function findBegun(
     scope: { accountId, clientId, route, key },
     requestHash: Buffer.from(requestHash),
   })
-  // No ABI is kept beside what is called.
+  // The ABI is not needed to repeat a response.
   const rest = { abi: '', fn: null, errors: [] }
   if (!('told' in known)) return null
   const { told } = known

@@ -12,26 +12,26 @@ import type { TransactionState } from '../../store/column-values.ts'
 import { readTransaction } from './read.ts'
 import type { WriteAnswer, WriteStatus } from '../write-wire.ts'
 
-/** milliseconds in which a write that is not begun by then is refused */
+/** milliseconds after which a write that has not started is rejected */
 const WRITE_MS = 20_000
 
-/** the same where funds for its gas may have to be mined first: three blocks of a slow network and a moment */
+/** the same for a write whose gas funds may have to be mined first: three blocks of a slow network and some margin */
 export const TOPPED_UP_MS = 45_000
 
 const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set(['overloaded', 'top_up_pending', 'sponsor_empty'])
 
-/** A write as a route sees it: sent under a key or rehearsed. */
+/** A write of a route: sent under a key, or as a dry run. */
 export type Writing<Sent, Rehearsed> = {
-  /** what is called, as it was written; absent where that is several, or nobody names it */
+  /** called address as the caller wrote it; absent if there are several or none */
   target?: string | undefined
   send: (idempotencyKey: string | undefined) => Promise<{ answer: Sent; isReplay: boolean }>
   rehearse: () => Promise<Rehearsed>
 }
 
 /**
- * What every write has in common at the door: its key, `dryRun`, until when its client waits, `?wait=mined`, with 202 when it waited in
- * vain, and what became of it: of a repeat, which has a header, and of who waited.
- * @throws idempotency_key_invalid, overloaded, and what the write throws
+ * Handles what all write routes share: the idempotency key, `dryRun`, the client's deadline, and `?wait=mined`, with
+ * 202 if that times out. A retry, which gets a header, and a request that waited respond with the present outcome.
+ * @throws idempotency_key_invalid, overloaded, and the errors of the write
  */
 export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state' | 'status'>, Rehearsed>(
   app: App,
@@ -53,7 +53,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
     () => request.standAside(),
   )
   const { answer, isReplay } = await sending.catch((error: unknown) => {
-    // Nothing of it was done, as where the gate refuses.
+    // Nothing was done, so it costs no quota, as if admission control had rejected it.
     if (error instanceof AppError && NOT_BEGUN.has(error.code)) request.quotaCharge?.giveBack()
     throw error
   })
@@ -62,7 +62,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
     request.quotaCharge?.giveBack()
   }
   if (wait === undefined && !isReplay) return answer
-  // Accepted is accepted, also while the database does not know of it.
+  // An accepted write remains accepted, even while the database does not have it.
   const timeoutMs = wait !== undefined && request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
   const state = (await waitUntilMined(app, chain, answer.id, timeoutMs)) ?? answer.state
   if (wait !== undefined && !isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
@@ -72,7 +72,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   return { ...told, revert }
 }
 
-/** Whether what was asked for is on its way or done. */
+/** Returns whether the write is under way or done. */
 const statusOf = (state: TransactionState): WriteStatus =>
   state === 'REVERTED' ? 'REVERTED' : GONE.has(state) ? 'FAILED' : 'SUCCESS'
 

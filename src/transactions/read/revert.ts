@@ -11,8 +11,8 @@ import { callOf } from '../lanes/prepare.ts'
 import { transactionRows } from '../rows.ts'
 
 /**
- * Why a mined transaction failed; null when it did not fail, or the node cannot say at the moment. Receipts hold no
- * reason, so the node is asked once, by the first who wants to know, outside of any database transaction.
+ * Returns why a mined transaction failed; null if it did not fail, or if the node cannot tell at present. Receipts have
+ * no reason, so the node is asked at the first request, outside of any database transaction.
  */
 export async function explainRevert(app: App, chain: Chain, row: TransactionRow): Promise<Revert | null> {
   if (row.state !== 'REVERTED' || row.block_number === null) return null
@@ -29,7 +29,7 @@ export async function explainRevert(app: App, chain: Chain, row: TransactionRow)
   return revert
 }
 
-/** Exactly what happened, from nodes that trace. */
+/** Returns the actual revert data, from nodes that trace. */
 async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | undefined> {
   try {
     const trace = await rpc.call<{ error?: string; output?: Hex } | null>('debug_traceTransaction', [
@@ -39,14 +39,14 @@ async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | und
     if (trace?.error === undefined) return undefined
     return typeof trace.output !== 'string' || trace.output === '0x' ? undefined : trace.output
   } catch {
-    // Most nodes do not trace for everyone: the call is repeated instead.
+    // Most nodes do not offer traces: the call is repeated instead.
     return undefined
   }
 }
 
 /**
- * The same call on the state before its block. Transactions before it in the block are missing there, so it may succeed;
- * then the state after the block is tried, which is often just as telling.
+ * Repeats the call on the state before its block. That lacks earlier transactions of the block, so the call may
+ * succeed. Then it is repeated on the state after the block, which often gives the same reason.
  */
 async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | null | undefined> {
   const bound = toBound(row)
@@ -62,7 +62,10 @@ async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | nu
   return undefined
 }
 
-/** The caller's `error` items; the text was read once already, but a later version may read it otherwise. */
+/**
+ * Returns the `error` items of the caller's ABI. The text was valid when it was sent, but a later version may parse it
+ * differently.
+ */
 export function readErrors(abi: string): AbiErrorItem[] {
   try {
     return abi === '' ? [] : parseAbi(abi).errors

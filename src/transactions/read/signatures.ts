@@ -12,23 +12,26 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import type { WireSignature } from './signatures-wire.ts'
 
-/** One signature as its bytes and the signer's ledger say it, and what the database knows beside. */
+/** A signature from the signer's ledger, with the database's additions. */
 export type SignatureOfAccount = {
   /** number of its record in the signer's log */
   seq: number
   signedAt: Date
   kind: ListedSignature['kind']
   chainId: number
-  /** null of an operation, which has none */
+  /** null for an operation, which has none */
   nonce: number | null
   hash: Hex
-  /** what it does, in this order: one call of a transaction, none of an authorization, several of an operation that are done together */
+  /**
+   * calls in order: one of a transaction, none of an authorization, one or more of an operation, which are executed
+   * together
+   */
   calls: ListedCall[]
   /** the code that it authorizes */
   delegate: Hex | null
-  /** id of the transaction, where the database has it */
+  /** id of the transaction, if the database has it */
   transactionId: string | null
-  /** whose token was shown; null where none was */
+  /** application of the token; null without a token */
   clientId: string | null
   evidenceHash: string | null
   proof: WireSignature['proof']
@@ -37,16 +40,16 @@ export type SignatureOfAccount = {
 type ListedCall = {
   to: Hex
   value: bigint
-  /** first 4 bytes of the call; null for a mere payment */
+  /** first 4 bytes of the call; null for a plain payment */
   selector: Hex | null
-  /** name of the function, where an application said it when it was sent */
+  /** name of the function, if the application gave an ABI */
   called: string | null
 }
 
 /**
- * Everything that was signed with someone's account, newest first: from the signer's log, so that what this server's database does not
- * know is there, too.
- * @param chainId  one network's; without it, every network's
+ * Returns everything that was signed with a user's account, newest first. It comes from the signer's log, so it
+ * includes signatures that this server's database does not know.
+ * @param chainId  one network; default: all networks
  * @throws invalid_cursor, overloaded, signer_unavailable
  */
 export async function listSignatures(
@@ -76,7 +79,7 @@ function placeOf(cursor: string): number {
 
 type KnownIntent = { abi: string }
 
-/** By id of the transaction; over the primary key. */
+/** By id of the transaction; uses the primary key. */
 async function knownOf(db: Db, userId: string, signatures: ListedSignature[]): Promise<Map<string, KnownIntent>> {
   if (signatures.length === 0) return new Map()
   const ids = [...new Set(signatures.map(({ intentId }) => intentId))]
@@ -93,7 +96,7 @@ async function knownOf(db: Db, userId: string, signatures: ListedSignature[]): P
 function toSignature(one: ListedSignature, known: KnownIntent | undefined, head: string): SignatureOfAccount {
   const { seq, signedAt, kind, chainId, nonce, hash, intentId, clientId, evidenceHash, record, proof } = one
   const calls = callsOf(one)
-  // An application says one function for what it asks, so of several calls none has a name.
+  // An application's ABI has one function, so calls of a batch have no name.
   const name = known === undefined || calls.length > 1 ? null : nameOf(known.abi)
   return {
     seq,
@@ -124,7 +127,7 @@ function callsOf({ kind, raw, calls = [] }: ListedSignature): { to: Buffer; valu
   return [{ to, value: value.length === 0 ? 0n : BigInt(toHex(value)), data }]
 }
 
-/** Recipient, value and data of signed bytes: of EIP-1559, or of the form from before transactions had types. */
+/** Returns recipient, value and data of a signed transaction, EIP-1559 or legacy. */
 function readSigned(raw: Buffer): { to: Buffer; value: Buffer; data: Buffer } {
   const isTyped = raw[0] === 2
   const fields = decodeRlp(isTyped ? raw.subarray(1) : raw) as Decoded[]
@@ -136,13 +139,14 @@ function nameOf(abi: string): string | null {
   try {
     return abi === '' ? null : parseAbi(abi).function.name
   } catch {
-    // It was read when the transaction was sent, by a program that may have been older.
+    // It was valid when the transaction was sent, perhaps for an older version of this program.
     return null
   }
 }
 
 /**
- * A page as the API has it, of the network of the application: what else someone uses is nothing that an application is told.
+ * Returns a page for the API, on the application's network only: an application does not learn which other networks a
+ * user uses.
  * @throws chain_unavailable
  */
 export async function readSignatures(

@@ -6,10 +6,11 @@ import type { AttemptRow } from '../intent.ts'
 const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED'])
 
 /**
- * The steps of a transaction as they are recorded. Hashes that the tables have anyway are not stored in them, for they would be
- * a sixth of a row: the first step is without that of the first bytes, and the second without it where a block has just these.
- * @param stored    as the row has them
- * @param attempts  all of the transaction, in any order
+ * Returns the recorded transitions of a transaction, with hashes. Hashes that other tables have are not stored in them,
+ * because they would be 1/6 of a row: the first transition lacks that of the first bytes, and the second lacks it if
+ * those bytes were mined.
+ * @param stored  as in the row
+ * @param attempts  all attempts of the transaction, in any order
  */
 export function readTransitions(stored: Transition[], attempts: AttemptRow[]): Transition[] {
   const [first, second, ...others] = stored
@@ -21,7 +22,9 @@ export function readTransitions(stored: Transition[], attempts: AttemptRow[]): T
   return [withHash(first, hash), ...rest]
 }
 
-/** A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
+/**
+ * Returns the hash of the first bytes, which are the cheapest: every fee bump costs more than the attempt before it.
+ */
 function firstHash(attempts: AttemptRow[]): Hex | undefined {
   const own = attempts.filter((attempt) => !attempt.is_cancel)
   const [first] = own.toSorted((a, b) => Buffer.compare(a.max_fee, b.max_fee))
@@ -29,11 +32,11 @@ function firstHash(attempts: AttemptRow[]): Hex | undefined {
 }
 
 /**
- * When a row was changed last. The time of a statement is that of when its transaction began: one that waited for another to make the row
- * may have begun before it was made.
+ * Returns the time of a row's last change. `now()` is the start of a database transaction, which may have begun before
+ * the row was inserted, if it waited for that.
  */
 export const changedAt = ({ created_at: made, updated_at: changed }: { created_at: Date; updated_at: Date }): string =>
   (changed < made ? made : changed).toISOString()
 
-/** In the order in which the database keeps fields. */
+/** In the order in which the database stores fields. */
 const withHash = ({ at, state, ...more }: Transition, hash: Hex): Transition => ({ at, hash, state, ...more })

@@ -4,17 +4,17 @@ import type { TransactionState } from '../../store/column-values.ts'
 
 /** milliseconds that `?wait=mined` waits at most */
 export const WAIT_MS = 30_000
-/** milliseconds between two looks when no block comes; another replica may be the one that follows */
+/** milliseconds between two checks without a new block; another replica may be the follower */
 const LOOK_EVERY_MS = 1_000
 
-/** True when a transaction is in a block, or can never be in one. */
+/** Returns whether a transaction is in a block, or can never be in one. */
 export const isSettled = (state: TransactionState): boolean =>
   state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
 
 /**
- * Waits until a transaction with bytes is in a block; also while the database has lost its row or its bytes: the signer's
- * ledger has them, and a look at it brings them back (replay.ts).
- * @returns its state then, or after `timeoutMs`; null when it is still lost then
+ * Waits until a transaction with bytes is in a block. It also waits while the database has lost its row or its bytes,
+ * which are restored from the signer's ledger (replay.ts).
+ * @returns its state then, or after `timeoutMs`; null if it is still lost
  */
 export async function waitUntilMined(
   { db, clock }: App,
@@ -38,7 +38,7 @@ export async function waitUntilMined(
   }
 }
 
-/** Ends with the next block, or after so many milliseconds. */
+/** Resolves at the next block, or after the time-out. */
 export function nextBlock({ clock, head }: Chain, timeoutMs: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const stop = head.onChange(() => finish())

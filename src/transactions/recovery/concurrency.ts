@@ -1,6 +1,6 @@
 /**
- * Works on all of them, some at a time. The first failure is the last: no more are begun, and it is thrown when those
- * under way have ended.
+ * Works on all items, `width` at a time. After the first failure no more items are started. It is thrown when the
+ * running ones have ended.
  */
 export async function sideBySide<T>(
   all: readonly T[],

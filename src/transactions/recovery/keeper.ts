@@ -1,7 +1,7 @@
 /**
  * transactions/recovery: writes that nobody is at work on.
- * Owns: the worker of each network (`keeper.ts`), what a dead process left (`recover.ts`), what the database lost and the signer's ledger
- *   has (`replay.ts`), stopped accounts.
+ * Owns: the worker of each network (`keeper.ts`), writes of dead processes (`recover.ts`), restoring from the signer's
+ *   ledger what the database has lost (`replay.ts`), stopped accounts.
  * Does not own: signing and sending (`transactions/lanes/send.ts`).
  */
 
@@ -37,32 +37,36 @@ import { tendTopUps } from '../settle/settle-top-ups.ts'
 import { tendOperations } from '../sponsors/tend-operations.ts'
 import { slot } from '../../state.ts'
 
-/** milliseconds between two rounds when nothing pokes */
+/** milliseconds between two rounds without a poke */
 const ROUND_MS = 1_000
-/** seconds after which stored bytes are sent again unasked; then each time after half as long as they have been out */
+/** seconds after which stored bytes are sent again; each later interval is half of their age at the last broadcast */
 const RESEND_AFTER_SECONDS = 15
 const RESEND_AT_LEAST_EVERY_SECONDS = 300
-/** seconds after which a bound row is nobody's work in progress */
+/** seconds after which no process is assumed to work on a bound row */
 const IDLE_SECONDS = 8
 
 export type Keeper = {
   stop: () => Promise<void>
   round: () => Promise<void>
-  /** the database was away, and may have come back older: the next round takes everything up, as the first one does */
+  /**
+   * the database was unavailable, and may be an older copy now: the next round resumes everything, as the first one
+   * does
+   */
   suspect: () => void
-  /** the node was away, and may have lost what it was given: the next round sends again everything that is in flight */
+  /** the node was unavailable, and may have lost its pool: the next round sends everything in flight again */
   nodeIsBack: () => void
 }
 
 /**
- * Keeps every accepted write of a network alive until it is mined or its nonce is owned by another final transaction:
- * sends everything once at start, finishes intents without bytes, sends again what the node may have lost, raises the
- * fee of the lowest unmined nonce of each account. Any number of replicas may do so: bytes sent twice are known, and
- * of two raises the signer's ledger lets one through.
+ * Retries every accepted write of a network until it is mined, or until another final transaction has used its nonce.
+ * At start it sends everything once. Then it finishes intents without bytes, sends again what the node may have lost,
+ * and raises the fee of each account's lowest unmined nonce.
+ * Any number of replicas may run it: a node knows bytes that it gets twice, and the signer's ledger lets only one of
+ * two fee bumps through.
  */
 export function startKeeper(app: App, chain: Chain): Keeper {
   let isStopped = false
-  // Losses of the database that were noticed, and how many of them a round came after. The start is one.
+  // Counts losses of the database, and those that a round has followed. The start counts as a loss.
   let losses = 1
   let tended = 0
   let returns = 0
@@ -71,8 +75,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
 
   /** @returns whether there is more to do immediately */
   async function work(): Promise<boolean> {
-    // Everything is taken up immediately: a process before this one may have left it at any point, and of an intent that was
-    // told the database may have kept the row and lost the bytes.
+    // The first round resumes everything immediately: a process before this one may have died at any point. The
+    // database may also have lost the bytes of an answered intent and retained its row.
     const before = losses
     const first = tended !== before
     await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })
@@ -86,7 +90,10 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     return raiseLowest(app, chain)
   }
 
-  /** One round at a time. Asked for during one, another follows: it sees what the one under way may have passed by. */
+  /**
+   * Runs one round at a time. If a round is requested during another, one more follows, because the running one may
+   * have missed something.
+   */
   function round(): Promise<void> {
     const running = rounds.current()
     if (running === null) return rounds.round()
@@ -104,7 +111,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     ),
   )
 
-  // A round under way may be long past the queues, and busy with fees for a while: what a block made room for goes at once.
+  // A running round may be past the queues already, and busy with fees for a while. The queue that a new block made
+  // room for is sent at once.
   let releasing: Promise<void> | null = null
   function poke(): void {
     if (rounds.current() !== null)
@@ -148,10 +156,10 @@ type DueTransaction = {
 const RESEND_CHUNK = 500
 
 /**
- * Sends stored bytes again, as they are: every attempt that nobody has sent for a while, by account and nonce; the longer
- * it has waited, the longer that while, because a node that has it needs no more copies. Taking
- * them on and reading them is one statement, so that replicas do not all send the same. Then what has come to the front of
- * its account's queue.
+ * Sends stored bytes again, unchanged, by account and nonce: every attempt that was not sent for a while. The interval
+ * grows with the age of the attempt, because a node that has it needs no more copies.
+ * One statement claims and reads the attempts, so that replicas do not all send the same. Then it sends queued bytes
+ * whose turn has come.
  */
 async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
   for (let last: DueTransaction | null = null; ;) {
@@ -177,17 +185,17 @@ async function takeDue(
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const ofNonce = sql`w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce`
-  // Patience is for what a node said that it has, not where something is known to be in the way: that may be gone any
-  // moment. A row is touched, too, when a reorganisation gives it back.
+  // Back off only from attempts that a node has confirmed. If a problem is recorded in `waits`, retry at every round,
+  // because it may clear at any moment. A reorganisation also updates `updated_at`.
   const isPatient =
     afterSeconds === 0
       ? sql`true`
       : sql`(a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', (a.broadcast_at - greatest(a.created_at, t.updated_at)) / 2) < now()
         or a.broadcast_at > now()
         or exists (select 1 from waits w where ${ofNonce} and w.trouble is not null))`
-  // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
-  // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
-  // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
+  // Two index searches: under load thousands are in flight, and hardly any is due. A row is not updated after its
+  // newest attempt was stored, so the condition on `updated_at` excludes no due attempt.
+  // Rows with too many open lower nonces are queued instead: bytes from the ledger, or from a reorganised block.
   const { rows } = await sql<DueTransaction>`
     update attempts set broadcast_at = now(),
       queued_sender = case when is_far and raw is not null then due.sender end, queued_nonce = case when is_far and raw is not null then due.nonce end
@@ -211,7 +219,7 @@ async function takeDue(
   )
 }
 
-/** What is in the way of the account, or of a replacement. */
+/** Results that concern the account or a replacement. */
 const TOUCHED: ReadonlySet<string> = new Set(['nonce_too_low', 'insufficient_funds', 'replacement_underpriced'])
 
 async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<void> {
@@ -219,11 +227,11 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
   if (due.raw === null) return bringBack(app, { id: due.id, chainId: chain.chainId, from, nonce: due.nonce })
   const attempt = { id: due.id, from, raw: toHex(due.raw), hash }
   const sent = await giveToNode(app, chain, attempt)
-  // The first has it; of the others nobody is sure, or it is noted when they are sent again.
+  // `sent` means that a node has the transaction. For other results that is unknown, or recorded when it is sent again.
   if (sent === 'sent' && due.was_refused)
     await forgetRefusals(app.db, { chainId: chain.chainId, from, nonce: due.nonce })
   if (!TOUCHED.has(sent)) return
-  // Touched: what a node has refused it may take any moment, and is asked again after 15 s.
+  // Update the row, so that it is sent again in 15 s: the node may accept at any moment what it has refused.
   const row = await transactionRows
     .update(app.db, 'resend')
     .set({ updated_at: sql`now()` })
@@ -236,8 +244,8 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
 }
 
 /**
- * A rewind has given a write back whose bytes were dropped, long after it was final: the signer's ledger has them. They are
- * sent in the next round.
+ * Restores the bytes of a write from the signer's ledger. They had been dropped long after finality, and a rewind has
+ * returned the write. The next round sends them.
  */
 async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): Promise<void> {
   if (await reconcileNonce(app, of)) return void lostBytes.of(app).delete(id)
@@ -248,14 +256,17 @@ async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): P
   app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
 
-/** writes whose bytes are lost, as this process has logged: they stay lost, and are looked for again each time they are due */
+/** writes whose lost bytes this process has logged; they are looked for again whenever they are due */
 const MAX_LOST = 10_000
 const lostBytes = slot('writes whose bytes are lost', (_app: App) => new BoundedMap<string, true>(MAX_LOST))
 
-/** A block that a node says one of our attempts is in. */
+/** A block that includes one of our attempts, according to a node. */
 type ReceiptLocation = { hash: Hex; blockNumber: number; blockHash: Hex }
 
-/** Null where the node knows of no receipt. @throws RpcError | RpcUnavailable | InvalidResponse */
+/**
+ * Returns null if the node has no receipt.
+ * @throws RpcError | RpcUnavailable | InvalidResponse
+ */
 async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | null> {
   const answer = await rpc.call('eth_getTransactionReceipt', [hash])
   if (answer === null) return null
@@ -270,8 +281,9 @@ async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | n
 }
 
 /**
- * The nonce is used, the node says: by one of our own hashes, which the follower will see, or has passed while our row
- * was lost; or, once that is final and proven, by someone else's. Never is it signed again under another nonce.
+ * Handles a nonce that the node reports as used. Either one of our attempts used it, which the follower will see or has
+ * passed while the row was lost; or a foreign transaction did, which counts once it is final and proven. The write is
+ * never signed under another nonce.
  */
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
@@ -289,9 +301,10 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
 }
 
 /**
- * Marks what the follower has passed, by the whole block, as the follower does: a receipt alone is one node's word. Only
- * for a block that the follower has stored, and while its cursor is stuck: otherwise nobody would give it back when
- * the chain does.
+ * Marks a transaction in a block that the follower has passed. The whole block is verified, as the follower does: a
+ * receipt is only one node's statement.
+ * The block has to be stored, and this transaction locks the follower's cursor. Otherwise nobody would undo the change
+ * when the chain reorganises.
  */
 async function catchUp(
   app: App,
@@ -302,8 +315,8 @@ async function catchUp(
 ): Promise<void> {
   const { chainId } = chain
   const { hash, blockNumber, blockHash } = where
-  // What the follower has not passed it marks itself. After a start that may be hundreds in one block: nobody fetches it
-  // for each of them.
+  // The follower itself marks what is in a block that it has not passed. After a start hundreds may be in one block,
+  // which is not fetched for each of them.
   if ((await storedBlockHash(app.db, chainId, blockNumber)) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore

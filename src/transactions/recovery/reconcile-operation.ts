@@ -18,8 +18,9 @@ import { aloneGas } from '../lanes/operation-gas.ts'
 import { bringBack, whenSigned, reconcileNonce } from './reconcile.ts'
 
 /**
- * Makes the database have what the signer's ledger holds for an intent: a transaction of its account, or an operation. Safe to repeat.
- * @returns which of them was signed; null if neither was
+ * Restores to the database what the signer's ledger has for an intent: a transaction of its account, or an operation.
+ * Safe to repeat.
+ * @returns which of the two was signed; null if neither was
  * @throws signer_unavailable, database_unavailable
  */
 export async function reconcileIntent(
@@ -36,14 +37,14 @@ export async function reconcileIntent(
 }
 
 /**
- * Makes the row of an operation be what the signer's ledger says it is, where the database has lost it, with every transaction that carried
- * it. The most that it may cost is counted in its budgets, as when it was bound, until it is settled: it may cost that already.
- * @param nonce  by which its account delegates with it; null: it did before
+ * Restores an operation that the database has lost, and every transaction that included it. Its highest cost counts in
+ * its budgets until it is settled, as when it was bound, because it may already cost that.
+ * @param nonce  nonce of the account's authorization; null: the account had delegated before
  */
 async function reconcileOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
   const { intentId: id } = operation
   await bringBack(app, { userId: operation.userId, address: operation.from })
-  // What carried it is there before it is: a row that is there and that nothing carries is taken for one that was never sent.
+  // The transactions are restored first: an operation row without a transaction is treated as never sent.
   for (const { from, nonce: slot } of operation.outers)
     await reconcileNonce(app, { chainId: operation.chainId, from, nonce: slot })
   const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
@@ -52,8 +53,9 @@ async function reconcileOperation(app: App, operation: RecalledOperation, nonce:
 }
 
 /**
- * What was bound since under this id was never signed: the ledger would have said so. What is carried stays as it is. With what carries it
- * in one commit.
+ * Inserts or corrects the row, and links its transactions in the same commit. A row that was bound under this id since
+ * was never signed: otherwise the ledger would have its signature. A row that is included in a transaction is not
+ * changed.
  */
 async function putRow(
   app: App,
@@ -71,7 +73,7 @@ async function putRow(
         .executeTakeFirstOrThrow()
       const calls = operation.calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) })) // prettier-ignore
       const signedFor = { calls, gas: BigInt(gasLimit), authorizationNonce, delegate }
-      // Before all rows, as who reserves does.
+      // Locked before all rows, in the same order as a reservation.
       await db.selectFrom('networks').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
       const chain = app.chains.get(chainId)
       const gas = aloneGas(signedFor) + (chain === undefined ? 0n : knownDataGas(chain, signedFor))
@@ -93,10 +95,10 @@ async function putRow(
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )
-      // Its space, too, and what it is signed for: the network may send in another one by now.
+      // Including the space and the account code: the network may use others now.
       const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
       const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
-      // Another that has its number now was never signed for it, and gets another when it is.
+      // Another operation with this number was never signed with it, and gets a new number when it is signed.
       await operationRows
         .update(db, 'makeWay')
         .set({ sequence: sql<number>`-1 - sequence` })
@@ -107,12 +109,12 @@ async function putRow(
         .where((eb) =>
           eb.or([
             eb('state', '=', 'BOUND'),
-            // It was over, and nothing that is known said so but the time.
+            // It had expired, and nothing but the time says so.
             eb.and([eb('state', '=', 'FAILED'), eb('outer_id', 'is', null), eb('event_log', 'is', null)]),
           ]),
         )
         .execute()
-      // In one order, and before what they carry, as who stores them does.
+      // Locked in one order, and before the operations, as when they are stored.
       for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
         await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
       const taken = await operationRows
@@ -123,7 +125,7 @@ async function putRow(
             .doUpdateSet({
               ...operationRows.changed('reconcile'),
               ...signed,
-              // It may have been bound again after this transaction began.
+              // It may have been bound again after this database transaction began.
               created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
               updated_at: sql`now()`,
             })
@@ -132,7 +134,7 @@ async function putRow(
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
       for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
-      // After all rows: who follows a block has those before it counts.
+      // After all rows: a follower locks rows before budget counters, too.
       if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
       await reach(app, 'in-restore-operation')
       return taken?.is_new ?? false
@@ -141,8 +143,8 @@ async function putRow(
 }
 
 /**
- * For what nothing carries yet: wei per gas at which a repeat would have it carried now. 0 where no node says it: then it costs nothing that is
- * known, and counts what it did when it is settled.
+ * Returns the wei per gas at which a retry would send an operation that is in no transaction. Without a response of a
+ * node it is 0: the operation then reserves nothing, and counts its cost when it is settled.
  */
 async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation): Promise<bigint> {
   const chain = chains.get(chainId)
@@ -150,7 +152,10 @@ async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation)
   return currentFees(chain).then(highestPrice, () => 0n)
 }
 
-/** The highest price per gas that a sponsor has offered with it, wei. Its transactions are there, from the ledger. */
+/**
+ * Returns the highest price per gas that a sponsor offered for the operation, wei. Its transactions were restored
+ * before.
+ */
 async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: bigint): Promise<bigint> {
   if (outers.length === 0) return price
   const ids = outers.map(({ intentId }) => intentId)
@@ -158,7 +163,7 @@ async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: 
   return rows.reduce((most, { max_fee: fee }) => (fromWord(fee) > most ? fromWord(fee) : most), 0n)
 }
 
-/** Of a transaction whose row was there, that it carries what was lost. Inside a transaction. */
+/** Links a restored operation to a transaction whose row existed. Inside a transaction. */
 async function linkStored(db: Db, app: App, outerId: string, hash: Hex): Promise<void> {
   const row = await db
     .selectFrom('transactions')

@@ -6,13 +6,13 @@ import { restoreTopUp } from '../sponsors/gas-budget.ts'
 import { scopeOf } from '../settle/settle-top-ups.ts'
 import type { Recalled } from '../../signer-wire/wire.ts'
 
-/** top-ups of one person that a database may have lost; each takes a hash to find */
+/** top-ups of one user that a database may have lost; each costs a hash to find */
 const MAX_LOST = 256
 
 /**
- * Counts a sponsor's transfer that the database had lost in the budgets of whom it was for, if it was a top-up: its id is that of one of the
- * person's. Inside a transaction, where its own row is there.
- * @param first  what the ledger signed first for its nonce
+ * Counts a sponsor's transfer that the database had lost in the budgets of its user, if it was a top-up: its id is that
+ * of one of the user's top-ups. Inside a transaction, after its own row was restored.
+ * @param first  first ledger record of its nonce
  */
 export async function reconcileTopUp(db: Db, chainId: number, first: Recalled): Promise<void> {
   const { to, data } = readRaw(fromHex(first.raw))

@@ -24,12 +24,15 @@ import { reconcileTopUp } from './reconcile-top-up.ts'
 /** A nonce of an account on a network. */
 export type NonceSlot = { chainId: number; from: Hex; nonce: number }
 
-/** What the signer's ledger holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
+/**
+ * Returns what the signer's ledger has for a nonce or an intent, newest first, in as many requests as needed.
+ * @throws signer_unavailable
+ */
 export async function ledgerAttempts(
   { signer }: Pick<App, 'signer'>,
   of: NonceSlot | { intentId: string },
 ): Promise<Recalled[]> {
-  // An attempt has both, and its nonce is what counts.
+  // If both are given, the nonce decides.
   const asked = 'nonce' in of ? { chainId: of.chainId, from: of.from, nonce: of.nonce } : { intentId: of.intentId }
   const all: Recalled[] = []
   for (;;) {
@@ -40,7 +43,7 @@ export async function ledgerAttempts(
   }
 }
 
-/** An attempt as the signer's ledger tells it. */
+/** Converts a record of the signer's ledger to an attempt. */
 export function toAttempt(recalled: Recalled): Attempt {
   const { raw, hash, gas, kind } = recalled
   return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
@@ -52,9 +55,9 @@ function readFees({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }: Recalled): F
 }
 
 /**
- * Makes the row of a nonce be what the signer's ledger says it is: the transaction that a database has lost, with all its
- * attempts, under its own id. To be sent immediately: the nodes may have lost it too. Safe to repeat.
- * @returns whether the ledger holds anything for the nonce
+ * Restores the row of a nonce from the signer's ledger: the transaction that the database has lost, with all its
+ * attempts, under its own id. It is to be sent immediately, because the nodes may have lost it as well. Safe to repeat.
+ * @returns whether the ledger has a record for the nonce
  * @throws signer_unavailable, database_unavailable
  */
 export async function reconcileNonce(app: App, slot: NonceSlot): Promise<boolean> {
@@ -67,13 +70,13 @@ export async function reconcileNonce(app: App, slot: NonceSlot): Promise<boolean
       await retrying(() => app.db.transaction().execute((db) => applyLedgerRecord(db, app, slot, attempts)))
       return true
     } catch (error) {
-      // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
+      // A retry with the same key has bound the id under another nonce; the next attempt frees it.
       if (!isUniqueViolation(error) || race === MAX_RACES) throw error
     }
   }
 }
 
-/** The rows of an account whose signature the ledger has. */
+/** Restores the rows of an account whose signature the ledger has. */
 export async function bringBack(app: App, lost: { userId: UserId; address: Hex }): Promise<void> {
   const { db, auth } = app
   if (auth === null) {
@@ -86,7 +89,7 @@ export async function bringBack(app: App, lost: { userId: UserId; address: Hex }
 
 const MAX_RACES = 8
 
-/** The signer's word for an account of its ledger; none where its key is lost. */
+/** Returns the signer's attestation of an account in its ledger; undefined if its key is lost. */
 async function attestationOf(
   { signer }: App,
   { userId, address }: { userId: string; address: Hex },
@@ -96,11 +99,12 @@ async function attestationOf(
 }
 
 /**
- * As `reconcileNonce`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
- * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
- * one that was: anyone who sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
- * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
- * @param attempts  of one nonce, newest first; at least one
+ * Applies ledger records that were already read, as `reconcileNonce`, inside a transaction, for an existing account.
+ * An intent that was bound to the nonce since loses its row to the record, because the ledger never signed it: the next
+ * request for that intent binds it again.
+ * Existing data is not changed, including the caller's ABI. A row whose newest bytes were signed after the ledger was
+ * read retains them.
+ * @param attempts  records of one nonce, newest first; at least one
  */
 export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
   const { chainId, from, nonce } = slot
@@ -114,7 +118,7 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
   const transition: Transition = { state: 'SUBMITTED', at: new Date(newest.signedAt).toISOString(), hash: newest.hash }
   const row = {
     account_id,
-    // Without a token nobody asked for it but ourselves.
+    // Without a token, this service itself requested it.
     client_id: first.clientId ?? '',
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
@@ -147,7 +151,7 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
           ...transactionRows.changed('reconcile'),
           ...row,
           id: first.intentId,
-          // What was bound to the nonce since then, of another intent or of this one, may have been after this transaction began.
+          // The row may have been bound after this database transaction began, for this intent or another.
           created_at: sql`least(excluded.created_at, case when ${isSame} then transactions.created_at end)`,
           abi: sql`case when ${isSame} then transactions.abi else '' end`,
           transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
@@ -155,14 +159,15 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
           updated_at: sql`now()`,
         })
         .where(transactionRows.isFrom('reconcile'))
-        // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
+        // A row that ended without bytes remains so, because another transaction used its nonce. It gets the id and
+        // intent of the record.
         .where(
           sql<boolean>`(transactions.state in ('BOUND', 'VACANT')
             or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
             or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)})))`,
         ),
     )
-    // 0 where it was inserted, not updated.
+    // true if the row was inserted, not updated
     .returning(sql<boolean>`xmax = 0`.as('is_new'))
     .executeTakeFirst()
   if (taken?.is_new === true) await holdSkipped(db, account_id, slot)
@@ -175,7 +180,7 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
         return { chain_id: chainId, hash: fromHex(hash), transaction_id: first.intentId, raw: fromHex(raw), ...terms }
       }),
     )
-    // What was dropped long after it was final, and is wanted again.
+    // Restores bytes that were dropped long after finality.
     .onConflict((on) =>
       on
         .columns(['chain_id', 'hash'])
@@ -186,19 +191,20 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
     .execute()
   if (row.authorizations !== null)
     await linkOperations(db, app, { id: first.intentId, chainId, data: toHex(row.data) }, first.hash)
-  // Of a raise alone nothing was lost: the process that had it signed is about to store it.
+  // If only a fee bump is new, nothing was lost: the process that requested it is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new !== true && !isFirstNew) return
   if (isSponsors(first)) await reconcileTopUp(db, chainId, first)
   takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
-/** nonces; the signer signs none that is further above one that it never signed */
+/** nonces; the signer signs none that is further above an unsigned one */
 const MAX_SKIPPED = 64
 
 /**
- * Nonces between this one and the next row below: they were bound, never signed, and lost. Nobody would bind or fill them any more, and
- * what is above them is not mined before. They are vacant, for the next write, or for a cancel since a later one waits.
+ * Inserts vacant rows for the nonces between this one and the next lower row. They were bound, never signed, and lost.
+ * Without rows nobody would bind or fill them, and no higher nonce could be mined. The next write takes one over, or a
+ * cancellation fills it.
  */
 async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: NonceSlot): Promise<void> {
   const below = await db
@@ -226,7 +232,7 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .execute()
 }
 
-/** A nonce that no intent has. It is filled at the price of that day: nobody has offered anything for it. */
+/** Returns the columns of a nonce without an intent. It has no fees: it is filled at the market's fees. */
 export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
   id: newTransactionId(),
   account_id: accountId,
@@ -245,7 +251,10 @@ export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: strin
 
 const isSponsors = ({ userId }: Pick<Recalled, 'userId'>): boolean => parseUserId(userId)?.provider === SPONSOR_PROVIDER
 
-/** Which accounts delegate in a transaction that carries operations, as JSON; null where it carries none, as a person's own never does. */
+/**
+ * Returns the authorizations in a sponsor's transaction that includes operations, as JSON; null for any other
+ * transaction.
+ */
 function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
   if (!isSponsors({ userId })) return null
   const { to, data } = readRaw(fromHex(raw))
@@ -253,7 +262,7 @@ function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
   return JSON.stringify(readAuthorizations(fromHex(raw)))
 }
 
-/** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
+/** Frees the id, which a retry has bound again under another nonce: nothing was or will be signed for that nonce. */
 async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
   await transactionRows
     .update(db, 'freeId')
@@ -263,7 +272,10 @@ async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): 
     .execute()
 }
 
-/** When the ledger says that it was signed; not later than now, by the database's clock, which the signer's may be ahead of. */
+/**
+ * Returns the time of the signature by the ledger, but not later than the database's clock: the signer's clock may be
+ * ahead.
+ */
 export const whenSigned = ({ signedAt }: { signedAt: number }) =>
   sql<Date>`least(${new Date(signedAt).toISOString()}::timestamptz, date_trunc('milliseconds', now()))`
 
@@ -274,9 +286,10 @@ function effectOf(first: Recalled) {
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
+/** What an attempt of the ledger moves, in wei. */
+export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
-/** Business event: something that the database had lost was found in the signer's ledger. */
+/** Logs that the signer's ledger had something that the database had lost. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
   const { chainId, from: sender, nonce } = slot
   telemetry.log.warn('transaction_taken_in', { chainId, id, sender, nonce, hash })

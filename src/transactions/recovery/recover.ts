@@ -20,10 +20,10 @@ import { reconcileNonce } from './reconcile.ts'
 import { usedForGood, type Followed } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
-/** rows that one round takes up, and of these at a time: what they ask of node and signer travels together */
+/** rows that one round handles, and rows at a time: their requests to the node and signer are batched */
 const ROUND = 500
 const WIDTH = 32
-/** the last row that a round took up; null: the next one begins at the first */
+/** the last row of the last round; null: the next round starts at the first row */
 const rounds = slot(
   'where a round of recovery ended',
   (_chain: Chain): { last: { sender: Uint8Array; nonce: number } | null } => ({ last: null }),
@@ -31,15 +31,18 @@ const rounds = slot(
 
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
-/** the same of a sponsor's transaction: nobody comes back for it, what it was to carry goes into another, and everyone's are behind it */
+/**
+ * seconds after which the nonce of a sponsor's transaction is filled. No caller retries it, its operations go into
+ * another transaction, and many users' writes wait behind it.
+ */
 const FILL_OUTER_AFTER_SECONDS = 8
 
 /**
- * Finishes what was left between commit 1 and commit 2. Bytes that the signer's ledger holds are stored and sent; an
- * intent that has none is abandoned after 30 s, one of a sponsor after 8: a cancel fills its nonce. Whether the cancel or a late first signature
- * comes to be is decided by the ledger, which never gives out both. Nonces that were vacated and block a later one are
- * filled too.
- * @param idleSeconds  rows touched more recently are someone's work in progress
+ * Finishes writes between commit 1 and commit 2. If the signer's ledger has bytes, they are stored and sent. Otherwise
+ * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Vacant nonces that
+ * block a later one are filled as well.
+ * The ledger decides between the cancellation and a late first signature: it never signs both.
+ * @param idleSeconds  rows updated more recently are in progress elsewhere
  */
 export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
   await claimVacant(app, chain)
@@ -64,7 +67,7 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .limit(ROUND)
     .execute()
   const last = rows.at(-1)
-  // Those that cannot be finished keep nobody behind them from it: the next round continues where this one ends.
+  // Rows that cannot be finished do not block the rows behind them: the next round continues here.
   round.last = rows.length < ROUND || last === undefined ? null : { sender: last.sender, nonce: last.nonce }
   await sideBySide(rows, WIDTH, (row) =>
     isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)),
@@ -72,8 +75,9 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
 }
 
 /**
- * One row's trouble is not another's, nor is nonsense that the node says of it. But when node, signer or database are
- * away it is everyone's: the round ends, and the next one tries again, instead of every row waiting for its own time-out.
+ * Logs an error that concerns one row, including an invalid response of a node. If node, signer or database is
+ * unavailable, it rethrows: the round ends and the next one tries again, so that not every row waits for its own
+ * time-out.
  */
 export async function isolateRowErrors(
   { telemetry }: App,
@@ -106,7 +110,7 @@ async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: bo
   else if (isOld) await fillNonce(app, chain, bound)
 }
 
-/** A nonce nobody took over while a later one of the account waits behind it: bound again, to be filled. */
+/** Binds vacant nonces that a later nonce of the account waits for, so that they are filled. */
 async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
   await transactionRows
     .update(db, 'bindToFill')
@@ -122,10 +126,10 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 
 async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
   if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
-    // Used on the chain by bytes that we do not know: for good, or left alone until it is.
+    // Used on the chain by unknown bytes. If that is not final yet, leave the row alone until it is.
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
-    // What the ledger knows of the nonce was told, or may have been, and keeps its id.
+    // A record of the ledger may have been reported to a caller, and retains its id.
     if (!(await reconcileNonce(app, bound)) && !(await endIfDelegation(app, bound)))
       await giveUp(app, bound, { block, hash: null })
     return
@@ -138,7 +142,10 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...signed.attempt })
 }
 
-/** Asks again in five minutes, by a time of the last look that lies ahead: each round would have the same answer, and log it. */
+/**
+ * Postpones the next attempt by five minutes, with an `updated_at` in the future: every round would get the same
+ * refusal, and log it.
+ */
 async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
   telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
   await transactionRows
@@ -150,10 +157,10 @@ async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, erro
 const PUT_OFF_SECONDS = 300
 
 /**
- * The nonce of an intent is used for good, by nothing that we know of: it can never be mined, and someone else has the
- * key, so its account is stopped in the same transaction. With the block that says so, for a rewind takes that back too.
- * @param hash  what used it, where that is known
- * @returns false when it was settled in the meantime
+ * Marks an intent as failed: a foreign transaction has used its nonce for good, so someone else holds the key. Its
+ * account is stopped in the same transaction. The block that proves it is stored, because a rewind undoes this.
+ * @param hash  hash of the foreign transaction, if known
+ * @returns false if the intent has been settled
  */
 export async function giveUp(
   app: App,
@@ -174,7 +181,7 @@ export async function giveUp(
           updated_at: sql`now()`,
         })
         .where('id', '=', id)
-        // The id may have been bound to another since, and signed there.
+        // The id may have been bound to another nonce since, and signed there.
         .where('nonce', '=', nonce)
         .returning('id')
         .executeTakeFirst()

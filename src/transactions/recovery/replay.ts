@@ -11,15 +11,17 @@ import { reconcileNonce } from './reconcile.ts'
 import { reconcileIntent } from './reconcile-operation.ts'
 import { slot } from '../../state.ts'
 
-/** milliseconds between two looks */
+/** milliseconds between two comparisons */
 const LOOK_MS = 1_000
-/** milliseconds that a write waits for a look that has to come first */
+/** milliseconds that a write waits for a comparison that has to come first */
 const PATIENCE_MS = 5_000
 
 export type Replay = {
-  /** a look now; resolves when the database holds all that the ledger held when it began */
+  /** compares now; resolves when the database has everything that the ledger had at the start */
   look(): Promise<void>
-  /** the database was away, and may have come back older: nothing new is bound before the next look is done */
+  /**
+   * the database was unavailable, and may be an older copy now: nothing new is bound until the next comparison is done
+   */
   suspect(): void
   stop(): Promise<void>
 }
@@ -29,16 +31,15 @@ type ReplayState = Replay & { isTrusted(): boolean }
 const replays = slot('the replay of the ledger', (_app: App): { replay: ReplayState | null } => ({ replay: null }))
 
 /**
- * Keeps the database level with the signer's ledger, which nobody rolls back: what was signed and is not in the
- * database, with its row bound or its bytes stored, the database has lost (a failover to a replica that was behind, a
- * restore), and it is taken in again. How far the two were compared lies in the database and goes back with it, so
- * nobody needs to notice that it did. Any number of replicas may look; what one has compared, the next one finds done.
- *
- * Why what is older than the cursor is there: an intent is bound, and that is committed, before it is signed, so
- * whatever commit is there, the rows of everything signed before it are there too. A row without bytes is `recoverBound`'s.
+ * Restores to the database what only the signer's ledger has, since the ledger is never rolled back. Something signed
+ * with neither a bound row nor stored bytes was lost, by a failover to a lagging replica or by a restore.
+ * The position of the comparison is stored in the database and is restored with it, so nobody needs to notice a loss.
+ * Any number of replicas may compare; they share the position.
+ * Nothing before the position can be missing: an intent is bound and committed before it is signed. So if one commit is
+ * there, so are the rows of everything signed before it. A row without bytes is left to `recoverBound`.
  */
 export function startReplay(app: App): Replay {
-  // Losses that were noticed, and how many of them a finished look came after. The start is one.
+  // Counts losses of the database, and those that a finished comparison has followed. The start counts as a loss.
   let losses = 1
   let looked = 0
 
@@ -69,9 +70,9 @@ export function startReplay(app: App): Replay {
 }
 
 /**
- * Before anything new is bound: resolves immediately, except at the start and after the database was away only when everything
- * signed and unknown was taken in. In a process without a replay nothing is waited for.
- * @throws database_unavailable  when that takes longer than 5 s
+ * Waits before anything new is bound. It resolves immediately, except at the start and after the database was
+ * unavailable: then it waits until everything signed has been restored. In a process without a replay it does not wait.
+ * @throws database_unavailable  if that takes longer than 5 s
  */
 export async function untilReplayed(app: App): Promise<void> {
   const { replay } = replays.of(app)
@@ -102,19 +103,19 @@ const notYet = (cause?: unknown): AppError =>
   )
 
 /**
- * Page by page to the end of the ledger. What cannot be taken in, for a reason that is not that something is away, keeps
- * nobody waiting; but the cursor stays below it, and it is tried again at each look.
+ * Compares page by page to the end of the ledger. A record that cannot be restored, although everything is available,
+ * delays no write. The cursor remains below it, and it is tried again at each comparison.
  * @throws signer_unavailable, database_unavailable
  */
 async function catchUpWithLedger(app: App): Promise<void> {
   const tries = new Map<number, number>()
-  /** where the next question continues; the cursor itself until something is stuck */
+  /** where the next request continues; null while that is the cursor */
   let ahead: LedgerCursor | null = null
   for (;;) {
     const cursor: LedgerCursor = ahead ?? (await readLedgerCursor(app.db))
     const page = await app.signer.recallSince({ after: cursor.seq })
     if (page.record !== cursor.record) {
-      // Another ledger than the one it was compared with: an older copy was accepted for it, or it is a new one.
+      // Another ledger than the one compared so far: an older copy was accepted, or it is a new ledger.
       app.telemetry.log.warn('ledger_compared_anew', { seq: cursor.seq })
       if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, { signatures: [], operations: [] })
       ahead = null
@@ -126,7 +127,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
     const open = lost.filter(({ seq }) => (tries.get(seq) ?? 0) < MAX_TRIES)
     if (open.length > 0) {
       await takeInAll(app, open)
-      // Then all of the page is compared once more: only what is there is passed by.
+      // Compare the whole page again: the cursor passes only records that the database has.
       for (const { seq } of open) tries.set(seq, (tries.get(seq) ?? 0) + 1)
       continue
     }
@@ -138,15 +139,20 @@ async function catchUpWithLedger(app: App): Promise<void> {
 
 const MAX_TRIES = 3
 
-/** Business event: the ledger holds a signature that cannot be restored into the database. Alarm: an operator has to look. */
+/**
+ * Logs an alarm: the ledger has a signature that cannot be restored to the database, which an operator has to examine.
+ */
 function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: RecalledSignature): void {
   telemetry.log.error('transaction_not_taken_in', { chainId, id, sender, nonce, hash })
 }
 
-/** accounts that are taken in side by side: writes wait for this, and each nonce is a commit of its own */
+/** accounts that are restored at a time: writes wait for this, and each nonce is a commit */
 const LANES = 8
 
-/** Of one account in the order of the ledger, of several side by side. @throws signer_unavailable, database_unavailable */
+/**
+ * Restores records, per account in the order of the ledger, several accounts at a time.
+ * @throws signer_unavailable, database_unavailable
+ */
 async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
   const accounts = Map.groupBy(lost, ({ from }) => from).values()
   const results = await Promise.allSettled(
@@ -155,11 +161,11 @@ async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
         for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => restoreLost(app, slot))
     }),
   )
-  // All have ended before the next look may begin.
+  // All have to end before the next comparison may start.
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }
 
-/** What the ledger says of its record 0, in hexadecimal digits. */
+/** Hash that the ledger reports for record 0. */
 const NOTHING = '0'.repeat(64)
 
 type LedgerCursor = { seq: number; record: string }
@@ -168,9 +174,9 @@ const readLedgerCursor = (db: Db): Promise<LedgerCursor> =>
   db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow()
 
 /**
- * Moves the cursor over signatures that are all there. Looking and moving are one transaction: they speak of one and the
- * same database, also when it is replaced by an older one at this moment.
- * @returns the signatures that are not there, with the cursor left where it was; null when another replica moved it
+ * Moves the cursor over signatures that the database has. The check and the move are one transaction, so both see the
+ * same database, even during a failover to an older copy.
+ * @returns the missing signatures, with the cursor unchanged; null if another replica has moved the cursor
  */
 async function moveCursor(
   { db: root }: App,
@@ -196,7 +202,7 @@ async function moveCursor(
 type RecalledPage = Pick<RecalledSince, 'signatures' | 'operations'>
 type RecalledOperations = RecalledSince['operations']
 type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
-/** An operation has no nonce; `hash` is what its account signed. */
+/** An operation has no nonce; `hash` is the hash that its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 
 const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
@@ -205,18 +211,19 @@ const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
     : reconcileNonce(app, { chainId: lost.chainId, from: lost.from, nonce: lost.nonce })
 
 /**
- * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce
- * waits for bytes under that id. By three primary keys. Bytes may be stored between two statements: what waits for none
- * any more is looked for among the stored once more. Inside a transaction.
+ * Returns the signatures that the database lacks: no attempt has the hash, and no row of that nonce is bound under that
+ * id. Uses three primary keys.
+ * Bytes may be stored between two statements, so signatures without a bound row are looked up among the stored ones
+ * again. Inside a transaction.
  */
 async function findLost(db: Db, { signatures, operations }: RecalledPage): Promise<RecalledSignature[]> {
   const unknown = await withoutStored(db, signatures)
   const lost = await withoutStored(db, await withoutBound(db, unknown))
-  // Operations first: what carried them finds them then.
+  // Operations first, so that their transactions can be linked to them.
   return [...(await withoutRow(db, operations)), ...lost]
 }
 
-/** Operations of which there is no row under their id and their number, on their network. */
+/** Returns the operations without a row of that id and number on their network. */
 async function withoutRow(db: Db, operations: RecalledOperations): Promise<LostOperation[]> {
   if (operations.length === 0) return []
   const rows = await db

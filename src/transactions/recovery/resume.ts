@@ -16,7 +16,7 @@ import { emptyNonce } from './reconcile.ts'
 import { provenLeast, usedForGood } from '../settle/nonce-used.ts'
 import type { Clock } from '../../clock.ts'
 
-/** Every account that is stopped on a network, the longest stopped first. */
+/** Returns the stopped accounts of every network, the longest stopped first. */
 export async function listStopped(db: Db): Promise<StoppedLane[]> {
   const rows = await db
     .selectFrom('stopped_lanes as lane')
@@ -40,10 +40,10 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
 }
 
 /**
- * Asks for an account to continue, on every network where it is stopped. Another holder of its key may use its nonces again;
- * then it is stopped again.
- * @param userId  the user, by any identity of theirs
- * @returns what is stopped of the account; none where nothing is
+ * Requests that an account continues on every network where it is stopped. If another holder of its key uses a nonce
+ * again, it is stopped again.
+ * @param userId  the user, by any identity
+ * @returns the networks where the account is stopped; empty if there are none
  * @throws not_found
  */
 export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
@@ -58,12 +58,12 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
   return (await listStopped(db)).filter((lane) => lane.userId === user.userId)
 }
 
-/** nonces that others used, held one by one */
+/** nonces that were used elsewhere and get a row each */
 const MAX_HELD = 256
 
 /**
- * Asks for sponsors to continue as soon as what used their nonce is final: what they send is what people signed, and those wait. That it
- * happened stays an alarm.
+ * Requests that stopped sponsors continue as soon as the foreign transaction is final, because users' writes wait for
+ * them. The alarm remains.
  */
 const askForSponsors = ({ db }: App, { chainId }: Chain): Promise<unknown> =>
   sql`
@@ -75,7 +75,7 @@ const askForSponsors = ({ db }: App, { chainId }: Chain): Promise<unknown> =>
     db,
   )
 
-/** Lets accounts of a network continue whose operator asked for it, and sponsors by themselves. */
+/** Resumes the stopped accounts for which that was requested, and sponsors. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   await askForSponsors(app, chain)
   const lanes = await app.db
@@ -94,12 +94,12 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * The next nonce has to be one that nobody used, or its write would be given a hash that is never mined. The follower holds
- * a row for each foreign transaction that it meets; where the chain has counted more than there are rows for, that is
- * believed once it is proven, and not before: a node that counts too high would lock the account.
+ * Resumes an account. Its next nonce has to be an unused one; otherwise its write would get a hash that is never mined.
+ * The follower inserts a row for each foreign transaction that it sees. If the chain's count is higher than the rows,
+ * the count is used only once it is proven: a node that counts too high would lock the account.
  */
 async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: Hex; accountId: string }): Promise<void> {
-  // A node that counts too low knows less than what is proven.
+  // A node that counts too low knows less than is proven.
   const count = Math.max(await countAt(chain, from, 'latest'), await provenLeast(app, chain, from))
   const { highest } = await app.db
     .selectFrom('transactions')
@@ -113,7 +113,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
   const isResumed = await retrying(() =>
     app.db.transaction().execute(async (db) => {
       if (block !== null) {
-        // Each of them, as far as that is possible: a rewind may give back any.
+        // A row for each nonce, as far as possible: a rewind may return any of them.
         const first = Math.max((highest ?? count - 2) + 1, count - MAX_HELD)
         for (let nonce = first; nonce < count; nonce++) {
           const foreign = { chainId: chain.chainId, from, accountId, nonce, block, isFinal: true, hash: null }
@@ -124,7 +124,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
         .deleteFrom('stopped_lanes')
         .where('chain_id', '=', chain.chainId)
         .where('sender', '=', fromHex(from))
-        // Used again since the operator asked, it stays stopped.
+        // If the key was used again since the request, the account remains stopped.
         .where('resume_asked_at', 'is not', null)
         .returning('nonce')
         .executeTakeFirst()
@@ -136,8 +136,8 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
 }
 
 /**
- * Holds a nonce that someone else has used: no write of ours gets it. As REPLACED, of an intent that nobody had; with the
- * block that it is in, so that a reorganisation, or a rewind, gives it back. Inside a transaction.
+ * Inserts a row for a nonce that a foreign transaction has used, so that no write gets it. It is REPLACED and has no
+ * intent. The row has the block, so that a reorganisation or a rewind returns the nonce. Inside a transaction.
  */
 export async function holdForeign(
   db: Db,
@@ -146,10 +146,10 @@ export async function holdForeign(
     from: Hex
     accountId: string
     nonce: number
-    /** that it is in, or that proves that it is used */
+    /** the block that includes the foreign transaction, or proves that the nonce is used */
     block: { number: number; hash: Hex }
     isFinal: boolean
-    /** what used it, where that is known */
+    /** the foreign transaction, if known */
     hash: Hex | null
   },
   { wall }: Clock,

@@ -4,14 +4,18 @@ import type { Hex } from '../../ids.ts'
 import { fromHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 
-/** A nonce of ours was used by someone else: another one holds the key, so no new write until an operator has looked. */
+/**
+ * A foreign transaction in a nonce of an account: someone else holds the key, so no new write is accepted until an
+ * operator has examined it.
+ */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 
 /**
- * Stops an account, or notes that it happened again: what an operator asked for before knew nothing of this. One whose key is
- * known to be elsewhere, exported or brought, is asked to resume as soon as it stops: nobody has to look, and it continues as any
- * other does, behind every nonce that others used. Inside a transaction. The alarm is the caller's, after the commit.
- * @returns whether it is such a one
+ * Stops an account, or records that its key was used again: a request to resume from before is void.
+ * An account whose key was exported or imported is expected to be used elsewhere: resuming is requested at once, and
+ * nobody has to examine it. It continues above every nonce used elsewhere. Inside a transaction; the caller raises the
+ * alarm after the commit.
+ * @returns whether the use was expected
  */
 export async function stopLane(db: Db, { chainId, sender, nonce, hash, reason }: Intrusion): Promise<boolean> {
   const isExpected = await isHeldElsewhere(db, sender)
@@ -24,7 +28,7 @@ export async function stopLane(db: Db, { chainId, sender, nonce, hash, reason }:
       on
         .columns(['chain_id', 'sender'])
         .doUpdateSet({ ...newest, ...asked })
-        // A block that is followed once more tells nothing new.
+        // A block that is followed again is no new event.
         .where(
           sql<boolean>`(stopped_lanes.nonce, stopped_lanes.hash) is distinct from (excluded.nonce, excluded.hash)`,
         ),
@@ -43,7 +47,7 @@ async function isHeldElsewhere(db: Db, sender: Hex): Promise<boolean> {
   return found !== undefined
 }
 
-/** Business event: an account was stopped; or, where its key is known to be elsewhere, only used there. */
+/** Logs that an account was stopped; if its key is held elsewhere, only that it was used there. */
 export function laneStopped(
   { telemetry }: App,
   { chainId, sender, nonce, hash, reason }: Intrusion,
@@ -53,16 +57,16 @@ export function laneStopped(
   if (isExpected) telemetry.log.info('account_used_elsewhere', fields)
   else telemetry.log.error('account_stopped', fields)
 }
-/** The interval in SQL; the database's clock is the only one that replicas share. */
+/** Returns a time in the past as SQL; the database's clock is the only one that replicas share. */
 const secondsAgo = (seconds: number) => sql<Date>`now() - ${`${seconds} seconds`}::interval`
 
-/** seconds by which another transaction of the database may have begun after this one */
+/** seconds by which another database transaction may have begun after this one */
 const MAX_AHEAD_SECONDS = 10
 
 /**
- * Whether a moment in the database was so many seconds ago. So was one that lies further ahead than any that is noted: the clock that it is of
- * has been put back since.
- * @param ahead  seconds by which what is noted may lie ahead on purpose
+ * Returns SQL for: a stored time was so many seconds ago. A time that is further ahead than any stored one can be
+ * counts as well: the clock has been set back since.
+ * @param ahead  seconds by which a stored time may lie ahead on purpose
  */
 export const isAgo = (moment: RawBuilder<unknown>, seconds: number, ahead = 0): RawBuilder<boolean> =>
   sql<boolean>`(${moment} <= ${secondsAgo(seconds)} or ${moment} > ${secondsAgo(-MAX_AHEAD_SECONDS - ahead)})`

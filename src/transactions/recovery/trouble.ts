@@ -6,7 +6,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { isAgo } from './stop-lane.ts'
 
-/** What is in the way of a write, as a keeper has met it. */
+/** Problem that prevents a write from being mined, as a keeper found it. */
 export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'
@@ -18,11 +18,11 @@ export type TroubleCode =
   | 'nonce_used_elsewhere'
   | 'node_unreachable'
   | 'signer_unavailable'
-/** What the signer refuses by its rules, which hold for longer than a round, and not because of what was signed before. */
+/** Refusals by the signer's rules. They last longer than a round, and do not depend on earlier signatures. */
 const DENIALS = ['policy_denied', 'account_frozen', 'application_suspended'] as const satisfies TroubleCode[]
 export type Denial = (typeof DENIALS)[number]
 
-/** @returns null for any other failure */
+/** Returns the refusal; null for any other failure. */
 export const denialOf = (error: unknown): Denial | null =>
   (error instanceof AppError && DENIALS.find((code) => code === error.code)) || null
 
@@ -30,19 +30,19 @@ export type Trouble = { code: TroubleCode; detail: string }
 
 type NonceOfAccount = { chainId: number; from: Hex; nonce: number }
 
-/** Whether a higher fee may help: not where nodes reject the bytes, or count the nonce as used. */
+/** Returns SQL for: a higher fee may help. It does not if nodes reject the bytes, or count the nonce as used. */
 export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`coalesce(${trouble}, '') not in ('rejected_by_nodes', 'nonce_used_elsewhere')`
 
-/** seconds until a write is looked at again of which a look changed nothing: doubled each time */
+/** seconds until a write is checked again after a check that changed nothing; doubled each time */
 const FIRST_PAUSE_SECONDS = 10
 export const MAX_PAUSE_SECONDS = 300
 
 /**
- * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
- * time; a process that dies meanwhile delays it by that. New bytes are due immediately, but not where a higher fee cures nothing.
- * @param writes  with the hash of the newest attempt of each
- * @returns those that were due, with what stood in their way the last time
+ * Claims writes for a check, each for one replica, by moving the time of its next check. A process that dies delays a
+ * write until then. New bytes are due immediately, unless a higher fee cannot help.
+ * @param writes  with the hash of each one's newest attempt
+ * @returns those that were due, with the problem that the last check found
  */
 export async function takeLooks(
   db: Db,
@@ -55,7 +55,7 @@ export async function takeLooks(
   const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and ${mayBeCured(sql.ref('waits.trouble'))})`
   const pause = sql<number>`case when waits.due_at is null or ${isNew} then ${FIRST_PAUSE_SECONDS}::int
     else least(waits.pause_seconds * 2, ${MAX_PAUSE_SECONDS}::int) end`
-  // In the order of the key, so that two replicas do not wait for each other.
+  // In the order of the key, so that two replicas cannot deadlock.
   const { rows } = await sql<{ sender: Uint8Array; nonce: number; trouble: TroubleCode | null; detail: string | null }>`
     insert into waits (chain_id, sender, nonce, hash, due_at, pause_seconds)
     select ${chainId}::bigint, decode(sender, 'hex'), nonce, decode(hash, 'hex'),
@@ -73,7 +73,9 @@ export async function takeLooks(
   }))
 }
 
-/** Returns looks that failed because of someone else: due again immediately, with what was in the way. */
+/**
+ * Releases checks that failed for a reason outside the row: they are due again immediately, with that reason recorded.
+ */
 export async function giveBackLooks(
   db: Db,
   chainId: number,
@@ -86,7 +88,7 @@ export async function giveBackLooks(
     chainId,
     places.map((place) => ({ ...place, trouble })),
   )
-  // In the order of the key, as who takes them on.
+  // In the order of the key, as when they are claimed.
   await sql`
     update waits set due_at = null from (
       select w.sender, w.nonce from waits w
@@ -99,7 +101,7 @@ export async function giveBackLooks(
 const keysOf = (places: { from: Hex; nonce: number }[]): string =>
   JSON.stringify(places.map(({ from, nonce }) => ({ sender: from.slice(2), nonce })))
 
-/** Notes what is in the way of writes now, or that nothing does. Writes nothing where that is known already. */
+/** Records the problems of writes, or that there is none. It writes nothing that is recorded already. */
 export async function noteTroubles(
   db: Db,
   chainId: number,
@@ -126,10 +128,13 @@ export async function noteTroubles(
   )
 }
 
-/** seconds between two sendings of bytes that nodes refuse, at most: after the first refusal one, then twice as many each time */
+/** longest interval in seconds between two broadcasts of bytes that nodes refuse; the first is 1 s, then it doubles */
 const MAX_RESEND_SECONDS = 60
 
-/** Counts that a node refused the newest bytes of a write, which are not sent again before a pause is over. @returns how often in a row */
+/**
+ * Counts a node's refusal of a write's newest bytes, and delays their next broadcast.
+ * @returns consecutive refusals
+ */
 export async function countRefusal(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<number> {
   const pause = sql`least(1 << least(waits.refusals, 6), ${MAX_RESEND_SECONDS}::int)`
   const { rows } = await sql<{ refusals: number }>`
@@ -140,16 +145,16 @@ export async function countRefusal(db: Db, { chainId, from, nonce }: NonceOfAcco
   return rows[0]!.refusals
 }
 
-/** Whether bytes that a node refused wait for their next sending, `w`. */
+/** SQL for: bytes that a node refused wait for their next broadcast. The alias of `waits` is `w`. */
 export const isPaused = sql<boolean>`(w.resend_at is not null and not ${isAgo(sql.ref('w.resend_at'), 0, MAX_RESEND_SECONDS)})`
 
-/** Troubles that end as soon as a node takes the bytes. */
+/** Problems that end as soon as a node accepts the bytes. */
 const OF_REFUSALS = sql`('rejected_by_nodes', 'fee_too_low_for_market')`
 
-/** Whether a node refused what it may take now, `w`. */
+/** SQL for: a node refused bytes that it may accept now. The alias of `waits` is `w`. */
 export const wasRefused = sql<boolean>`(w.refusals > 0 or coalesce(w.trouble, '') in ${OF_REFUSALS})`
 
-/** A node has taken the newest bytes of a write: what others refused counts no more. */
+/** Forgets the refusals of a write whose newest bytes a node has accepted. */
 export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
   await sql`
     update waits w set refusals = 0, resend_at = null,
@@ -160,17 +165,20 @@ export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAc
   )
 }
 
-/** The next look at a write is due, and raises its fee however young its bytes are: until then it has seen no attempt. */
+/**
+ * Makes the next check of a write due, and lets it raise the fee however new the bytes are: null as its hash says that
+ * no attempt was checked.
+ */
 export async function raiseAtOnce(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
   await sql`
     update waits set hash = null, due_at = now()
     where chain_id = ${chainId}::bigint and sender = ${fromHex(from)}::bytea and nonce = ${nonce}::bigint`.execute(db)
 }
 
-/** Whether a raise was asked for so, `w`. */
+/** SQL for: `raiseAtOnce` requested a fee bump. The alias of `waits` is `w`. */
 export const isAskedFor = sql<boolean>`(w.trouble in ('fee_too_low_for_market', 'rejected_by_nodes') and w.hash is null and w.due_at <= now())`
 
-/** What is in the way of a write, as it is noted. */
+/** Returns the recorded problem of a write. */
 export async function readTrouble(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<Trouble | null> {
   const known = await db
     .selectFrom('waits')
@@ -182,12 +190,12 @@ export async function readTrouble(db: Db, { chainId, from, nonce }: NonceOfAccou
   return known?.trouble ? { code: known.trouble as TroubleCode, detail: known.detail ?? '' } : null
 }
 
-/** seconds that nodes reject a write before an operator is notified */
+/** seconds for which nodes reject a write before an operator is notified */
 const ALARM_AFTER_SECONDS = 60
 
 /**
- * Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is notified, once.
- * @param said  a node's words
+ * Records that nodes reject a write. After a minute of rejections the operator is notified, once.
+ * @param said  a node's message
  */
 export async function noteRejected(
   app: App,
@@ -213,7 +221,7 @@ const rejectedBy = (said: string): Trouble => ({
   detail: `Nodes of the network reject this transaction: "${said}". The gas limit is being estimated again.`,
 })
 
-/** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
+/** Records that a node counts the nonce of a write as used, which is not proven yet. */
 export const noteUsed = (app: App, { chainId, from, nonce }: NonceOfAccount): Promise<void> =>
   noteTroubles(app.db, chainId, [{ from, nonce, trouble: USED }])
 
@@ -222,11 +230,11 @@ export const USED: Trouble = {
   detail: 'A node reports this nonce as used, and no final block has the transaction yet.',
 }
 
-/** Whether nodes rejected the newest bytes of a write. */
+/** Returns whether nodes rejected the newest bytes of a write. */
 export const isRejected = async (db: Db, of: NonceOfAccount): Promise<boolean> =>
   (await readTrouble(db, of))?.code === 'rejected_by_nodes'
 
-/** Forgets what is known of nonces that wait no more. */
+/** Deletes the records of nonces that are not open. */
 export async function sweepWaits(db: Db, chainId: number): Promise<void> {
   await sql`
     delete from waits where chain_id = ${chainId}::bigint and not exists (
@@ -234,7 +242,7 @@ export async function sweepWaits(db: Db, chainId: number): Promise<void> {
         and t.state in ('BOUND', 'SUBMITTED'))`.execute(db)
 }
 
-/** Business event: nodes reject a write. Alarm: its account's later writes wait behind it. */
+/** Logs an alarm: nodes reject a write, and the account's later writes wait behind it. */
 function rejected(
   { telemetry }: App,
   fields: { chainId: number; id: string; sender: Hex; nonce: number; said: string },

@@ -13,8 +13,9 @@ import { operationRows } from '../rows.ts'
 const CHUNK = 200
 
 /**
- * Counts what settled operations cost, in place of what was reserved for them: of each transaction that carried them and is in a block,
- * the part of its fee that they might have taken of its gas. What nothing carried cost nothing.
+ * Replaces the reservations of settled operations by their actual cost. An operation pays its share of the fee of every
+ * mined transaction that included it, in proportion to its stand-alone gas. An operation that no mined transaction
+ * included costs nothing.
  * @returns whether there are more
  * @throws database_unavailable
  */
@@ -22,7 +23,7 @@ export async function countOperations({ db }: App, { chainId }: Chain): Promise<
   return retrying(() =>
     db.transaction().execute(async (work) => {
       await lockBudgets(work, chainId)
-      // Those of one transaction together: all that it carried is read for each.
+      // Ordered by transaction, because all operations of a transaction are read for each of them.
       const rows = await uncounted(work, chainId).selectAll().orderBy('outer_id').orderBy('id').limit(CHUNK).forUpdate().execute() // prettier-ignore
       await setCharged(work, chainId, rows, await costsOf(work, rows))
       return rows.length === CHUNK
@@ -37,7 +38,7 @@ const uncounted = (db: Db, chainId: number) =>
     .where('is_counted', '=', false)
     .where('state', 'not in', ['BOUND', 'SUBMITTED'])
 
-/** Wei by operation. Every part is rounded up: together they are no less than the fee. */
+/** Returns the cost in wei by operation. Each share is rounded up, so their sum is not below the fee. */
 async function costsOf(db: Db, rows: OperationRow[]): Promise<Map<string, bigint>> {
   const costs = new Map<string, bigint>()
   if (rows.length === 0) return costs
@@ -72,7 +73,7 @@ async function costsOf(db: Db, rows: OperationRow[]): Promise<Map<string, bigint
   return costs
 }
 
-/** In one statement, with what budgets count more or less by it. */
+/** Updates the operations and the budget counters in one statement. */
 async function setCharged(db: Db, chainId: number, rows: OperationRow[], costs: Map<string, bigint>): Promise<void> {
   if (rows.length === 0) return
   const costing = rows.map(({ id, charged }) => {

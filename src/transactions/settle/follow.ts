@@ -1,7 +1,7 @@
 /**
  * transactions/settle: what the chain says of writes.
  * Owns: states of transactions, operations and top-ups by blocks, their reversal, foreign transactions in a nonce, what a write cost.
- * Does not own: reading and proving blocks (`follower/follow.ts`).
+ * Does not own: reading and verifying blocks (`follower/follow.ts`).
  */
 
 import type { App } from '../../app.ts'
@@ -21,28 +21,29 @@ import { findOuters, settleOperations, type MinedOuter } from './settle-operatio
 import { crashAt, reach } from '../crash-points.ts'
 import { ledgerAttempts, applyLedgerRecord } from '../recovery/reconcile.ts'
 
-/** The part of a whole block that is read here. All hex is lower-case. */
+/** The fields of a block that are read here. All hex is lower-case. */
 type WholeBlock = Provable & { receipts: Sent[] }
 type Sent = { transactionHash: Hex; from: Hex; logs?: readonly Log[] }
 
-/** A transaction of one of our accounts that is none of the attempts we know. */
+/** A transaction of one of our accounts that is not a known attempt. */
 type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: MinedOutcome }
 
 /**
- * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
- * cursor; what is mined is found by its hash, whichever of a transaction's attempts that is.
+ * Applies blocks to our transactions. Everything runs inside the database transaction that moves the follower's cursor.
+ * A mined transaction is found by the hash of any of its attempts.
  */
 export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
     const known = await findAttempts(db, chain.chainId, block)
     const unknown = await findUnknown(db, block.receipts, known)
-    // What our accounts signed others may send, who have a right in the space: its bytes are public.
+    // Others with a right to send in the space may send what our accounts signed: its bytes are public.
     const others = await findOuters(
       db,
       chain.chainId,
       block.receipts.filter(({ transactionHash }) => !known.has(transactionHash)),
     )
-    // Nothing that is believed here can be reverted once it is final, and a write that failed is written again.
+    // Every outcome is verified here: after finality it cannot be reverted, and a failed write is sent again by its
+    // caller.
     const { nonces, receipts } = await prove(app, chain, block, {
       signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
       claimed: [
@@ -78,7 +79,7 @@ export const followTransactions = {
     await markFinal(db, app, chain.chainId, throughNumber)
   },
 
-  /** After a block as after a rollback. */
+  /** Called after a block and after a rollback. */
   afterCommit(app: App, chain: Chain): void {
     crashAt('after-follow')
     pokeKeeper(app, chain)
@@ -88,10 +89,10 @@ export const followTransactions = {
 /** hashes or senders per statement */
 const CHUNK = 500
 
-/** `isMined`: in this very block, by its row. What a row says of another block, this one corrects. */
+/** `isMined`: its row has this very block. If the row has another block, this one corrects it. */
 type OwnAttempt = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer | null }
 
-/** Which of a block's transactions are attempts of ours, by hash. */
+/** Returns the transactions of a block that are our attempts, by hash. */
 async function findAttempts(
   db: Db,
   chainId: number,
@@ -115,7 +116,7 @@ async function findAttempts(
   return known
 }
 
-/** What transactions of ours logged, by their proven receipts. */
+/** Returns the logs of our transactions from their verified receipts. */
 const logged = (
   receipts: ReadonlyMap<Hex, MinedOutcome>,
   hashes: Hex[],
@@ -128,7 +129,7 @@ const logged = (
     return logs.length === 0 && status && !isCancel(hash) ? [] : [{ hash, status, logs }]
   })
 
-/** Of those whose bytes were dropped before a rewind, their senders say who signed them. */
+/** Returns the attempts whose bytes were dropped before a rewind: their sender is verified instead. */
 const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
   [...known].filter(([, { raw }]) => raw === null).map(([hash]) => hash)
 
@@ -150,8 +151,8 @@ function toMined(
 }
 
 /**
- * Transactions that are no attempts of ours, though our accounts sent them: someone else has the key, or the database
- * lost what it knew.
+ * Returns transactions that our accounts sent but that are not known attempts: someone else has the key, or the
+ * database has lost them.
  */
 async function findUnknown(db: Db, all: Sent[], known: Map<Hex, OwnAttempt>): Promise<Sent[]> {
   const receipts = all.filter(({ transactionHash }) => !known.has(transactionHash))
@@ -169,11 +170,11 @@ async function findUnknown(db: Db, all: Sent[], known: Map<Hex, OwnAttempt>): Pr
 }
 
 /**
- * A transaction of one of our accounts that we never signed, as far as the database knows. The signer's ledger knows
- * better after a restore of an older database: what it signed is taken in. Else it has used the nonce of an intent of
- * ours, or one above a nonce that we have used, so someone else holds the key. What an imported account did before its
- * first write here is none of our business.
- * @throws signer_unavailable: then the block is not taken, and asked for again
+ * Handles a transaction of one of our accounts that the database does not know. After a restore of an older database,
+ * the signer's ledger may know it: then it is restored.
+ * Otherwise it has used the nonce of one of our intents, or a nonce above one that we used, so someone else holds the
+ * key. Transactions of an imported account from before its first write here are ignored.
+ * @throws signer_unavailable: then the block is not applied, and is fetched again
  */
 async function handleForeignTransaction(
   db: Db,
@@ -191,8 +192,8 @@ async function handleForeignTransaction(
   if (held !== undefined && held.block_number !== null) return
   const slot = { chainId: chain.chainId, from, nonce }
   const attempts = await ledgerAttempts(app, slot)
-  // Also where something else is mined: what was told keeps its id. An intent that was bound to this nonce since then
-  // loses it, and is bound to another by anyone who sends it.
+  // Also if another transaction was mined: the record may have been reported to a caller, and retains its id. An intent
+  // bound to this nonce since loses it, and the next request binds it to another.
   if (attempts.length > 0) await applyLedgerRecord(db, app, slot, attempts)
   const row =
     attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()

@@ -12,10 +12,10 @@ import { storedBlockHash } from '../../store/block-hash.ts'
 import { countAt } from './nonce-count.ts'
 
 /**
- * Whether a nonce is used for good: the chain that our own follower has followed proves it, at the newest final block
- * that it has passed. A count is no proof, and giving something up for one that was wrong makes its caller do it twice:
- * what this does not prove stays as it is, and is looked at again.
- * @returns the block that proves it; null while nothing does
+ * Returns whether a nonce is used for good. The state of the newest final block that our follower has passed proves it.
+ * A node's count is no proof, and a write that is wrongly marked as failed would be sent twice. Without a proof nothing
+ * changes, and it is checked again.
+ * @returns the block that proves it; null if none does
  * @throws RpcUnavailable
  */
 export async function usedForGood(
@@ -29,7 +29,10 @@ export async function usedForGood(
   return isUsed === true ? block : null
 }
 
-/** As many nonces as an account has used for good; 0 where that cannot be proven, which nobody is notified of. @throws RpcUnavailable */
+/**
+ * Returns how many nonces an account has used for good; 0 without a proof, which raises no alarm.
+ * @throws RpcUnavailable
+ */
 export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<number> {
   const block = await followedFinal(app, chain)
   if (block === null) return 0
@@ -41,14 +44,15 @@ export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<nu
   }
 }
 
-/** What has used a nonce, in a final block. */
+/** A transaction in a final block that has used a nonce. */
 export type Use = { hash: Hex; blockNumber: number; blockHash: Hex }
 
 /**
- * The transaction that has used a nonce for good: the node's counts lead to a final block that was followed, and all of
- * that block is checked against its hash, as is the sender of the transaction by its signature. What a node hides or
- * invents is not found there. So one that hides a write of ours makes nothing FAILED, and no count does.
- * @returns null while the nonce is not used, or what used it cannot be proven
+ * Finds the transaction that has used a nonce for good. The node's counts lead to a final, followed block. The whole
+ * block is verified against its hash, and the sender by the signature.
+ * A transaction that the node hides or invents is not found. So neither a hidden write nor a wrong count can make a
+ * write FAILED.
+ * @returns null if the nonce is not used, or if there is no proof
  * @throws RpcUnavailable
  */
 export async function findUse(
@@ -72,11 +76,11 @@ export async function findUse(
   })
 }
 
-/** A block of the chain as it was followed. */
+/** A block that the follower has applied. */
 export type Followed = { number: number; hash: Hex }
 
 /**
- * Among the blocks that are kept, the first at which the node counts the nonce as used; null while it does at none.
+ * Returns the first stored block at which the node counts the nonce as used; null if there is none.
  * @throws InvalidResponse
  */
 async function firstAbove(
@@ -107,15 +111,15 @@ async function firstAbove(
 }
 
 /**
- * The nonce that an account without a row starts at. Nothing mends one that is too high: what is below would have to be
- * used first. So more than nothing has to be proven against the newest block, where its header is Ethereum's and the node
- * has proofs; elsewhere its word is all there is.
- * @throws InvalidResponse while the node proves another count than it says
+ * Returns the nonce at which an account without a row starts. A nonce that is too high cannot be corrected: lower ones
+ * would have to be used first. So a count above 0 is verified against the newest block, if that has an Ethereum header
+ * and the node supports proofs. Otherwise the node's count is used.
+ * @throws InvalidResponse  if the proof has another count than the node reported
  * @throws RpcError | RpcUnavailable
  */
 export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
   const count = await countAt(chain, from, 'latest')
-  // Of a development chain the state is changed by hand between blocks, and proves nothing then.
+  // On a development chain, state is changed by hand between blocks, so it proves nothing.
   if (count === 0 || isDevelopment(chain)) return count
   const block = await newestBlock(chain, { maxAgeMs: 0 })
   const { header, proof } = await askProof(chain, block, from)
@@ -124,7 +128,7 @@ export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
   throw new InvalidResponse('the node proves another count of transactions than it says')
 }
 
-/** Whether a header is there that hashes as Ethereum's do. */
+/** Returns whether the header exists and hashes like an Ethereum header. */
 function isEthereums(header: unknown, hash: Hex): boolean {
   try {
     return !(header instanceof RpcError) && headerHash(readObject(header, 'a block')) === hash
@@ -134,7 +138,10 @@ function isEthereums(header: unknown, hash: Hex): boolean {
   }
 }
 
-/** How many transactions of an account are mined at a block that was followed, proven. @throws RpcError | InvalidResponse */
+/**
+ * Returns an account's proven number of mined transactions at a followed block.
+ * @throws RpcError | InvalidResponse
+ */
 async function countIn(chain: Chain, block: Followed, from: Hex): Promise<bigint> {
   const { header, proof } = await askProof(chain, block, from)
   if (header instanceof RpcError) throw header
@@ -142,7 +149,10 @@ async function countIn(chain: Chain, block: Followed, from: Hex): Promise<bigint
   return provenCount(stateRootOf(header, block.hash), from, proof)
 }
 
-/** A header, and the proof of an account at its number. @throws RpcUnavailable */
+/**
+ * Returns a header, and the proof of an account at its block number.
+ * @throws RpcUnavailable
+ */
 async function askProof(
   { rpc }: Chain,
   { number, hash }: Followed,
@@ -155,7 +165,7 @@ async function askProof(
   return { header, proof }
 }
 
-/** What a node refuses or answers wrongly is an alarm, and null. */
+/** Runs `work`. If a node refuses or responds incorrectly, it raises an alarm and returns null. */
 async function proving<T>(
   app: App,
   { chainId }: Chain,
@@ -178,7 +188,10 @@ function stateRootOf(answer: unknown, hash: Hex): Hex {
   return readHash(header.stateRoot, 'state root of a block')
 }
 
-/** What is final for the node only may hold our hash in a block that is not read yet. */
+/**
+ * Returns the newest final block that was followed. A block that only the node considers final may include our hash and
+ * not be applied yet.
+ */
 async function followedFinal({ db }: App, { chainId }: Chain): Promise<Followed | null> {
   const cursor = await db
     .selectFrom('cursors')
@@ -190,7 +203,7 @@ async function followedFinal({ db }: App, { chainId }: Chain): Promise<Followed 
   return hash === null ? null : { number: cursor.finalized_number, hash }
 }
 
-/** Business event: a node counts a nonce as used and cannot prove it. Alarm: the transaction waits for an operator. */
+/** Logs an alarm: a node counts a nonce as used and cannot prove it, so the transaction waits for an operator. */
 function unproven(
   { telemetry }: App,
   fields: { chainId: number; id: string; sender: Hex; nonce: number },

@@ -5,19 +5,19 @@ import type { BlockProof, Log, Ours, Receipt } from '../../follower/block.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 
-/** A block whose transactions can be checked. */
+/** A block whose transactions can be verified. */
 export type Provable = Block & { prove(ours: Ours): Promise<ProvenBlock> }
 type ProvenBlock = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMap<Hex, MinedOutcome> }
 
-/** How a transaction ended; `logs` are those of its proven receipt. */
+/** Outcome of a transaction; `logs` are those of its verified receipt. */
 export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'> & { logs?: readonly Log[] }
 
-/** whether the operator was notified of a network that its blocks cannot be checked */
+/** whether the operator was notified that the network's blocks cannot be verified */
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
 
 /**
- * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a
- * network where that cannot be done.
+ * Verifies what the node says of these transactions, with one more request if needed. It logs once per network if its
+ * blocks cannot be verified.
  * @returns their nonces and receipts
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */

@@ -15,13 +15,16 @@ import { within } from '../lanes/link.ts'
 import { MAX_SEQUENCE } from '../lanes/operation-gas.ts'
 
 type MinedBlock = { number: number; hash: Hex }
-/** A transaction in a block, and what it logged, as far as that is proven. */
+/** A mined transaction and its logs, as far as verified. */
 export type MinedOuter = { hash: Hex } & Pick<Receipt, 'status'> & { logs: readonly Log[] }
 
 /**
- * What a block says of operations, by the events of the dispatcher and by nothing else: a transaction may succeed and have done
- * nothing. What nothing carries is nobody's to send, and may have the number of one that the database lost: that one is restored, and settled then. What was settled in another block is not in that one any more, or a rewind would have taken it back. Inside the transaction
- * that marks the transactions of the block.
+ * Settles operations by the dispatcher's events in a block, and by nothing else: a transaction may succeed without
+ * executing anything.
+ * Operations that are in no transaction are not settled: such a number may belong to an operation that the database has
+ * lost, which is then restored and settled.
+ * If an operation was settled in another block, that block no longer includes it; otherwise a rewind would have undone
+ * it. Inside the transaction that marks the transactions of the block.
  */
 export async function settleOperations(
   db: Db,
@@ -31,7 +34,7 @@ export async function settleOperations(
   mined: readonly MinedOuter[],
 ): Promise<void> {
   const said = mined.flatMap(({ hash, status, logs }) =>
-    // Of one that was skipped another event speaks.
+    // A skipped operation is settled by another event.
     (status ? placedEvents(logs) : []).flatMap(({ event, ...logged }) =>
       event.kind === 'Skipped' || !isNumbered(event) ? [] : [{ hash, event, state: stateOf(event), ...logged }],
     ),
@@ -76,7 +79,7 @@ export async function settleOperations(
       returning operations.state, operations.sender`.execute(db)
     for (const { state, sender } of moved) {
       app.telemetry.writes.inc({ state })
-      // As one whose account is not delegated any more.
+      // The account may no longer be delegated.
       if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))
     }
   }
@@ -87,10 +90,13 @@ export async function settleOperations(
   )
 }
 
-/** An id is of the space: who may send there can use up ours for an account of their own. */
+/** Ids belong to a space, not an account: another sender in the space can use up our id for its own account. */
 const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
 
-/** Transactions, of whomever, in whose logs the dispatcher speaks of ids of a space that we have sent in, by what a node says. */
+/**
+ * Returns transactions of any sender whose logs, according to the node, have dispatcher events in a space that we have
+ * used.
+ */
 export async function findOuters(
   db: Db,
   chainId: number,
@@ -110,7 +116,9 @@ export async function findOuters(
 type SaidEvent = { event: OperationEvent; delegate: DelegateName; eventLog: number }
 type PlacedEvent = SaidEvent & { afterLog: number }
 
-/** What our dispatchers say, and which of them: an id that one has used, another has not. */
+/**
+ * Returns the events of our dispatchers, with the dispatcher: an id that one dispatcher has used is unused in another.
+ */
 const eventsIn = (logs: readonly Log[]): SaidEvent[] =>
   logs.flatMap((log) => {
     const delegate = delegateOf(log.address)
@@ -118,8 +126,10 @@ const eventsIn = (logs: readonly Log[]): SaidEvent[] =>
   })
 
 /**
- * What the logs of one transaction say of operations, each with the places between which its own logs are: the dispatcher speaks of one
- * when it is done with it, in order. Who is called in an operation may dispatch in a space of their own: only the same space of the same dispatcher bounds.
+ * Returns the events in the logs of one transaction. Each has the range of the operation's own logs, because the
+ * dispatcher emits an event after each operation, in order.
+ * A called contract may dispatch operations in its own space, so only events of the same dispatcher and space delimit a
+ * range.
  */
 function placedEvents(logs: readonly Log[]): PlacedEvent[] {
   const last = new Map<string, number>()
@@ -131,12 +141,15 @@ function placedEvents(logs: readonly Log[]): PlacedEvent[] {
   })
 }
 
-/** Spaces are anyone's, and so are all 96 bits of a number there: ours are those that a number here can hold. */
+/** Spaces are open to anyone, with numbers of 96 bits; ours are those that a JavaScript number can represent. */
 const isNumbered = ({ sequence }: OperationEvent): boolean => sequence <= MAX_SEQUENCE
 
 const skippedIn = (logs: readonly Log[]): boolean => eventsIn(logs).some(({ event }) => event.kind === 'Skipped')
 
-/** What was settled, and counted, before a transaction that did nothing for it was mined costs its part of that one, too. */
+/**
+ * Marks operations to be counted again that were settled before another transaction with them was mined without
+ * executing them: they also pay their share of that one.
+ */
 async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {
   if (hashes.length === 0) return
   await operationRows
@@ -155,7 +168,10 @@ async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void>
 /** operations in one statement */
 const CHUNK = 500
 
-/** By what the dispatcher said. What was not even tried has failed: nothing of it was on the chain but its id. */
+/**
+ * Returns the state for a dispatcher event. A call that was not even tried is FAILED: nothing but its id is on the
+ * chain.
+ */
 function stateOf(event: OperationEvent): TransactionState {
   if (event.kind === 'Done') return 'MINED'
   if (event.kind !== 'Failed') return 'CANCELLED'

@@ -10,16 +10,19 @@ import { settleTopUp, type TopUpKey } from '../sponsors/gas-budget.ts'
 import { lastUse } from '../key.ts'
 import { isSettled } from '../read/wait.ts'
 
-/** of idempotency keys; no client has this id, so no key of one is the same */
+/** client id and route in the idempotency keys of top-ups; no client has this id, so the keys are distinct */
 const TOP_UP = 'top-up'
-/** milliseconds between two looks at what no request came back for */
+/** milliseconds between two checks of top-ups without a request */
 const LOOK_EVERY_MS = 60_000
-/** minutes in which a request is at work on its top-up itself */
+/** minutes in which a request works on its top-up itself */
 const OWN_MINUTES = 2
-/** top-ups in one look */
+/** top-ups per check */
 const ROUND = 500
 
-/** A key of the network, the person and the ordinal, whatever application and sponsor: the signer signs no other under its id. */
+/**
+ * Returns the key of a top-up: network, user and ordinal, whatever the application and sponsor are. The signer signs no
+ * second transaction under its id.
+ */
 export const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => ({
   accountId,
   clientId: TOP_UP,
@@ -27,14 +30,14 @@ export const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => 
   key: `${chainId} ${ordinal}`,
 })
 
-/** What became of a top-up: whether the funds are there, and the block that its transaction is in. */
+/** Outcome of a top-up: whether the funds arrived, and the block of its transaction. */
 type Settled = { isThere: boolean; blockNumber: number | null }
 
 /**
- * Counts what it cost in place of what it might have, by its transaction as it is when that is stored: a reorganisation may have moved it since it was
- * seen in a block. Does nothing the second time.
- * @param id  of its transaction
- * @returns null where that is in no block, and may still be in one
+ * Replaces a top-up's reservation by its actual cost, from the present state of its transaction: a reorganisation may
+ * have moved it since it was seen in a block. A repeat does nothing.
+ * @param id  id of its transaction
+ * @returns null if the transaction is in no block, and may still be mined
  */
 export async function settleBy(app: App, topUp: TopUpKey, id: string): Promise<Settled | null> {
   const row = await retrying(() =>
@@ -43,7 +46,7 @@ export async function settleBy(app: App, topUp: TopUpKey, id: string): Promise<S
         .selectFrom('transactions')
         .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'value'])
         .where('id', '=', id)
-        // Before the row of the top-up, as a follower takes them.
+        // Before the row of the top-up, in a follower's order.
         .forShare()
         .executeTakeFirst()
       if (found === undefined || !isSettled(found.state)) return null
@@ -66,23 +69,24 @@ type SettledTransaction = {
 const isMinedWell = ({ state }: Pick<SettledTransaction, 'state'>): boolean =>
   state === 'MINED' || state === 'FINALIZED'
 
-/** `wei`: what the person got. `spent`: with the fee; null: not known */
+/** `wei`: amount that the user got. `spent`: with the fee; null: unknown */
 function costOf(row: SettledTransaction): { spent: bigint | null; wei: bigint } {
   const isMined = isMinedWell(row) || row.state === 'REVERTED'
   const isPriced = isMined && row.gas_used !== null && row.effective_gas_price !== null
   const fee = isPriced ? BigInt(row.gas_used!) * fromWord(row.effective_gas_price!) : 0n
   const wei = isMinedWell(row) ? fromWord(row.value) : 0n
-  // What can never be mined cost nothing. Of a nonce that something else used it is not looked up: that counts as it was reserved.
+  // A transaction that can never be mined cost nothing. If a foreign transaction used its nonce, the reservation
+  // counts.
   return { spent: isPriced ? wei + fee : row.state === 'FAILED' ? 0n : null, wei }
 }
 
 const looked = slot('when top-ups without a request were looked at', (_chain: Chain) => ({
   at: Number.NEGATIVE_INFINITY,
-  /** where the look before ended, by ISO 8601: older ones are next */
+  /** where the last check ended, ISO 8601: older ones are next */
   before: null as string | null,
 }))
 
-/** Once a minute, `settleLeft`. */
+/** Runs `settleLeft` once a minute. */
 export async function tendTopUps(app: App, chain: Chain): Promise<void> {
   const last = looked.of(chain)
   if (app.clock.ticks() - last.at < LOOK_EVERY_MS) return
@@ -91,10 +95,11 @@ export async function tendTopUps(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Top-ups whose transaction is final, and for which no request came back: budgets count what they cost, instead of the most that they might have
- * until a day is over. One without a transaction is finished by the person's next request, and counts until then. Where more are open than one
- * look takes, the next continues where it ended.
- * @returns how many
+ * Settles top-ups whose transaction is final and whose request did not return: budgets then count the actual cost,
+ * instead of the reservation until the end of the day.
+ * A top-up without a transaction is finished by the user's next request, and counts until then. If more are open than
+ * one check handles, the next check continues there.
+ * @returns how many were settled
  */
 export async function settleLeft(app: App, chain: Chain): Promise<number> {
   const { chainId } = chain
@@ -102,7 +107,7 @@ export async function settleLeft(app: App, chain: Chain): Promise<number> {
   const all = app.db
     .selectFrom('top_ups')
     .select(['account_id', 'ordinal'])
-    // To the microsecond: rounded down it would name one twice, or forever.
+    // In microseconds: a rounded time would return a row twice, or forever.
     .select(sql<string>`to_json(created_at) #>> '{}'`.as('created_at'))
     .where('chain_id', '=', chainId)
     .where('settled_at', 'is', null)
@@ -122,7 +127,7 @@ export async function settleLeft(app: App, chain: Chain): Promise<number> {
       .select(['state', 'is_final'])
       .where('id', '=', used.id)
       .executeTakeFirst()
-    // A reorganisation may still undo what is not final.
+    // A reorganisation may still undo a transaction that is not final.
     if (row === undefined || !(row.is_final || row.state === 'FAILED')) continue
     if ((await settleBy(app, topUp, used.id)) !== null) settled++
   }

@@ -7,7 +7,7 @@ import type { TransactionState, Transition } from '../../store/column-values.ts'
 import type { Hex } from '../../ids.ts'
 import { append, CHANGED_NOW, nobodysWithoutBytes, operationRows, transactionRows } from '../rows.ts'
 
-/** One of our transactions in a block, under whichever of its hashes. */
+/** One of our transactions in a block, under any of its hashes. */
 export type Mined = {
   id: string
   hash: Hex
@@ -23,7 +23,7 @@ export type Mined = {
 /** rows per statement */
 const CHUNK = 200
 
-/** Marks transactions as mined: MINED, REVERTED, or CANCELLED when it was the cancel that was mined. Inside a transaction. */
+/** Marks transactions as MINED, REVERTED, or CANCELLED if the mined one is the cancellation. Inside a transaction. */
 export async function markMined(db: Db, app: App, chainId: number, mined: Mined[]): Promise<void> {
   const at = new Date(app.clock.wall()).toISOString()
   for (let start = 0; start < mined.length; start += CHUNK) {
@@ -48,7 +48,10 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
   for (const one of mined) app.telemetry.writes.inc({ state: stateOf(one) })
 }
 
-/** Where the hash lies that the step before has too: of first bytes that are mined it is not kept twice (transitions.ts). */
+/**
+ * Path of a hash that the step before has as well: if the first bytes are mined, their hash is not stored twice
+ * (transitions.ts).
+ */
 const AGAIN = sql<
   string[]
 >`case when transactions.hash = mined.hash and jsonb_array_length(transactions.transitions) = 1
@@ -60,8 +63,8 @@ function stateOf({ isCancel, succeeded }: Mined): TransactionState {
 }
 
 /**
- * The nonce of one of our intents was used by a transaction that is none of its own. One without bytes gives its id back:
- * the ledger holds nothing for it, and whatever becomes of this nonce, nothing is to be signed for it here. Inside a
+ * Marks an intent whose nonce was used by a foreign transaction. An intent without bytes releases its id: the ledger
+ * has nothing for it, and nothing will be signed here for this nonce, even if the block is reorganised. Inside a
  * transaction.
  */
 export async function markReplaced(
@@ -85,14 +88,14 @@ export async function markReplaced(
 }
 
 /**
- * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
- * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Likewise an operation, by whether
- * anything carried it. Inside a transaction.
+ * Undoes the changes of all blocks from a number on. Transactions with bytes become SUBMITTED, under the hash that was
+ * mined, and all their attempts are to be sent immediately. Intents without bytes become BOUND. Operations become
+ * SUBMITTED if a transaction included them, otherwise BOUND. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.clock.wall()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
-  // First, as the sweep does, which locks attempts after it.
+  // First, in the lock order of the sweep, which locks attempts afterwards.
   await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
     db,
   )
@@ -112,8 +115,8 @@ export async function revertToPending(db: Db, app: App, chainId: number, fromNum
 }
 
 /**
- * Notes that blocks up to a number are final: MINED becomes FINALIZED; what ended otherwise keeps its state, and its
- * transitions say since when that cannot change. Inside a transaction.
+ * Marks blocks up to a number as final: MINED becomes FINALIZED. Other settled states do not change; their transitions
+ * record the time of finality. Inside a transaction.
  */
 export async function markFinal(db: Db, app: App, chainId: number, throughNumber: number): Promise<void> {
   const transition: Transition = { state: 'FINALIZED', at: new Date(app.clock.wall()).toISOString() }

@@ -4,9 +4,9 @@ import { every, type Rounds } from '../../clock.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { sweepTopUps } from '../sponsors/gas-budget.ts'
 
-/** days for which the bytes of a write are kept after it is final; only a rewind asks for them then */
+/** days after finality for which the bytes of a write are stored; later only a rewind needs them */
 const KEPT_DAYS = 7
-/** writes of one transaction; with their attempts far below the 2,000 rows of a portable one */
+/** writes of one database transaction; with their attempts far below the portable limit of 2,000 rows */
 const BATCH = 250
 const DAY_MS = 86_400_000
 
@@ -16,9 +16,10 @@ type Swept = Pick<App, 'db' | 'chains' | 'telemetry' | 'clock'>
 const EVERY_MS = 60_000
 
 /**
- * Drops the signed bytes of writes that have been final for a week: nobody sends them again, and they are a tenth of what a
- * write keeps. The hash, what was written and what became of it stay. After a rewind by an operator across so much the
- * keeper takes them from the signer's ledger (keeper.ts), and the follower has blocks proven without them.
+ * Drops the signed bytes of writes that have been final for a week: nobody sends them again, and they are 10 % of a
+ * write's storage. The hash, the request and the outcome remain.
+ * If an operator rewinds that far, the keeper restores the bytes from the signer's ledger (keeper.ts), and the follower
+ * verifies blocks without them.
  */
 export function startByteSweep(app: Swept): Rounds {
   let isStopped = false
@@ -29,7 +30,8 @@ export function startByteSweep(app: Swept): Rounds {
       for (let isMore = true; isMore && !isStopped;) {
         const since = app.clock.ticks()
         isMore = await dropBytes(app, chainId)
-        // What has piled up is no hurry: half of one connection is left to others, and the embedded database has one.
+        // A backlog is not urgent: half of one connection's time is left to others, because the embedded database has
+        // only one.
         if (isMore) await app.clock.sleep(app.clock.ticks() - since)
       }
     }
@@ -48,8 +50,8 @@ export function startByteSweep(app: Swept): Rounds {
 }
 
 /**
- * A batch of one network, from where the last one ended. The row of the network is locked first: any number of replicas may
- * do this, one after another.
+ * Drops a batch of bytes of one network, from where the last batch ended. It locks the network's row first, so any
+ * number of replicas may do this one after another.
  * @returns whether there may be more to do immediately
  * @throws database_unavailable
  */
@@ -94,8 +96,9 @@ export async function dropBytes({ db: root, clock }: Pick<Swept, 'db' | 'clock'>
 }
 
 /**
- * Final writes in the order of their blocks, which is that in which they became final, over transactions_block. Due by the
- * database's clock and by that of its writer, as keys are: a server that was promoted may be a day ahead.
+ * Returns final writes in the order of their blocks, which is the order of finality, by the index transactions_block. A
+ * write is due by both the database's clock and its writer's, as for keys: after a failover, the promoted server's
+ * clock may be a day ahead.
  */
 function readNext(db: Db, chainId: number, from: { block_number: number; id: string }, now: number) {
   const before = new Date(now - KEPT_DAYS * DAY_MS).toISOString()

@@ -12,25 +12,26 @@ import { owesDelegation } from '../lanes/own-nonces.ts'
 import { sendOperation } from '../lanes/send-operation.ts'
 import { nextBlock } from '../read/wait.ts'
 
-/** milliseconds that are left for the write itself, and for its funds */
+/** milliseconds that remain for the write itself and its top-up */
 const FOR_THE_WRITE_MS = 5_000
-/** what nobody is asked for within a request that never ends */
+/** longest wait of a request without a deadline */
 const MAX_WAIT_MS = 60_000
-/** milliseconds between two looks when no block comes; another replica may be the one that follows */
+/** milliseconds between two checks without a new block; another replica may be the follower */
 const LOOK_EVERY_MS = 1_000
 
-/** What accounts delegate to takes a call without data itself, and does nothing. */
+/** Calls the delegate contract without data, which does nothing. */
 const nothing = (chain: Chain): Intent => ({ to: contractsOf(chain).delegate, data: '0x', value: 0n, abi: '', fn: null, errors: [] }) // prettier-ignore
 
 /**
- * Before an account sends a write itself: an authorization that it signed is in a block, since what it sends would wait behind that for good.
- * Where nothing that may still be done carries it, an operation that does nothing does: a person whose application writes to that one contract
- * only would sign no other.
- * @param to  what the write calls, in lower case, which the budget has to pay for
- * @throws conflict  it takes longer than the request; and what `sendOperation` throws
+ * Waits until an authorization that the account signed is mined. A write that the account sends itself would wait
+ * behind that nonce for good.
+ * If no open operation includes the authorization, it sends an operation that does nothing: a user whose application
+ * writes only to that one contract would sign no other operation.
+ * @param to  address that the write calls, in lower case, which the budget has to pay for
+ * @throws conflict  if it takes longer than the request; and the errors of `sendOperation`
  */
 export async function bringDelegation(app: App, chain: Chain, caller: Caller, to: Hex): Promise<void> {
-  // Elsewhere such a write is carried itself.
+  // On other networks a sponsor sends such a write itself.
   if (chain.gas !== 'sponsor') return
   const until = Math.min(deadline() - FOR_THE_WRITE_MS, app.clock.ticks() + MAX_WAIT_MS)
   while (await owesDelegation(app, chain, caller.address)) {
@@ -45,7 +46,10 @@ export async function bringDelegation(app: App, chain: Chain, caller: Caller, to
 const behindDelegation = (): AppError =>
   new AppError('conflict', 'A write that delegates the account is not mined yet. The account can send this write after that. Nothing was sent. Retry.', { retryAfter: 5 }) // prettier-ignore
 
-/** Whether a write in which it delegates is carried, or is about to be: one that has waited for longer was left by a process that died. */
+/**
+ * Returns whether an operation with the authorization is submitted, or about to be. One that has been bound for longer
+ * was left by a process that died.
+ */
 async function isOnItsWay({ db }: App, { chainId }: Chain, account: Hex): Promise<boolean> {
   const row = await db
     .selectFrom('operations')

@@ -6,14 +6,14 @@ import { exhaustedBy, type Amounts, type Exhausted } from './gas-budget.ts'
 
 type CountedHour = { hour: Date; wei: bigint }
 
-/** What is counted of budgets, oldest hour first, with what was reserved of it since it was read. */
+/** Spending that counts in budgets, oldest hour first, including what was reserved since it was read. */
 export type BudgetCounts = {
-  /** by application and person, or everyone */
+  /** by application and user, or everyone */
   spent: Map<string, CountedHour[]>
   onNetwork: CountedHour[]
-  /** null: as much as its applications have */
+  /** null: no limit of its own beyond its applications' budgets */
   perNetwork: bigint | null
-  /** the hour that it is, by the database's clock */
+  /** the current hour by the database's clock */
   hour: Date
 }
 
@@ -21,8 +21,8 @@ type Reserving = { id: string; clientId: string; accountId: string }
 type StandingRow = { id: string | null; client_id: string | null; account_id: string | null; hour: Date | null; wei: string | null } // prettier-ignore
 
 /**
- * What is in the way of operations that are about to be bound, in one statement: ids that are a transaction's or an operation's, and what is counted of
- * the budgets that they are paid of. By the primary keys of all five tables.
+ * Reads in one statement what operations to be bound may conflict with: ids of existing transactions or operations, and
+ * the spending of the budgets that pay for them. Uses the primary keys of all five tables.
  */
 export async function readStanding(
   db: Db,
@@ -63,7 +63,10 @@ export async function readStanding(
   return { known, counted: { spent, onNetwork, perNetwork, hour: now } }
 }
 
-/** Takes what an operation may cost of the budgets that pay for it, or says which of them has too little: then nothing is taken. */
+/**
+ * Reserves the cost of an operation in its budgets. Returns which budget is exhausted, if any; then it reserves
+ * nothing.
+ */
 export function reserve(
   { spent, onNetwork, perNetwork, hour }: BudgetCounts,
   { clientId, accountId, charged }: Omit<Reserving, 'id'> & { charged: bigint },

@@ -15,15 +15,16 @@ import { contractsOf } from './delegation.ts'
 import { oncePer } from '../lanes/group-commit.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 
-/** seconds after which what a sponsor cannot bring about is not waited for any more, where there is another */
+/** seconds after which another sponsor takes over from one that cannot get its transaction mined */
 export const STUCK_SECONDS = 30
 
-/** milliseconds for which what was found of the sponsors of a network is believed */
+/** milliseconds for which the list of a network's usable sponsors is current */
 const BELIEVED_MS = 5_000
 
 /**
- * The sponsors that can carry operations of a network: with a right to its space, and without code, since nodes admit one transaction
- * at a time of an account that delegated. Without those who wait behind what nodes refuse, while there are others.
+ * Returns the sponsors that can send operations on a network. They have permission for its space, and no code, because
+ * nodes accept only one pending transaction of a delegated account. Sponsors whose transactions nodes reject are left
+ * out, unless all are.
  * @throws sponsor_empty, chain_unavailable, chain_timeout, database_unavailable
  */
 export async function carriersOf(app: App, chain: Chain): Promise<Sponsor[]> {
@@ -56,7 +57,7 @@ async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
   )
 }
 
-/** Those who have nothing that nodes refuse: what comes behind that is not mined before it. All of them where nobody is without. */
+/** Returns the sponsors without a rejected transaction, behind which nothing is mined; all sponsors if each has one. */
 async function passable({ db }: App, { chainId }: Chain, carriers: Sponsor[]): Promise<Sponsor[]> {
   if (carriers.length < 2) return carriers
   const rows = await db
@@ -95,7 +96,10 @@ async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Pro
   }
 }
 
-/** Whether a sponsor holds so much, wei. @throws chain_unavailable, chain_timeout */
+/**
+ * Returns whether a sponsor's balance covers an amount in wei.
+ * @throws chain_unavailable, chain_timeout
+ */
 export async function canPay(chain: Chain, { address }: Sponsor, wei: bigint): Promise<boolean> {
   try {
     return (await balanceFor(chain, address, wei)) >= wei
@@ -104,21 +108,25 @@ export async function canPay(chain: Chain, { address }: Sponsor, wei: bigint): P
   }
 }
 
-/** Whether any of them does. @throws chain_unavailable, chain_timeout */
+/**
+ * Returns whether the balance of any sponsor covers an amount in wei.
+ * @throws chain_unavailable, chain_timeout
+ */
 export async function canAnyPay(chain: Chain, carriers: Sponsor[], wei: bigint): Promise<boolean> {
   for (const one of carriers) if (await canPay(chain, one, wei)) return true
   return false
 }
 
 /**
- * In the order in which they are tried for an account, the same in every process: what an account delegates in is before what it does
- * after it, by the nonces of one sponsor.
+ * Returns the sponsors in the order in which they are tried for an account, the same in every process. So an account's
+ * delegation is mined before its later operations, by the nonces of one sponsor.
  */
 export function inTurn(carriers: Sponsor[], account: Hex): Sponsor[] {
   const first = createHash('sha256').update(account).digest().readUInt32BE(0) % Math.max(1, carriers.length)
   return [...carriers.slice(first), ...carriers.slice(0, first)]
 }
 
+/** Returns the error for a network without a sponsor that can pay, and logs it. */
 export function noCarrier({ telemetry }: App, { chainId }: Chain): AppError {
   telemetry.log.warn('sponsor_empty', { chainId })
   return new AppError(

@@ -11,29 +11,36 @@ import { slot } from '../../state.ts'
 
 const known = Object.fromEntries(DELEGATES.map((name) => [name, readGasContracts(name)])) as Record<DelegateName, GasContracts> // prettier-ignore
 
-/** Dispatcher and delegate by what accounts delegate to, the same on every network; addresses are lower-case. */
+/**
+ * Returns the dispatcher and delegate contracts by the name of the delegate; they are the same on every network.
+ * Addresses are lower-case.
+ */
 export const gasContracts = (name: DelegateName): GasContracts => known[name]
 
-/** Those of a network as it is now. What was signed before it had these is of the others. */
+/** Returns the contracts that a network uses now. Operations signed earlier may use others. */
 export const contractsOf = ({ delegate = 'chatelaine' }: Pick<Chain, 'delegate'>): GasContracts => known[delegate]
 
-/** Whose dispatcher an address is; null: no dispatcher of ours. @param address  lower-case */
+/**
+ * Returns the delegate whose dispatcher an address is; null: none of ours.
+ * @param address  lower-case
+ */
 export const delegateOf = (address: Hex | null): DelegateName | null =>
   DELEGATES.find((name) => known[name].dispatcher === address) ?? null
 
-/** The code of an account that delegated. Source: EIP-7702 */
+/** Returns the code of an account that has delegated. Source: EIP-7702 */
 export const delegatedCode = (name: DelegateName): Hex => `0xef0100${known[name].delegate.slice(2)}`
 
 const MAX_REMEMBERED = 100_000
 
 /**
- * milliseconds for which that is believed: the holder of an exported key may delegate elsewhere, and only the process that follows the block in
- * which an operation failed by it forgets at once. In any other every write until then is told and fails. An account that writes more
- * often than this is read once for many writes.
+ * milliseconds for which a seen delegation is current. The holder of an exported key may delegate elsewhere. Only the
+ * process that follows the block of an operation that failed for it forgets at once; in others every write is accepted
+ * and fails until then.
+ * An account that writes more often than this is read once for many writes.
  */
 const BELIEVED_MS = 15_000
 
-/** Accounts that were seen to have delegated, and when. Begins anew where blocks may have been reorganised. */
+/** Accounts that were seen to have delegated, and when. It is cleared when blocks may have been reorganised. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {
   const seen = { accounts: new BoundedMap<string, number>(MAX_REMEMBERED) }
   onReorganised(chain.head, () => void (seen.accounts = new BoundedMap(MAX_REMEMBERED)))
@@ -41,9 +48,9 @@ const delegated = slot('accounts that delegated', (chain: Chain) => {
 })
 
 /**
- * The nonce by which an account has to delegate first, read with its code at one block by its hash; null where it did. An authorization
- * with another nonce is passed over in silence.
- * @param name  to what it is to have delegated; unless given, what accounts of the network do now
+ * Returns the nonce of the authorization that an account has to sign first; null if it has delegated. Code and nonce
+ * are read at one block, by its hash. The chain silently ignores an authorization with another nonce.
+ * @param name  delegate that the account should have; default: the network's
  * @throws chain_unavailable, chain_timeout
  */
 export async function delegationNonce(
@@ -62,7 +69,7 @@ export async function delegationNonce(
         chain.rpc.call('eth_getCode', [account, at]),
         chain.rpc.call('eth_getTransactionCount', [account, at]),
       ])
-      // It has one code, or is about to have another.
+      // An account has one code, and is about to get another if this is not the right one.
       for (const one of DELEGATES) accounts.delete(`${one}${account}`)
       if (readBytes(code, 'code of an address').toLowerCase() !== delegatedCode(name))
         return readNumber(count, 'count of transactions')
@@ -74,7 +81,10 @@ export async function delegationNonce(
   }
 }
 
-/** The chain said otherwise: it is read again before the account's next operation. */
+/**
+ * Forgets that an account has delegated, because the chain shows otherwise: it is read again before the account's next
+ * operation.
+ */
 export function forgetDelegated({ chains }: Pick<App, 'chains'>, chainId: number, account: Hex): void {
   const chain = chains.get(chainId)
   if (chain !== undefined) for (const name of DELEGATES) delegated.of(chain).accounts.delete(`${name}${account}`)

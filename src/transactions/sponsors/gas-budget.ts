@@ -5,26 +5,27 @@ import { DAY_HOURS, EVERYONE, readSpent, readSpentOnNetwork, type SponsorBudget 
 
 const HOUR_MS = 3_600_000
 
-/** Which top-up: the how manieth of whom, on which network. */
+/** Identifies a top-up: network, user, and its number among that user's top-ups, from 0. */
 export type TopUpKey = { chainId: number; accountId: string; ordinal: number }
 
-/** By whom, and for a write of which application. */
+/** A top-up with its sponsor, and the application whose write it pays for. */
 export type TopUp = TopUpKey & {
   sponsorId: string
   clientId: string
-  /** what the person gets */
+  /** amount that the user gets */
   wei: bigint
 }
 
 /**
- * `blockNumber`: where it was mined, for as long as a replica may not have followed that far. Of one that was settled long ago it says
- * nothing more, and a development chain that began anew may not come to it for days.
+ * `blockNumber`: the block that mined the top-up, for 2 minutes after it was settled, because a replica may not have
+ * processed that block yet; otherwise null.
+ * Later the number is not needed, and on a restarted development chain it could lie days ahead.
  */
 type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
 
 /**
- * When the budget has room, by what is counted now; null: never, because the budget of a whole day is smaller. `isHeld`: open writes hold the room,
- * and `resetsAt` is the last second by which enough of them have ended.
+ * `resetsAt`: time at which the budget has room, by the present spending; null: never, because the write costs more
+ * than the budget of a day. `isHeld`: open writes hold the room, and by `resetsAt` enough of them have ended.
  */
 export type Exhausted = { of: 'person' | 'application' | 'network'; resetsAt: Date | null; isHeld?: true }
 
@@ -48,11 +49,13 @@ export async function newestTopUp(
 }
 
 /**
- * Takes what a top-up costs at most out of the budgets of its application and its network, in one transaction with the row that says what it is for.
- * One that is there and was not sent takes what it costs more than before, within its hour; later all of it, in that hour in place of its
- * own, of which a day may be over when it is sent; for another application all of it once more: the first may have sent it meanwhile.
+ * Reserves a top-up's maximum cost in the budgets of its application and network, in the transaction that inserts its
+ * row. If the row exists and was never sent:
+ * - within the same hour, it reserves only the increase;
+ * - in a later hour, it moves the whole reservation to that hour;
+ * - for another application, it reserves the full cost again, because the first application may have sent it.
  * @param charged  wei, with the highest fee
- * @returns `settled`: another request was there before
+ * @returns `settled`: another request has settled it
  */
 export function reserveTopUp(
   db: RootDb,
@@ -112,9 +115,9 @@ export function reserveTopUp(
 }
 
 /**
- * Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other. It is the network's, which
- * all its applications share, and by which its own budget is read as it is now, in every process.
- * @returns wei of a rolling day; null: as much as its applications have
+ * Locks the budgets of a network and all its applications. A budget is the sum of several rows, so only a common lock
+ * lets two reservations see each other. It also returns the network's own budget as it is now.
+ * @returns wei per rolling day; null: no limit of its own beyond its applications' budgets
  */
 export async function lockBudgets(work: Db, chainId: number): Promise<bigint | null> {
   const { sponsor_per_day: perDay } = await work
@@ -126,7 +129,10 @@ export async function lockBudgets(work: Db, chainId: number): Promise<bigint | n
   return perDay === null ? null : BigInt(perDay)
 }
 
-/** What sponsors may spend on a network in a rolling day for all applications, wei; null: as much as those have. */
+/**
+ * Returns what sponsors may spend on a network in a rolling day for all applications, wei; null: no limit of its own
+ * beyond their budgets.
+ */
 export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint | null> {
   const row = await db
     .selectFrom('networks')
@@ -138,9 +144,9 @@ export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint
 }
 
 /**
- * Counts a top-up that was sent and whose row is lost, in this hour, whatever the budget: it is paid. Does nothing where the row is there.
- * Inside a transaction.
- * @param id  of its transaction
+ * Counts a top-up that was sent and whose row is lost, in this hour and regardless of the budget, because it was paid.
+ * Does nothing if the row exists. Inside a transaction.
+ * @param id  id of its transaction
  */
 export async function restoreTopUp(
   work: Db,
@@ -174,9 +180,9 @@ export async function restoreTopUp(
 }
 
 /**
- * What a top-up became: what it cost, fee included, is counted in place of what it might have. Does nothing the second time. Inside a transaction.
- * @param spent  wei; null: as much as was counted
- * @param wei    that the person got
+ * Replaces a top-up's reservation by its actual cost, including the fee. A repeat does nothing. Inside a transaction.
+ * @param spent  wei; null: the reservation counts
+ * @param wei  amount that the user got
  */
 export async function settleTopUp(
   work: Db,
@@ -211,8 +217,8 @@ export async function settleTopUp(
 }
 
 /**
- * Those of blocks that a reorganisation takes out are settled again, by the price of the block they come to. Until then they count what
- * they did. Inside a transaction.
+ * Reopens the top-ups of reorganised blocks. They are settled again, with the price of their new block; until then
+ * their last cost counts. Inside a transaction.
  */
 export async function reopenTopUps(db: Db, chainId: number, fromNumber: number): Promise<void> {
   await db
@@ -224,10 +230,10 @@ export async function reopenTopUps(db: Db, chainId: number, fromNumber: number):
     .execute()
 }
 
-/** days for which what was sent to whom is kept; the newest of each person stays, since the next one's number follows it */
+/** days for which top-ups are stored; each user's newest one remains, because the number of the next follows it */
 const KEPT_DAYS = 30
 
-/** Drops what no budget counts any more. */
+/** Deletes rows that no budget counts. */
 export async function sweepTopUps(db: Db): Promise<void> {
   for (const table of ['gas_spent', 'gas_spent_on_network'] as const)
     await db
@@ -240,7 +246,7 @@ export async function sweepTopUps(db: Db): Promise<void> {
   )
 }
 
-/** Why budgets would refuse a write that costs so much; null: they have room. */
+/** Returns which budget would refuse a write of this cost; null: all have room. */
 export async function findExhausted(db: Db, spending: Spending, limits: Limits): Promise<Exhausted | null> {
   const { chainId, clientId, accountId, charged } = spending
   const { perUser, perApplication, perNetwork } = limits
@@ -266,17 +272,17 @@ export async function findExhausted(db: Db, spending: Spending, limits: Limits):
   return judge(await readHeld(db, spending, exhausted.of))
 }
 
-/** Who asks for how much of which budgets, wei. */
+/** A cost to reserve, wei, and the budgets that it counts in. */
 export type Spending = { chainId: number; clientId: string; accountId: string; charged: bigint }
 export type Amounts = Omit<SponsorBudget, 'contracts'>
 type Limits = Amounts & { perNetwork: bigint | null }
 
-/** A part of an hour that open writes have reserved, and the last second in which they can still be done. */
+/** A reservation of open writes within an hour, and the last second in which they can be executed. */
 type HeldSpending = { clientId: string; accountId: string; hour: Date; wei: bigint; until: Date }
 
 /**
- * What open writes hold of a budget. Asked only for a write that this budget refuses. By `operations_account` for a person, else by
- * `operations_open` and `operations_uncounted`.
+ * Returns what open writes reserve of a budget. It is read only for a write that this budget refuses. Uses the index
+ * `operations_account` for a user, otherwise `operations_open` and `operations_uncounted`.
  */
 async function readHeld(
   db: Db,
@@ -303,8 +309,9 @@ async function readHeld(
 }
 
 /**
- * @param hours  what is counted, oldest hour first
- * @param held   the part of it that open writes have reserved
+ * Returns why a budget has no room for a cost, and when it will; null: it has room.
+ * @param hours  spending, oldest hour first
+ * @param held  the part of it that open writes have reserved
  */
 export function exhaustedBy(
   of: Exhausted['of'],
@@ -344,7 +351,7 @@ type Counted = {
   hour?: Date | RawBuilder<Date>
 }
 
-/** Counts what sponsors pay for a person's write, in the hour that it is of. `wei` below 0: given back. */
+/** Counts what sponsors pay for a user's write, in its hour. A negative `wei` releases. */
 export async function countSpent(
   db: Db,
   { chainId, clientId, accountId, wei, hour = sql<Date>`date_trunc('hour', now())` }: Counted,
@@ -352,7 +359,7 @@ export async function countSpent(
   await db
     .insertInto('gas_spent')
     .values(
-      // In the order of `countedIn`: who takes rows in another waits for those who wait for it.
+      // Locks rows in the same order as `countedIn`. Any other order can deadlock.
       [EVERYONE, accountId].map((whose) => ({
         client_id: clientId,
         account_id: whose,
@@ -376,8 +383,9 @@ export async function countSpent(
 }
 
 /**
- * The same of many, as parts of a statement.
- * @param rows  one of its parts: `client_id`, `account_id`, `hour`, and `wei`, which may be below 0
+ * Returns the parts of a statement that does the same as `countSpent` for many writes.
+ * @param rows  a part of that statement with the columns `client_id`, `account_id`, `hour` and `wei`, which may be
+ *     negative
  */
 export const countedIn = (chainId: number, rows: RawBuilder<unknown>) => sql`
     spent as (

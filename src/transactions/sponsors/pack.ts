@@ -1,7 +1,7 @@
 /**
  * transactions/sponsors: who pays for the gas of others.
  * Owns: transactions of sponsors that include operations, top-ups, withdrawals, delegations, gas budgets.
- * Does not own: which sponsors there are (`sponsors/sponsors.ts`), what a cost becomes once it is known (`transactions/settle/count-operations.ts`).
+ * Does not own: which sponsors there are (`sponsors/sponsors.ts`), actual costs (`transactions/settle/count-operations.ts`).
  */
 
 import { highestPrice } from '../../chain/fees.ts'
@@ -35,27 +35,30 @@ import { OuterReverts, outerGasOf, withAuthorizations } from '../lanes/outer-gas
 import { outer } from '../lanes/steps.ts'
 
 /**
- * An operation with its signature, as the dispatcher takes it. `isRepacked`: a transaction carried it before, and did not do it.
- * `packLimit`: how many may travel with it, itself included.
+ * An operation with its signature, as the dispatcher takes it. `isRepacked`: another transaction included it, and did
+ * not execute it. `packLimit`: highest number of operations in its transaction, itself included.
  */
 export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true; packLimit?: number | null }
 
-/** `failed`: no transaction that is known carries it. A signer or a database that was away may have signed one, or stored it. */
+/**
+ * `failed`: no known transaction includes it. If the signer or the database was unavailable, a transaction may have
+ * been signed or stored.
+ */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
 
-/** Of one transaction: operations, and bytes (nodes take 128 KiB). */
+/** Limits of one transaction: operations, and bytes (nodes accept 128 KiB). */
 const MAX_PACKED = 150
 const MAX_PACKED_BYTES = 98_304
-/** transactions that are on the way to a node at a time; what comes meanwhile goes into the next */
+/** transactions that are being sent at a time; operations that arrive in the meantime go into the next */
 const LANES = 2
-/** parts of a transaction */
+/** units of a full transaction */
 const WHOLE = 1_000_000
-/** seconds that an operation has to be good for when it is sent */
+/** seconds that an operation must remain valid when it is sent */
 export const MIN_LIFE_SECONDS = 30
-/** whose writes they are, as applications count */
+/** client id of sponsors' transactions, as applications have one */
 const SPONSOR_CLIENT = 'sponsor'
 
-/** What part of a transaction an operation takes, of gas or of bytes. */
+/** Returns the share of a transaction that an operation needs, of gas or of bytes. */
 const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number => {
   const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
   const part = Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
@@ -63,8 +66,8 @@ const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number
 }
 
 /**
- * Has a sponsor carry an operation: at once when nothing else is on its way, else with what comes meanwhile, up to 150 of any
- * accounts in one transaction, which is stored with what it carries before a node gets it.
+ * Has a sponsor send an operation: at once if nothing else is being sent, otherwise with others, up to 150 of any
+ * accounts in one transaction. The transaction is stored with its operations before a node gets it.
  */
 export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {
   const underWay = underWayOf(app, chain)
@@ -76,7 +79,10 @@ export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<
   return carried
 }
 
-/** By id. One that is asked for again while it waits is the same: twice in one transaction is signed by nobody, and refused with all that is beside it. */
+/**
+ * By id. A second request for a waiting operation joins the first: a transaction with the same operation twice would be
+ * refused by the signer, with all others in it.
+ */
 const underWayOf = oncePer('operations that are being packed', () => new Map<string, Promise<CarryResult>>())
 
 const packerOf = oncePer('transactions with operations', (app, chain) =>
@@ -88,7 +94,10 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
   ),
 )
 
-/** Those of each sponsor in a transaction of their own, and so those of each dispatcher and space: an id is of both. */
+/**
+ * Groups operations by sponsor, dispatcher and space, one transaction each: an operation's id belongs to its dispatcher
+ * and space.
+ */
 async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
   const results = new Map<SignedOperation, CarryResult>()
   const fail = (of: SignedOperation[], error: unknown) => {
@@ -115,7 +124,7 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   return members.map((one) => results.get(one)!)
 }
 
-/** This sponsor cannot, another may; nothing is bound. `isTooDear`: it might if there were less of it. */
+/** This sponsor cannot send it, another one may; nothing is bound. `isTooDear`: it could with fewer operations. */
 export class CannotCarry extends Error {
   readonly told: AppError | null
   readonly isTooDear: boolean
@@ -127,8 +136,8 @@ export class CannotCarry extends Error {
 }
 
 /**
- * By the first sponsor that can. What is too dear together for all of them goes in halves: one that is dear takes nobody with it, and what fees
- * are at most bounds how many travel together, not whether they do.
+ * Sends a group by the first sponsor that can. If the group is too expensive for all of them, it is halved. So one
+ * expensive operation does not block the others, and high fees only reduce the number of operations per transaction.
  */
 async function carryByAny(
   app: App,
@@ -153,7 +162,7 @@ async function carryByAny(
   }
   if (isTooDear && group.length > 1) {
     const middle = Math.ceil(group.length / 2)
-    // One after the other: what the first takes of a sponsor the second has not.
+    // One after the other: the second half cannot use the funds that the first one takes.
     for (const half of [group.slice(0, middle), group.slice(middle)])
       for (const [one, result] of await carryByAny(app, chain, carriers, half)) results.set(one, result)
     return results
@@ -163,7 +172,10 @@ async function carryByAny(
   return results
 }
 
-/** One transaction; what the signer refuses is left out, and the rest sent. @throws CannotCarry, and what the steps throw */
+/**
+ * Sends one transaction without the operations that the signer refuses.
+ * @throws CannotCarry, and the errors of the steps
+ */
 async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOperation[]) {
   const results = new Map<SignedOperation, CarryResult>()
   let rest = group
@@ -171,7 +183,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
     const { bound, cost } = await bindOuter(app, chain, sponsor, rest)
     try {
       const signed = await outer.sign(app, chain, bound, { token: '', mayVacate: true })
-      // The ledger has another transaction for this nonce, which the database has again.
+      // The ledger has another transaction for this nonce, which has been restored to the database.
       if (signed.kind === 'nonce_taken') continue
       const { attempt } = signed
       const isDue = await outer.store(app, chain, bound, attempt)
@@ -193,10 +205,13 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
 const refusedIn = (error: unknown): SignerRefused | null =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? error : null
 
-/** milliseconds for which a sponsor is believed to be unable to pay what it could not */
+/** milliseconds for which a sponsor is assumed to be still unable to pay */
 const TOO_DEAR_MS = 2_000
 
-/** By sponsor: what was too dear for it, wei, and why. Else a day's limit that is used up would be asked for each half of each half. */
+/**
+ * By sponsor: the cost that was too high, wei, and its error. Without this, an exhausted daily limit would be checked
+ * again for every half of every half.
+ */
 const tooDear = oncePer('what was too dear for sponsors', () => new Map<Hex, { cost: bigint; until: number; error: CannotCarry }>()) // prettier-ignore
 
 function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, error: unknown): unknown {
@@ -205,7 +220,10 @@ function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, 
   return error
 }
 
-/** @returns the transaction with its nonce, and what it costs at most, wei. @throws CannotCarry, and what a database and a node do */
+/**
+ * @returns the transaction with its nonce, and its highest cost, wei
+ * @throws CannotCarry, and errors of the database and the node
+ */
 async function bindOuter(
   app: App,
   chain: Chain,
@@ -213,7 +231,7 @@ async function bindOuter(
   group: SignedOperation[],
 ): Promise<{ bound: Bound; cost: bigint }> {
   const operations = group.map(({ operation }) => operation)
-  // Their own, which may be one that the network has left: under another they would be other ids.
+  // The operations' own contracts, which the network may no longer use: in others they would have other ids.
   const { delegate, space } = operations[0]!
   const data = dispatchData(
     fromHex(space),
@@ -223,7 +241,7 @@ async function bindOuter(
   const before = tooDear(app, chain).get(sponsor.address)
   const isBelieved = before !== undefined && app.clock.ticks() < before.until
   const fees = await currentFees(chain).catch(refuseOuter)
-  // At the least: before anything else is asked for it.
+  // This lower bound of the cost is checked before any other request for the transaction.
   if (isBelieved && outerGas(operations) * highestPrice(fees) >= before.cost) throw before.error
   const intent: Intent = { to: dispatcher, data: toHex(data), value: 0n, abi: '', fn: null, errors: [] }
   const [authorizations, least] = await Promise.all([
@@ -233,10 +251,10 @@ async function bindOuter(
       to: intent.to,
       data: intent.data,
       operations,
-      // Of another space nobody has asked whether this sponsor has a right there.
+      // Whether this sponsor has permission for another space has not been checked.
       isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
     }),
-    // Known by the time that it is looked at.
+    // Requested together, so that it is known when it is needed.
     balanceThisBlock(chain, sponsor.address),
   ]).catch(refuseOuter)
   const gas = withAuthorizations(least, authorizations, operations)
@@ -265,9 +283,10 @@ function refuseOuter(error: unknown): never {
 }
 
 /**
- * Which accounts delegate in it: once each, and none that another transaction of the same sponsor does before, since nodes admit one
- * authorization of an account at a time. One that is to be cancelled delegates nothing, and one above a nonce that is free, or may
- * become so, may come after this one.
+ * Returns the authorizations of a transaction: each account once, and none that is in an earlier transaction of the
+ * same sponsor, because nodes accept one pending authorization per account.
+ * A transaction that is being cancelled delegates nothing. A transaction above a free nonce, or one that may become
+ * free, may be mined after this one.
  */
 async function authorizationsOf(
   { db }: App,
@@ -310,8 +329,9 @@ async function authorizationsOf(
 }
 
 /**
- * Accounts that delegated in a transaction of another sponsor that is not final. A reorganisation may put that one behind this one, whatever their
- * nonces: so that they delegate here then, their authorization is carried once more. Else it is passed over, and costs its gas.
+ * Returns the authorizations of accounts that delegated in a transaction of another sponsor that is not final. A
+ * reorganisation may put that transaction behind this one, whatever their nonces, so the authorization is included
+ * again. Otherwise it is ignored, and costs its gas.
  */
 async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all: Hex[]) {
   const { accounts: here } = delegatedHere.of(chain)
@@ -337,8 +357,8 @@ async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all
 const MAX_REMEMBERED = 100_000
 
 /**
- * Sponsors and accounts that delegated, of which no other sponsor has an open transaction in which they do: none comes to be before blocks are
- * reorganised. Begins anew where they may have been.
+ * Pairs of sponsor and delegated account without an open delegation in another sponsor's transaction. No such
+ * transaction can appear before a reorganisation, and then the pairs are cleared.
  */
 const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
   const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
@@ -346,7 +366,10 @@ const delegatedHere = slot('accounts whose delegation no other sponsor can lose'
   return known
 })
 
-/** What is wrong with a sponsor is not the person's. @param error  what binding or signing for a sponsor throws */
+/**
+ * Maps an error of a sponsor's transaction: a problem of the sponsor is not the user's.
+ * @param error  error of binding or signing for a sponsor
+ */
 export function explain(error: unknown): unknown {
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new CannotCarry(null)
   if (!(error instanceof AppError)) return error

@@ -12,15 +12,15 @@ import { readGas } from '../lanes/limits.ts'
 import { OTHER, SOMEONE } from '../nobody.ts'
 import { isAddress } from '../../digits.ts'
 
-/** Gas units: a transaction, and a call of an address that was not touched before. Source: EIP-2929 */
+/** Gas units of a transaction that calls a cold address. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n
-/** The contract that says what data costs on a roll-up of the OP Stack. Source: its predeploys */
+/** The contract that returns the data fee on a roll-up of the OP Stack. Source: its predeploys */
 const OP_GAS_ORACLE: Hex = '0x420000000000000000000000000000000000000f'
 
 /**
- * Why sponsors cannot carry operations on a network: its contracts, fees of EIP-1559, state overrides of estimates, and delegation, each tried
- * and not looked up in a list. Nothing is sent.
- * @returns null where they can
+ * Explains why sponsors cannot send operations on a network. It tries each requirement: contracts, EIP-1559 fees, state
+ * overrides of estimates, and delegation. Nothing is sent.
+ * @returns null if they can
  * @throws RpcUnavailable
  */
 export async function explainSponsoring({
@@ -39,7 +39,7 @@ export async function explainSponsoring({
   const contracts = contractsOf({ delegate })
   const probe = probeOf(contracts)
   let outage: RpcUnavailable | null = null
-  // A rehearsal takes what a node refuses as an answer; one that is away has given none.
+  // A simulation treats every error as a refusal by the node, so an outage is recorded here.
   const ask = <T>(method: string, params: unknown[]): Promise<T> =>
     rpc.call<T>(method, params).catch((error: unknown) => {
       if (error instanceof RpcUnavailable) outage = error
@@ -57,7 +57,7 @@ export async function explainSponsoring({
       'latest',
       { [SOMEONE]: { code: probe } },
     ])
-    // The code of the override ran, or it would take what a transfer does, and its answer would be empty.
+    // If the override's code did not run, the estimate would be that of a transfer, and the result empty.
     if (readGas(estimated) < WITH_CALL) return 'its node does not take state overrides of estimates'
     const ran = await ask('eth_call', [
       { from: OTHER, to: SOMEONE, data: '0x' },
@@ -81,7 +81,7 @@ async function explainMissing(
   { name, dispatcher, delegate, dispatcherCode, delegateCode }: GasContracts,
 ): Promise<string | null> {
   const [atDispatcher, atDelegate] = await Promise.all([dispatcher, delegate].map((address) => ask('eth_getCode', [address, 'latest']))) // prettier-ignore
-  // Of another's code we have no copy: that it does what it is to do, a rehearsal tells, and that it is what was audited, its address.
+  // We have no copy of third-party code. A simulation shows that it works, and its address that it is the audited code.
   if (delegateCode === null && atDelegate === '0x')
     return `Calibur is not there, at ${checksumAddress(delegate)}: it is on networks where its makers put it`
   if (atDispatcher === dispatcherCode && (delegateCode === null || atDelegate === delegateCode)) return null
@@ -89,7 +89,7 @@ async function explainMissing(
   return `the contracts of sponsored gas are not there: put them there with \`chatelaine network deploy-gas${option}\``
 }
 
-/** Asks the dispatcher for its delegate: 32 bytes. */
+/** Returns code that asks the dispatcher for its delegate: 32 bytes. */
 const probeOf = ({ dispatcher }: GasContracts): Hex =>
   toHex(
     rehearsalCode([

@@ -3,9 +3,9 @@ import { factsOf, SignerRefused } from '../../signer-wire/client.ts'
 import { OWN_RULES } from '../../signer-wire/wire.ts'
 import type { Clock } from '../../clock.ts'
 
-/** This sponsor cannot send it, another may; nothing is bound. */
+/** This sponsor cannot send it, another one may; nothing is bound. */
 export class Unable extends Error {
-  /** for when no other can; null: sponsor_empty */
+  /** error to throw if no other sponsor can; null: sponsor_empty */
   readonly told: AppError | null
   constructor(told: AppError | null) {
     super()
@@ -13,9 +13,12 @@ export class Unable extends Error {
   }
 }
 
-/** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
+/**
+ * Maps an error of a sponsor's transfer: a problem of the sponsor is not the user's. The signer enforces limits of its
+ * own, independent of the server.
+ */
 export function explainSponsor(error: unknown, clock: Clock): unknown {
-  // A signer that was restored may have lost its key.
+  // A restored signer may have lost the sponsor's key.
   if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
   if (!(error instanceof AppError)) return error
   const { code, message } = error
@@ -45,12 +48,15 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
   return rule === OWN_RULES.topUpPerSponsor ? new Unable(exhausted) : exhausted
 }
 
-/** seconds after which a sponsor is asked again that is stopped: until what another has sent is final, or an operator has looked */
+/**
+ * seconds after which a stopped sponsor is tried again: until the foreign transaction is final, or an operator has
+ * resumed it
+ */
 const STOPPED_SECONDS = 300
 
 export const sponsorStopped = (cause: AppError): AppError =>
   new AppError('sponsor_stopped', 'A transaction that this service did not create used a nonce of the sponsor. Nothing was sent. Retry when that transaction is final, or when an operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
 
-/** Where nothing resets it an operator may change it: not to be asked about each second. */
+/** Returns the seconds until a retry makes sense. If only an operator can change it, that is an hour, not a second. */
 export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>
   resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - wall()) / 1_000))

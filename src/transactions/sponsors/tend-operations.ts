@@ -25,13 +25,15 @@ import { settleOperations } from '../settle/settle-operations.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 import { forgetRefusals } from '../recovery/trouble.ts'
 
-/** `t` is a transaction of a sponsor's: whether another one may send. */
+/** SQL for: another sponsor can send in place of that of the transaction `t`. */
 const hasOtherSponsor = sql<boolean>`exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
   where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)`
 
 /**
- * A transaction that waits, `t`, whose sponsor cannot bring it about: frozen, none any more, short of funds at it or before it, or behind one
- * that nodes refuse, while there is another. Which of two is mined first does what they carry. What is refused itself another could not send either.
+ * SQL for: the sponsor of the pending transaction `t` cannot get it mined, and there is another sponsor. It is frozen
+ * or removed, has too little funds for this or an earlier nonce, or nodes reject an earlier one.
+ * Whichever of two transactions is mined first executes the operations. A transaction that nodes reject itself could
+ * not be sent by another sponsor either.
  */
 const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.created_at'), STUCK_SECONDS)} and ${hasOtherSponsor}
   and (not exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
@@ -41,13 +43,14 @@ const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.creat
         and (w.trouble in ('insufficient_funds', 'account_frozen')
           or (w.trouble = 'rejected_by_nodes' and w.nonce < t.nonce and ${isAgo(sql.ref('w.since'), STUCK_SECONDS)})))))`
 
-/** operations that a round takes up */
+/** operations per round */
 const ROUND = 300
 
 /**
- * What became of operations that no block has settled: those whose transaction can not do them any more go into another, under the same
- * id, and those whose time is over have failed. Both only after the dispatcher was asked, at a block by its hash, that their id is not
- * used. @throws what is away
+ * Handles operations that no block has settled. If their transaction can no longer execute them, they go into another,
+ * under the same id. If their deadline is over, they fail.
+ * Before both, the dispatcher is asked, at a block by its hash, that the id is unused.
+ * @throws an error if node, signer or database is unavailable
  */
 export async function tendOperations(app: App, chain: Chain): Promise<void> {
   if (!(await hasOperations(app, chain))) return
@@ -58,7 +61,7 @@ export async function tendOperations(app: App, chain: Chain): Promise<void> {
   while (await countOperations(app, chain)) continue
 }
 
-/** Cheap for the networks that have none: one search in an index that is empty. */
+/** Cheap for networks without operations: one search in an empty index. */
 async function hasOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
   const { rows } =
     await sql`select 1 where exists (select 1 from operations where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED'))
@@ -72,8 +75,8 @@ const open = ({ db }: App, { chainId }: Chain) =>
   db.selectFrom('operations as o').selectAll('o').where('o.chain_id', '=', chainId)
 
 /**
- * Operations that are open although a transaction which carried them is in a block: the follower passed it before they were known, or
- * it was reverted whole. What the block says of them is read again, by the whole block.
+ * Settles operations that are open although a transaction with them is mined: the follower passed its block before they
+ * were known. The whole block is read and verified again.
  */
 async function missedByFollower(app: App, chain: Chain): Promise<void> {
   const outers = await app.db
@@ -119,8 +122,9 @@ async function missedByFollower(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Those whose last second is over at the newest block: whatever carries them, the dispatcher does not do them any more. What was never
- * carried gives its id back, unless its account has signed it: the signer signs nothing else under that id, and a key is at its next use.
+ * Fails operations whose deadline is over at the newest block: the dispatcher no longer executes them. An operation
+ * that was in no transaction frees its id, unless its account has signed it. The signer signs nothing else under that
+ * id, so the key goes to its next use.
  */
 async function expire(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -134,7 +138,7 @@ async function expire(app: App, chain: Chain): Promise<void> {
   for (const row of rows)
     await isolateRowErrors(app, row, async () => {
       if (await isUsedAt(chain, toOperation(row), head)) return
-      // With that the row is what was signed, and has what carried it: then it is another one than was looked at, and left to the next round.
+      // With that a lost record is restored: the row then differs from this copy, and is left to the next round.
       const isSigned = row.outer_id === null && (await reconcileIntent(app, chain, row.id)) === 'operation'
       await reach(app, 'before-expire')
       await fail(app, chain, row, head, { isIdFree: row.outer_id === null && !isSigned })
@@ -142,8 +146,9 @@ async function expire(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * It has failed at a block, or was cancelled as its person wished: not before its time is over, though everything that carried it is given
- * up. A database that went back from before the cancel would have it packed again.
+ * Marks an operation as failed at a block, or as cancelled if its user requested that. This happens only after its
+ * deadline, even if none of its transactions can be mined: a database restored to a time before the cancellation would
+ * send it again.
  */
 async function fail(
   app: App,
@@ -155,7 +160,7 @@ async function fail(
   const step = { at: new Date(app.clock.wall()).toISOString(), blockNumber: head.number }
   await retrying(() =>
     app.db.transaction().execute(async (db) => {
-      // The block has to be one that the follower has, or nobody would take this back with it.
+      // The follower has to have the block; otherwise no reorganisation would undo this.
       await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
       if ((await storedBlockHash(db, chainId, head.number)) !== head.hash) return
       await operationRows
@@ -178,9 +183,9 @@ async function fail(
 }
 
 /**
- * Transactions that nodes refuse as they are: cancelled, so that what they carry goes into others, half as many in each. One that carries a
- * single operation is tried again at another estimate, and cancelled after half a minute where others wait behind it and no other
- * sponsor can send them; what alone was refused twice is not sent any more.
+ * Cancels transactions that nodes reject, so that their operations go into others, half as many in each.
+ * A transaction with a single operation is tried again with a new estimate. It is cancelled after 30 s if others wait
+ * behind it and no other sponsor can send them. An operation that was rejected alone twice is not sent again.
  */
 async function giveUpRefused(app: App, chain: Chain): Promise<void> {
   const { rows } = await sql<TransactionRow & { carried_count: number; limit_before: number | null }>`
@@ -210,8 +215,8 @@ async function giveUpOne(
   app.telemetry.log.warn('outer_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
   if (sent === 'sent') await forgetRefusals(app.db, bound)
   const limit = count > 1 ? Math.floor(count / 2) : before === 1 ? 0 : 1
-  // What another process has packed again by now is refused again, and halved then. One that is alone counts this refusal once, in
-  // whichever process.
+  // If another process has packed it again, it is rejected and halved again. A single operation counts this rejection
+  // once, in whichever process.
   await operationRows
     .update(app.db, 'limitPacking')
     .set({ pack_limit: limit })
@@ -220,12 +225,13 @@ async function giveUpOne(
     .execute()
 }
 
-/** `t` is a transaction of a sponsor's: whether something of the same sponsor comes after it. */
+/** SQL for: the sponsor of the transaction `t` has a later one. */
 const hasOthersBehind = sql<boolean>`exists (select 1 from transactions b
   where b.chain_id = t.chain_id and b.sender = t.sender and b.nonce > t.nonce and b.state in ('BOUND', 'SUBMITTED', 'VACANT'))`
 
 /**
- * Those whose transaction is in no block and never will be, was reverted whole, or waits for a sponsor that cannot send. Not those that their person wants cancelled.
+ * Sends operations again whose transaction can never be mined, was reverted, or waits for a sponsor that cannot send
+ * it. Operations that their user has cancelled are left out.
  */
 async function packAgain(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -239,7 +245,7 @@ async function packAgain(app: App, chain: Chain): Promise<void> {
     .where((eb) =>
       eb.or([
         eb('t.state', 'in', ['CANCELLED', 'FAILED', 'REPLACED', 'VACANT', 'REVERTED']),
-        // It does nothing any more, whether it is mined or not.
+        // A cancelled transaction executes nothing, mined or not.
         eb('t.is_cancel', '=', true),
         isStuck,
       ]),
@@ -274,13 +280,16 @@ async function packOneAgain(
   app.telemetry.log.info('operation_packed_again', { chainId: chain.chainId, id: row.id, hash: result.hash })
 }
 
-/** Whether the dispatcher has used an id up, at a block. @throws RpcError | RpcUnavailable */
+/**
+ * Returns whether the dispatcher has used up an id, at a block.
+ * @throws RpcError | RpcUnavailable
+ */
 async function isUsedAt(
   { rpc }: Chain,
   { delegate, space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
-  // It had the number of another, and was signed for none (reconcile-operation.ts).
+  // A negative number marks a lost number of another operation; nothing was signed for it (reconcile-operation.ts).
   if (sequence < 0) return false
   const call = { to: gasContracts(delegate).dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])

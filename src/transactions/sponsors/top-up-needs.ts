@@ -15,16 +15,16 @@ import { fundsOf, type Budget, type Shortage } from '../lanes/funds.ts'
 import type { Terms } from '../intent.ts'
 import { paidGasNow } from '../lanes/prepare.ts'
 
-/** What a person lacks for a write, by the chain and by what is under way: nothing here sends. */
+/** A write that may need a top-up. Nothing in this file sends. */
 type WriteToFund = { app: App; chain: Chain; caller: Caller; to: Hex }
 
 export const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
-/** Fees may rise while the funds are mined. */
+/** Returns 25 % of the fee, because fees may rise before the top-up is mined. */
 export const marginOf = (terms: Terms): bigint => feeOf(terms) / 4n
 
 /**
- * For a write of a contract that the application's budget does not pay for: what the person has, where it suffices.
- * @throws insufficient_funds  saying why no sponsor pays
+ * Returns the user's own funds, for a write to a contract that the application's budget does not pay for.
+ * @throws insufficient_funds  with the reason why no sponsor pays
  */
 export async function ownFunds(tools: WriteToFund, shortage: Shortage, budget: SponsorBudget): Promise<Budget> {
   const { funds, needed } = await missing(tools, shortage, budget)
@@ -35,9 +35,10 @@ export async function ownFunds(tools: WriteToFund, shortage: Shortage, budget: S
 }
 
 /**
- * What the person has at the newest block, what their write needs beside their open ones, and what lacks of that, wei: gas, of this and of
- * those that became dearer. Nothing, too, where they do not have the values, or the gas of open writes that the budget does not pay for:
- * then it is their own funds that do not suffice, and the caller finds that.
+ * Returns, in wei, the account's balance at the newest block, the total that its writes need, and the gas shortfall
+ * that a sponsor may cover.
+ * The shortfall is 0 if the account cannot pay the values, or gas that the budget does not cover. Then the user's own
+ * funds are insufficient, and the caller reports that.
  */
 export async function missing(
   { app, chain, caller: { address } }: Omit<WriteToFund, 'to'>,
@@ -53,7 +54,7 @@ export async function missing(
     .where('state', 'in', ['BOUND', 'SUBMITTED'])
     .where('nonce', '>=', funds.paidBelow)
     .execute()
-  /** `own`: of what is needed, what nobody else pays */
+  /** `own`: the part of `needed` that no sponsor pays */
   let [needed, own] = [value + feeOf(terms!), value]
   for (const row of open) {
     needed += BigInt(row.reserved ?? 0)
@@ -66,7 +67,10 @@ export async function missing(
   return { funds, needed, lacks: own > funds.available ? 0n : lacks }
 }
 
-/** Wei that an open write reserves beside its value and the gas that is paid for it: for a limit of its caller's own. */
+/**
+ * Returns the part of an open write's fee that no sponsor pays, wei: the share above the estimated gas, because the
+ * caller set a higher gas limit.
+ */
 async function ownGas(
   chain: Chain,
   from: Hex,
@@ -80,7 +84,7 @@ async function ownGas(
 
 type OpenRow = { reserved: string | null; value: Uint8Array; is_cancel: boolean; target: Uint8Array; data: Uint8Array; gas_limit: number } // prettier-ignore
 
-/** Both at one block by its hash: a node that lags says so, instead of naming less than is there. */
+/** Reads both at one block, by its hash: a node that lags returns an error instead of an old balance. */
 async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
   try {
     return await readAt(chain, 'latest', async (reads) => {
@@ -96,8 +100,8 @@ async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
 }
 
 /**
- * Whether a block that a top-up was mined in is in the chain that funds are read of. A reorganisation that nobody has followed yet, or a node
- * that lags, leaves the top-up out of what the person has: it comes, and is not sent a second time meanwhile.
+ * Returns whether the block that mined a top-up is in the chain that the funds are read from. After a reorganisation,
+ * or on a node that lags, it may be missing. Then the balance lacks the top-up, which must not be sent twice.
  * @throws chain_unavailable, chain_timeout
  */
 export async function isInChain({ rpc }: Chain, { number, hash }: { number: number; hash: Hex }): Promise<boolean> {

@@ -28,8 +28,8 @@ import { feeOf, isInChain, marginOf, missing, ownFunds } from './top-up-needs.ts
 import { isSettled, nextBlock, waitUntilMined } from '../read/wait.ts'
 
 /**
- * A write that is not a caller's own: prepared in a way of its own, with a key of its own.
- * @returns its id, and whether it was told before
+ * Sends a write with its own preparation and its own key, which is not the caller's.
+ * @returns its id, and whether it was answered before
  */
 type SendWrite = (
   app: App,
@@ -38,50 +38,62 @@ type SendWrite = (
     caller: Caller
     intent: Intent
     key: IdempotencyKey
-    /** @param check  what the signer would refuse. @throws what the signer throws */
+    /**
+     * Prepares the write.
+     * @param check  throws what the signer would refuse
+     * @throws the errors of the signer
+     */
     prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite>
   },
 ) => Promise<{ id: string; isReplay: boolean }>
 
-/** What a top-up needs of the engine above it. */
+/** What a top-up needs of the modules above. */
 export type TopUpTools = {
   app: App
   chain: Chain
-  /** the person whose write it is */
+  /** the user whose write it is */
   caller: Caller
-  /** what the write calls, in lower case: not every budget pays for everything */
+  /** address that the write calls, in lower case: a budget may pay for some contracts only */
   to: Hex
   send: SendWrite
-  /** what the signer would refuse the person's write for; nothing is paid for that. @throws what the signer throws */
+  /** throws what the signer would refuse the user's write for: a sponsor does not pay for such a write */
   check: (terms: Terms) => Promise<unknown>
-  /** That no other process has sent the person's write meanwhile. @throws idempotency_in_flight */
+  /**
+   * Checks that no other process has sent the user's write.
+   * @throws idempotency_in_flight
+   */
   refuseIfSent: () => Promise<void>
-  /** How a plain transfer from a sponsor is prepared. */
+  /** Prepares a plain transfer from a sponsor. */
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
 }
 
-/** What a rehearsal of a top-up needs: nothing that sends. */
+/** What a dry run of a top-up needs: nothing that sends. */
 export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' | 'prepare' | 'check'> & {
-  /** what the signer would refuse the transfer of a sponsor for. @throws what the signer throws */
+  /** throws what the signer would refuse the sponsor's transfer for */
   checkTransfer: (from: Caller, transfer: { intent: Intent; terms: Terms }) => Promise<unknown>
 }
 
-/** top-ups of one person that a write waits for: its own, and those of their other writes before it */
+/** top-ups of one user that a write waits for: its own, and those of the user's earlier writes */
 const MAX_BROUGHT = 8
-/** Until when there is time for funds: the write itself comes after them. Monotonic, milliseconds. */
+/**
+ * Returns the time until which funds can be waited for, because the write itself comes after them. Monotonic,
+ * milliseconds.
+ */
 const latest = (): number => deadline() - FOR_THE_WRITE_MS
 const BUSY_MS = 250
-/** milliseconds that are left for the write itself once its funds are there */
+/** milliseconds that remain for the write itself once its funds have arrived */
 const FOR_THE_WRITE_MS = 1_000
-/** what nobody is asked for within a request that never ends */
+/** longest wait of a request without a deadline */
 const MAX_WAIT_MS = 60_000
 const REQUEST_HASH = createHash('sha256').update('top-up').digest()
 
 /**
- * A sponsor sends the person what the gas of their write takes beyond what they have, and a quarter of that gas more, and it is mined
- * before their write is bound. Values are paid by their own funds. One top-up of a person is open at a time: a repeat of the request, or
- * another write, waits for the one that is under way, and finishes it where a process died.
- * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and what sending a write and the signer throw
+ * Returns a `Fund` by which a sponsor sends the user the missing gas funds of a write, and 25 % of its fee more. The
+ * top-up is mined before the write is bound. The user's own funds pay for values.
+ * A user has one open top-up at a time. A retry, or another write, waits for it, and finishes it if its process has
+ * died.
+ * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and the errors of sending
+ *     a write and of the signer
  */
 export const topUpFund =
   (tools: TopUpTools): Fund =>
@@ -91,7 +103,7 @@ export const topUpFund =
     if (budget === null || shortage.terms === null) return null
     if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     let brought = 0
-    // Once at least: one who hardly waits finds at the repeat what was begun.
+    // At least once: a client that waits only briefly finds the top-up at its retry.
     do {
       const { key, sent, before } = await nextOf(app, chain, caller)
       let id = sent
@@ -99,44 +111,53 @@ export const topUpFund =
         await followedTo(chain, before?.blockNumber ?? 0)
         const { funds, lacks } = await missing(tools, shortage, budget)
         if (lacks === 0n) return funds
-        // By what was known of it before the funds were read: a reorganisation may have been followed since.
+        // The block that was known before the funds were read: a reorganisation may have been followed since.
         const block = before?.block ?? null
         if (block === null || (await isInChain(chain, block))) {
-          // Before each: meanwhile the same request may have been bound by another process.
+          // Before each top-up: another process may have bound the same request.
           await tools.check(shortage.terms)
           id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
         }
       }
       if (id === null) await pauseAside(app)
       else if (await settle(app, chain, key, id)) brought++
-      // It failed, or was taken out of its block again; which is no lack of funds of theirs: the repeat begins another.
+      // It failed, or its block was reorganised. That is no lack of the user's funds: the retry begins another top-up.
       else throw pending()
     } while (brought < MAX_BROUGHT && app.clock.ticks() < latest())
     throw pending()
   }
 
-/** Another request is at work on it. @throws top_up_pending */
+/**
+ * Waits while another request works on the top-up.
+ * @throws top_up_pending
+ */
 async function pauseAside({ clock }: App): Promise<void> {
   if (!standAside()) throw pending()
   await clock.sleep(BUSY_MS)
 }
 
-/** The top-up that is under way, with the id of its transaction once that has bytes, or the next; `before`: the one before it, where that was mined lately. */
+/**
+ * Returns the open top-up, with the id of its transaction once that has bytes, or the next one. `before`: the last one,
+ * if it was mined recently.
+ */
 async function nextOf(app: App, { chainId }: Chain, { accountId }: Caller) {
   const newest = await newestTopUp(app.db, { chainId, accountId })
   if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, before: null }
   const { ordinal, blockNumber } = newest
-  // An earlier use that has bytes is this top-up, also when its key would be free again, a day after it was final.
+  // An earlier use with bytes is this top-up, even if its key is free again, a day after finality.
   const used = await lastUse(app, scopeOf(newest))
   const isOpen = !newest.isSettled || (used?.isTold === true && !isSettled(used.state))
-  // One that was settled and is not in a block any more was taken out by a reorganisation, and is sent again.
+  // A settled top-up that is in no block was reorganised, and is sent again.
   if (isOpen)
     return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, before: null }
   const before = blockNumber === null ? null : { blockNumber, block: used?.block ?? null }
   return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, before }
 }
 
-/** Whether a top-up would be sent, for a dry run: nothing is. @throws as `topUpFund`, but for what is under way */
+/**
+ * Returns a `Fund` for a dry run, which checks whether a top-up would be sent. Nothing is sent.
+ * @throws as `topUpFund`, except for open top-ups
+ */
 export const rehearsedFund =
   (tools: TopUpRehearsal): Fund =>
   async (shortage) => {
@@ -148,7 +169,7 @@ export const rehearsedFund =
     if (lacks === 0n) return funds
     const wei = lacks + marginOf(shortage.terms)
     const { key, sent } = await nextOf(app, chain, caller)
-    // One that is under way is not sent again: a write waits for it.
+    // An open top-up is not sent again: the write waits for it.
     if (sent === null) {
       await tools.check(shortage.terms)
       await byFirstAble(tools, key, (sponsor) => rehearseSend(tools, sponsor, wei, budget))
@@ -157,8 +178,8 @@ export const rehearsedFund =
   }
 
 /**
- * Sends one, by the first sponsor that can: every person and ordinal begins with another.
- * @returns the id of its transaction; null while another request is at work on it, or was
+ * Sends a top-up by the first sponsor that can. The first sponsor to try depends on the user and number.
+ * @returns the id of its transaction; null if another request works on it or has settled it
  */
 async function begin(tools: TopUpTools, topUp: Order, budget: SponsorBudget): Promise<string | null> {
   try {
@@ -173,7 +194,10 @@ async function begin(tools: TopUpTools, topUp: Order, budget: SponsorBudget): Pr
 
 type Order = Omit<TopUp, 'sponsorId'>
 
-/** The next sponsor is tried where one is unable. @throws sponsor_empty, or what the first of them is told for; what `work` throws else */
+/**
+ * Tries the sponsors in turn until one is able.
+ * @throws sponsor_empty, or the error that the first sponsor has for it; other errors of `work`
+ */
 async function byFirstAble<T>(
   { app, chain }: Pick<TopUpTools, 'app' | 'chain'>,
   key: Pick<TopUp, 'accountId' | 'ordinal'>,
@@ -201,7 +225,7 @@ class SettledMeanwhile extends Error {}
 const isBusy = (error: unknown): boolean => error instanceof AppError && error.code === 'idempotency_in_flight'
 
 /**
- * The write of a sponsor, under a key that is this top-up's: sent again, by whichever sponsor, it is the same write.
+ * Sends the sponsor's transfer, under a key that belongs to this top-up: a repeat by any sponsor is the same write.
  * @returns its id
  * @throws SettledMeanwhile, Unable
  */
@@ -211,14 +235,15 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   let isCounted = false
   const prepare = async (check: (terms: Terms) => Promise<unknown>): Promise<PreparedWrite> => {
     const prepared = await tools.prepare(sponsor.address, intent)
-    // Before anything is counted or has a nonce: who is at a limit of the signer takes neither from others.
+    // Before anything is counted or has a nonce: a write at a limit of the signer takes neither from others.
     await check(prepared.terms)
     const charged = topUp.wei + feeOf(prepared.terms)
     const reserved = await reserveTopUp(app.db, { ...topUp, charged }, budget)
     if (reserved === 'settled') throw new SettledMeanwhile()
     if (reserved !== 'reserved') throw exhaustedError(app, reserved)
     isCounted = true
-    // Once more, as late as it can be: the same request may have been bound by another process since its own funds suffice.
+    // Checked again as late as possible: another process may have bound the same request because the user's own funds
+    // were sufficient.
     await tools.refuseIfSent()
     return prepared
   }
@@ -226,10 +251,10 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     const key = { scope: scopeOf(topUp), requestHash: REQUEST_HASH }
     const from = asSponsor(caller, sponsor)
     const { id, isReplay } = await tools.send(app, { chain, caller: from, intent, key, prepare })
-    // Sent before: also where the database has lost that it was, and has its transaction from the ledger.
+    // It was sent before, even if the database lost it and restored its transaction from the ledger.
     if (!isCounted) await retrying(() => app.db.transaction().execute((work) => restoreTopUp(work, topUp, id)))
     const { chainId, wei } = topUp
-    // Found again it is told by who sent it.
+    // The process that sent it has logged it.
     if (isReplay) return id
     app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
     return id
@@ -247,10 +272,13 @@ const transferTo = ({ address }: Caller, value: bigint): Intent => ({
   errors: [],
 })
 
-/** With the person's token, which says whose account a sponsor may send funds to. */
+/** Returns a caller with the user's token, by which the signer knows the account that a sponsor may send funds to. */
 const asSponsor = (caller: Caller, { accountId, address }: Sponsor): Caller => ({ ...caller, accountId, address })
 
-/** What `send` does before it counts anything, and whether that would be counted. @throws Unable, gas_budget_exhausted */
+/**
+ * Checks what `send` does before it counts anything, and whether the budgets have room.
+ * @throws Unable, gas_budget_exhausted
+ */
 async function rehearseSend(
   { app, caller, prepare, checkTransfer }: TopUpRehearsal,
   sponsor: Sponsor,
@@ -271,15 +299,18 @@ async function rehearseSend(
   }
 }
 
-/** In a block, or never to be in one. @throws top_up_pending */
+/**
+ * Waits until the transaction is in a block, or can never be in one.
+ * @throws top_up_pending
+ */
 async function untilMined(app: App, chain: Chain, id: string): Promise<void> {
   const left = Math.min(latest() - app.clock.ticks(), MAX_WAIT_MS)
-  // Until now it was in work like any other; how many may wait for blocks is bounded apart.
+  // Until now it held a slot of admission control like any other; requests that wait for blocks have a separate limit.
   const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
   if (state === null || !isSettled(state)) throw pending()
 }
 
-/** @returns whether the funds are there */
+/** @returns whether the funds have arrived */
 async function settle(app: App, chain: Chain, topUp: TopUpKey, id: string): Promise<boolean> {
   await untilMined(app, chain, id)
   const settled = await settleBy(app, topUp, id)
@@ -287,7 +318,10 @@ async function settle(app: App, chain: Chain, topUp: TopUpKey, id: string): Prom
   return settled?.isThere === true
 }
 
-/** What is read at the newest block that we know sees what that block did. Another replica may have been the one that followed. @throws top_up_pending */
+/**
+ * Waits until the newest known block includes a block's effects. Another replica may have followed that block.
+ * @throws top_up_pending
+ */
 async function followedTo(chain: Chain, blockNumber: number): Promise<void> {
   while ((chain.head.current()?.number ?? 0) < blockNumber) {
     const left = latest() - chain.clock.ticks()
@@ -309,9 +343,13 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
   )
 }
 
-/** seconds after which a write that was refused for what open ones hold may be repeated: most of them end with one of the next blocks */
+/**
+ * seconds after which a write may be retried that was refused because of open writes' reservations: most of them end
+ * within the next blocks
+ */
 const HELD_SECONDS = 15
 
+/** Returns the error for an exhausted gas budget, and counts it. */
 export function exhaustedError({ clock, telemetry }: App, { of, resetsAt, isHeld }: Exhausted): AppError {
   const code = resetsAt === null ? 'gas_not_sponsored' : 'gas_budget_exhausted'
   telemetry.topUps.inc({ outcome: code })

@@ -21,12 +21,14 @@ import { amountIn } from '../../digits.ts'
 const LOOK_MS = 1_000
 const MAX_LISTED = 200
 const GRANT = /^withdrawal_[\w-]{43}$/
-/** In the place of an application's id and of a route: no client has this id, so that no key of one is the same. */
+/** client id and route in the idempotency keys of withdrawals; no client has this id, so the keys are distinct */
 const WITHDRAWAL = 'withdrawal'
 
 /**
- * Asks for funds of a sponsor to go back to its operator, by what the signer's own user granted: the server itself may not send them. It is
- * written down here and sent by a server of the API, once for each grant, however often it is asked for. One that was refused is tried again.
+ * Requests that a sponsor's funds go back to its operator, by a grant of the signer's OS user: the server itself may
+ * not send them.
+ * It stores the request. An API server sends it once per grant, however often it is requested. A refused withdrawal is
+ * tried again.
  * @throws invalid_request, not_found
  */
 export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> {
@@ -55,7 +57,7 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     .insertInto('withdrawals')
     .values({ grant_id: grant, ...row })
     .onConflict((on) =>
-      // Only as it was: what was refused is not begun again by who asks for something else.
+      // Only if the request is the same: a different request does not retry a refused withdrawal.
       on
         .column('grant_id')
         .doUpdateSet({ refusal: null })
@@ -76,10 +78,10 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
   return (await read(db, grant))[0]!
 }
 
-/** The newest withdrawals that were asked for. */
+/** Returns the newest withdrawals. */
 export const listWithdrawals = (db: Db): Promise<Withdrawal[]> => read(db, null)
 
-/** What is written of it where operators' actions are: without the grant. */
+/** Returns the fields of a withdrawal for the log of operators' actions, without the grant. */
 export const readWithdrawal = async (
   db: Db,
   grant: string,
@@ -118,10 +120,10 @@ async function read(db: Db, grant: string | null): Promise<Withdrawal[]> {
   }))
 }
 
-/** As the signer's record has it: who reads it cannot show the grant. */
+/** Returns the id in the signer's record, from which the grant cannot be derived. */
 const withdrawalIdOf = (grant: string): string => `withdrawal_${createHash('sha256').update(grant).digest('base64url')}`
 
-/** Sends what was asked for, on the networks that this process serves. Any number of processes may. */
+/** Sends requested withdrawals on the networks that this process serves. Any number of processes may run it. */
 export const startWithdrawing = (app: App): Rounds =>
   every(app.clock, LOOK_MS, () =>
     sendAsked(app).catch((error: unknown) => app.telemetry.log.warn('withdrawals_failed', {}, error)),
@@ -195,8 +197,8 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
 }
 
 /**
- * A write of the sponsor's, under a key that is made of the grant, which is shown to the signer in the place of a token. Killed anywhere, the
- * next round finds what it left.
+ * Sends a write of the sponsor, under a key derived from the grant. The signer gets the grant instead of a token. After
+ * a crash, the next round finds what it left.
  */
 async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
   const { grant, accountId, name, from, to } = order
@@ -212,7 +214,8 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
     expiresAt: 0,
     token: grant,
   }
-  // What was sent before may be why it cannot be done again: that is found by its key, whatever is wrong now.
+  // A withdrawal that was already sent may be the reason why it cannot be sent again. It is found by its key, whatever
+  // fails now.
   const planned = await prepare(app, chain, order).catch((error: unknown) => ({ error, intent: intentOf(order) }))
   const { intent } = planned
   const { id } = await sendForSponsor(app, {
@@ -221,7 +224,7 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
     intent,
     key: {
       scope: { accountId, clientId: WITHDRAWAL, route: WITHDRAWAL, key: grant },
-      // Of what was asked: how much all is differs from one round to the next.
+      // Hashes the request: the whole balance differs from one round to the next.
       requestHash: createHash('sha256')
         .update(`${to} ${order.amount ?? 'all'}`)
         .digest(),
@@ -235,7 +238,7 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
   return id
 }
 
-/** Wei, as it was bound: of all that is there it is the amount of then. */
+/** Returns the wei that was bound; for a withdrawal of the whole balance, the balance at that time. */
 async function valueOf(db: Db, id: string): Promise<string | null> {
   const row = await db.selectFrom('transactions').select('value').where('id', '=', id).executeTakeFirst()
   return row === undefined ? null : String(fromWord(row.value))
@@ -250,7 +253,10 @@ const intentOf = ({ to, amount }: WithdrawalOrder): Intent => ({
   errors: [],
 })
 
-/** What goes: the amount, or all but what open transactions and twice the fee take, so that it can be raised once. */
+/**
+ * Returns the transfer: the amount, or the whole balance less the open transactions and twice the fee, which leaves
+ * room for one fee bump.
+ */
 async function prepare({ db }: App, chain: Chain, order: WithdrawalOrder) {
   const { from, amount } = order
   const intent = intentOf(order)
@@ -272,7 +278,7 @@ async function prepare({ db }: App, chain: Chain, order: WithdrawalOrder) {
   return { intent: { ...intent, value }, prepared: { ...prepared, budget: { available, paidBelow } } }
 }
 
-/** What may be otherwise in the next round; everything else is for the operator to see to. */
+/** Errors that may have passed by the next round; all others need the operator. */
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'chain_unavailable',
   'chain_timeout',

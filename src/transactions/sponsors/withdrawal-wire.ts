@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { Address, Nullable } from '../../http/wire.ts'
 import type { Hex } from '../../ids.ts'
 
-/** A withdrawal from a sponsor, as its operator sees it. */
+/** A withdrawal from a sponsor, as the operator API returns it. */
 export const Withdrawal = Type.Object(
   {
     id: Type.String({ description: 'Made of the grant, and what the signer’s record says of it' }),
