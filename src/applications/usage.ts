@@ -6,7 +6,7 @@ import type { ApplicationUsage } from './wire.ts'
 
 /**
  * Returns how much of its quotas an application has used in the current hours, days and months, by the database clock.
- * What servers have leased but not used yet counts as used: at most 1 % of a quota per server.
+ * Units that a server has leased and not used yet count as used: at most 1 % of a quota per server.
  * @throws not_found
  */
 export async function readUsage(db: RootDb, clientId: string): Promise<ApplicationUsage> {

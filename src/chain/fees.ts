@@ -47,7 +47,7 @@ export function nextFee(previous: Fees, market: Fees, cap: bigint): Fees {
   if (limited > cap) throw capReached(limited, cap)
   if (previous.type === 'legacy') return { type: 'legacy', gasPrice: limited }
   const tip = most(raised(previous.maxPriorityFeePerGas), market.type === 'legacy' ? 0n : market.maxPriorityFeePerGas)
-  // A tip cannot exceed the total price. If the market's tip does, the raised tip of before still fits.
+  // A tip cannot exceed the total price, so a higher tip of the market is cut to that price.
   const maxPriorityFeePerGas = tip > limited ? limited : tip
   return { type: 'eip1559', maxFeePerGas: limited, maxPriorityFeePerGas }
 }

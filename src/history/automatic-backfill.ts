@@ -35,6 +35,8 @@ type Backfilling = Pick<App, 'clock' | 'db' | 'telemetry' | 'poolWaitMs'> & {
   config: Pick<App['config'], 'BACKFILL_FROM_BLOCK' | 'BACKFILL_CALLS_PER_SECOND'>
 }
 
+type TellProgress = (progress: BackfillProgress & { toBlock: number }) => void
+
 /**
  * Indexes past transfers of accounts on a network in the background, a group at a time, in one process at a time. It
  * covers accounts that existed before the network was followed, were imported, or were created again. `chatelaine
@@ -81,11 +83,7 @@ export function startBackfilling(
 export async function fillNext(
   app: Backfilling,
   chain: Chain,
-  {
-    owner,
-    stopping,
-    onProgress = () => {},
-  }: { owner: string; stopping: AbortSignal; onProgress?: (progress: BackfillProgress & { toBlock: number }) => void },
+  { owner, stopping, onProgress = () => {} }: { owner: string; stopping: AbortSignal; onProgress?: TellProgress },
 ): Promise<'filled' | 'nothing' | 'elsewhere' | 'stopped'> {
   const { db, config, telemetry } = app
   const { chainId } = chain
@@ -155,7 +153,7 @@ async function fill(
     held: Lease
     work: BackfillWork
     stopping: AbortSignal
-    onProgress: (progress: BackfillProgress & { toBlock: number }) => void
+    onProgress: TellProgress
   },
 ): Promise<'filled' | 'stopped'> {
   const { db, config, telemetry } = app
