@@ -732,6 +732,62 @@ create index tokens_unlike_logs on tokens (chain_id, address) where
   ((is_fungible and not is_collection and logs_ids) or (is_collection and not is_fungible and logs_amounts)) or (is_wrapper and logs_deposits);
 
 ------------------------------------------------------------------------------------------------------------------------------------------
+-- signatures: messages that users signed for applications.
+
+create table signatures (
+  -- made of the account, the application, the route and the idempotency key, as of a transaction; the signer signs one message for an id
+  id text primary key,
+  account_id uuid not null,
+  client_id text not null,
+  chain_id bigint not null,
+  -- of the request that had this key
+  request_hash bytea,
+  -- text, bytes or typedData, and what was signed: text, 0x-hex, or JSON text
+  kind text not null,
+  content text not null,
+  -- the digest that is signed
+  hash bytea not null,
+  class text not null,
+  -- what the signature does, as facts for pages (src/messages/classify.ts)
+  summary jsonb not null,
+  -- null until the signer has answered
+  rule text,
+  signature bytea,
+  created_at timestamptz not null default now(),
+  signed_at timestamptz
+);
+-- the lists of a user at an application, and of a user, newest first
+create index signatures_own on signatures (account_id, client_id, created_at, id) where signature is not null;
+create index signatures_account on signatures (account_id, created_at, id) where signature is not null;
+
+------------------------------------------------------------------------------------------------------------------------------------------
+-- approvals: requests that wait for the decision of their user.
+
+create table approvals (
+  id text primary key,
+  -- the signature or transaction that the request would make; it has one question at a time
+  intent_id text not null,
+  account_id uuid not null,
+  client_id text not null,
+  chain_id bigint not null,
+  -- what is to be approved, as the page shows it and the signer checks it: a message, or calls
+  content jsonb not null,
+  -- the rule that asks for the approval
+  rule text not null,
+  -- who asked: the address of the request
+  asked_from text,
+  state text not null check (state in ('waiting', 'approved', 'denied')),
+  -- by the authorization server, for the signer; it expires a minute after the decision
+  token text,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  decided_at timestamptz
+);
+create index approvals_intent on approvals (intent_id, created_at);
+create index approvals_account on approvals (account_id, created_at);
+create index approvals_expired on approvals (expires_at);
+
+------------------------------------------------------------------------------------------------------------------------------------------
 -- signing-log: the newest signed head of the signer's ledger that this installation has seen. It is shown to the signer first on every
 -- connection: a signer whose store is older, or took another way, refuses.
 

@@ -29,6 +29,8 @@ const catalogue = {
   account_frozen: [403, 'Account frozen', 'The operator has frozen this account. The account can be read, but cannot send. Nothing was sent. Ask the operator to unfreeze the account.'],
   gas_not_sponsored: [403, 'Gas not sponsored', 'Sponsors do not pay for this write. The application has no gas budget, its budget is for other contracts, or the write may exceed a whole day’s budget; `detail` names the reason. Nothing was sent. Waiting does not help: ask the operator to change the budget.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this request; `detail` names the rule. Nothing was signed. Change the request, or ask the operator to change the rule.'],
+  approval_required: [403, 'Approval required', 'The user must approve this request. Nothing was signed. Open `approval.url` for the user, then repeat the request with the same idempotency key. Without an idempotency key there is no `approval`: send the request with one.'],
+  approval_denied: [403, 'Denied by the user', 'The user denied this request. Nothing was signed. The decision is final for this idempotency key. Use a new key only if the user starts over.'],
   export_disabled: [403, 'Key export disabled', 'The operator has not enabled key export on this installation. No key was exported. Ask the operator to enable key export.'],
   sign_in_too_old: [403, 'Recent sign-in required', 'The user must have signed in within the last 5 minutes. Nothing was done. Ask the user to sign in again.'],
   not_found: [404, 'Not found', 'The route or resource does not exist. Nothing was done. Check the path and the id.'],
@@ -53,6 +55,8 @@ const catalogue = {
   invalid_gas: [422, 'Invalid gas limit', '`gas` must be decimal digits, from 21000 to 16777216, and enough for the call. Nothing was sent. Omit `gas` to use an estimate.'],
   execution_reverted: [422, 'Execution reverted', 'The contract reverted; `revert` has the decoded reason. Nothing was sent. Correct the call, or check the state of the contract.'],
   atomic_unsupported: [422, 'Batch not supported', 'All-or-nothing batches work only on networks with sponsored transactions, and only if every contract in the batch can be called through a sponsor. Nothing was sent. Send the calls one by one.'],
+  invalid_message: [422, 'Invalid message', 'The message is not text that may be signed, or is a sign-in that does not belong to this application, account, network or time. `errors` points to the fault. Nothing was signed. Correct the message.'],
+  invalid_typed_data: [422, 'Invalid typed data', 'The typed data is not valid EIP-712, is for another network, or may never be signed. `errors` points to the fault. Nothing was signed. Correct the typed data.'],
   no_contract: [422, 'No contract at this address', 'The address has no code on the network of the application. Nothing was sent. Check the address and the network.'],
   invalid_return_data: [422, 'Invalid return data', 'The contract returned bytes that do not match the return types in the ABI, or too many bytes. A read has no effect. Correct the ABI, or read less at once.'],
   insufficient_funds: [422, 'Insufficient funds', 'The account cannot pay the value and the highest possible fee in addition to its pending writes. `funds` has the address, the amount needed and the amount available. Nothing was sent. Fund the account, then retry.'],
@@ -123,6 +127,9 @@ export type Revert = {
  */
 export type Funds = { address: string; needed: string; available: string }
 
+/** Where the user decides about a request: the page to open, and when the question expires (ISO 8601). */
+export type ApprovalLink = { id: string; url: string; expiresAt: string }
+
 export type ErrorExtras = {
   cause?: unknown
   errors?: FieldError[]
@@ -132,6 +139,8 @@ export type ErrorExtras = {
   retryAfter?: number
   /** for `gas_budget_exhausted`: ISO 8601 time; null: never under the present budget */
   resetsAt?: string | null
+  /** for `approval_required`, if the request has an idempotency key */
+  approval?: ApprovalLink | undefined
   /** authentication scheme that a 401 asks for; default Bearer */
   challenge?: 'DPoP'
 }
@@ -144,6 +153,7 @@ export class AppError extends Error {
   readonly funds: Funds | undefined
   readonly retryAfter: number | undefined
   readonly resetsAt: string | null | undefined
+  readonly approval: ApprovalLink | undefined
   readonly challenge: 'DPoP' | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
@@ -155,6 +165,7 @@ export class AppError extends Error {
     this.funds = extras.funds
     this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
+    this.approval = extras.approval
     this.challenge = extras.challenge
   }
 

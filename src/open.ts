@@ -307,7 +307,7 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
     chainId,
     kind: 'public',
     redirectUris: loopback.map((origin) => `${origin}/*`),
-    permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+    permissions: ['wallet:read', 'contracts:read', 'contracts:write', 'messages:sign'],
     allowedOrigins: loopback,
     secretHashes: [],
     logoUri: null,

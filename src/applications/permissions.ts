@@ -1,11 +1,18 @@
 /** Permissions of an application, which are also the scopes of its access tokens. */
-export type Permission = 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory' | 'users:read'
+export type Permission =
+  | 'wallet:read'
+  | 'contracts:read'
+  | 'contracts:write'
+  | 'messages:sign'
+  | 'users:directory'
+  | 'users:read'
 
 /** Permissions that a user gives an application over their own account. */
 export const userPermissions = [
   'wallet:read',
   'contracts:read',
   'contracts:write',
+  'messages:sign',
   'users:directory',
 ] as const satisfies Permission[]
 

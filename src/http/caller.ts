@@ -6,7 +6,7 @@ import type { KeyScope } from '../ids.ts'
 import type { Quota } from '../store/column-values.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { allowedTo, assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
-import { classOf } from './gate.ts'
+import { classOf, isSigning } from './gate.ts'
 import { openLimit, spend, spendBehind } from './limits.ts'
 import { openQuotas, type QuotaCharge } from './quotas.ts'
 
@@ -28,7 +28,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** permission that the access token must have; a route without one needs no token */
-    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory'
+    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'messages:sign' | 'users:directory'
     /** permission with which an application may call the route for itself; without one the route is for users only */
     machineScope?: 'users:read'
   }
@@ -104,12 +104,12 @@ export function authenticated(
       )
     if (config.RATE_LIMITS === 'on') {
       // Check the user's limit first: requests rejected by it cost the other users of the application nothing.
-      const isWrite = scope === 'contracts:write' && reader.kind !== 'machine'
+      const isWrite = isSigning(scope) && reader.kind !== 'machine'
       const [own, person] = [isWrite ? writes : reads, personOf(reader)]
       spend(own, person, reply)
       spendBehind(application, reader.clientId, reply, () => own.giveBack(person))
     }
-    if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)
+    if (reader.kind !== 'machine' && isSigning(scope)) assertNotFrozen(app, reader)
     if (isOf('read', request)) await count('reads', reader.clientId)
     request.reader = reader
     if (reader.kind === 'machine') return

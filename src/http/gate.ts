@@ -179,11 +179,15 @@ function refuseEarly(
   )
 }
 
+/** Returns whether requests with a permission sign in the user's name: they count as writes, and a freeze stops them. */
+export const isSigning = (scope: FastifyContextConfig['scope']): boolean =>
+  scope === 'contracts:write' || scope === 'messages:sign'
+
 /** Returns the admission class of a route. */
 export function classOf(config: FastifyContextConfig): AdmissionClass {
   if (config.admission !== undefined) return config.admission
   if (config.scope === undefined) return 'status'
-  return config.scope === 'contracts:write' ? 'write' : 'read'
+  return isSigning(config.scope) ? 'write' : 'read'
 }
 
 /**

@@ -33,6 +33,7 @@ const SCOPES = {
   'wallet:read': 'Balances, transfers and transactions of the user',
   'contracts:read': 'Reads of contracts with the user as the sender',
   'contracts:write': 'Transactions on behalf of the user',
+  'messages:sign': 'Signatures of messages on behalf of the user',
   'users:directory': 'People of the same application who allowed being looked up, by name',
   'users:read': 'An application by itself: the people who allowed it',
 }

@@ -1,5 +1,5 @@
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
-import type { ErrorCode, FieldError, Funds, Revert as ErrorRevert } from '../errors.ts'
+import type { ApprovalLink, ErrorCode, FieldError, Funds, Revert as ErrorRevert } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 
 /**
@@ -146,6 +146,17 @@ export const Problem = Type.Object(
           description:
             'For `gas_budget_exhausted`: time when the budget is available again (ISO 8601); null: waiting does not help',
         }),
+      ),
+    ),
+    approval: Type.Optional(
+      exactly<ApprovalLink>()(
+        Type.Object(
+          { id: Type.String(), url: Type.String(), expiresAt: Type.String() },
+          {
+            description:
+              'For `approval_required` with an idempotency key: open `url` for the user, then repeat the request with the same key. `expiresAt`: ISO 8601',
+          },
+        ),
       ),
     ),
     revert: Type.Optional(Revert),

@@ -26,7 +26,7 @@ import { keepProofsOnce } from './proofs.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
-import { grantable, machineGrantable, openidScopes, resolveScopes, SPENDS } from './scopes.ts'
+import { domainsClaim, grantable, machineGrantable, openidScopes, resolveScopes, SPENDS } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 import { isFresh } from './sessions.ts'
 import { userInRequest, writeAtEnd } from './unit-of-work.ts'
@@ -157,7 +157,8 @@ export function openProvider(
     revokeGrantPolicy: () => true,
     extraTokenClaims: (_ctx, token) => {
       const application = applicationOf((token as { client?: unknown }).client)
-      return { chain_id: application.chainId, gid: (token as { grantId?: string }).grantId }
+      const { grantId, scope } = token as { grantId?: string; scope?: string }
+      return { chain_id: application.chainId, gid: grantId, ...domainsClaim(scope, application) }
     },
     formats: {
       customizers: {

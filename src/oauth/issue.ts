@@ -4,7 +4,7 @@ import { audienceOf, issuerOf, type App } from '../app.ts'
 import { findApplication, noteUser } from '../applications/registry.ts'
 import { signIn } from '../users/sign-in.ts'
 import type { PrivateKeys } from './keys.ts'
-import { grantable } from './scopes.ts'
+import { domainsClaim, grantable } from './scopes.ts'
 
 /**
  * Issues an access token for a user of the development identity provider without a browser; `npm start` prints it. It
@@ -29,9 +29,11 @@ export async function issueToken(
   })
   await noteUser(app.db, { clientId, accountId })
   const key = keys.find(({ alg }) => alg === 'ES256')!
+  const scope = ['openid', 'email', ...grantable(application)].join(' ')
   const token = await new SignJWT({
     client_id: clientId,
-    scope: ['openid', 'email', ...grantable(application)].join(' '),
+    scope,
+    ...domainsClaim(scope, application),
     chain_id: application.chainId,
     gid: `development-${randomUUID()}`,
   })

@@ -4,6 +4,19 @@ import { machinePermissions, userPermissions, type Permission } from '../applica
 /** Scopes of OpenID Connect. The scopes of the API are the permissions of applications. */
 export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
 
+/**
+ * Returns the claim that tells the signer for which hosts a token may sign in with its account (ERC-4361): those of the
+ * application's origins and redirect addresses. Only tokens that may sign messages have it.
+ */
+export function domainsClaim(
+  scope: string | undefined,
+  { allowedOrigins, redirectUris }: Pick<Application, 'allowedOrigins' | 'redirectUris'>,
+): { domains?: string[] } {
+  if (!(scope ?? '').split(' ').includes('messages:sign' satisfies Permission)) return {}
+  const hosts = [...allowedOrigins, ...redirectUris].map((uri) => new URL(uri).host)
+  return { domains: [...new Set(hosts.filter((host) => host !== ''))] }
+}
+
 /** The permission that costs money: it is shown separately and needs a recent sign-in. */
 export const SPENDS = 'contracts:write' satisfies Permission
 

@@ -1,10 +1,12 @@
 import type { ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { Proof } from './wire-heads.ts'
+import type * as messages from './wire-messages.ts'
 import type * as operations from './wire-operations.ts'
 
 export type { Hex } from '../ids.ts'
 export * from './wire-heads.ts'
+export * from './wire-messages.ts'
 export * from './wire-operations.ts'
 
 /**
@@ -98,6 +100,10 @@ export type Verbs = {
   signOperation: { request: operations.SignOperationRequest; answer: operations.SignedOperationText }
   /** Makes the same checks as `signOperation`, and with `carried` those of the sponsor’s limits; signs, writes and counts nothing. */
   checkOperation: { request: operations.CheckOperationRequest; answer: Omit<Checked, 'kind'> }
+  /** Signs a message or typed data with the user's account. The policy charges what it lets others take, in full, once. */
+  signMessage: { request: messages.SignMessageRequest; answer: messages.SignedMessage }
+  /** Makes the same checks as `signMessage`; signs, writes and counts nothing. */
+  checkMessage: { request: messages.SignMessageRequest; answer: messages.CheckedMessage }
   /** Signs a sponsor transaction with operations that this signer has signed. The verb `sign` with kind `cancel` cancels its nonce. */
   signOuter: { request: operations.SignOuterRequest; answer: Signed }
   /** Cancels such a nonce, but can include its authorizations and use up ids of operations that their user no longer wants. */
@@ -201,6 +207,8 @@ export const VERBS: { readonly [V in Verb]: VerbUse } = {
   check: { of: 'api', renews: true },
   signOperation: { of: 'api', renews: true },
   checkOperation: { of: 'api', renews: true },
+  signMessage: { of: 'api', renews: true },
+  checkMessage: { of: 'api', renews: true },
   signOuter: { of: 'api', renews: true },
   cancelOuter: { of: 'api', renews: true },
   recall: { of: 'api' },
@@ -450,7 +458,9 @@ export type RefusalFacts = {
   operation?: number
   /** for `operation_refused`: the code with which the operation alone is rejected */
   because?: ErrorCode | SignerRefusal | 'operation_unknown' | 'operation_expired'
-  /** for `policy_denied`, also as the reason of another code: the rule that rejects */
+  /** for `invalid_message` and `invalid_typed_data`: JSON pointer to the fault, below the message */
+  pointer?: string
+  /** for `policy_denied` and `approval_required`, also as the reason of another code: the rule that decides */
   rule?: string
   /** when the limit of that rule has more room, ISO 8601; null: nothing in it expires */
   resetsAt?: string | null

@@ -14,7 +14,7 @@ type Grants = {
 
 /** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'approvals', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
   read: [
     'migrations',
     'application_usage',
@@ -24,6 +24,7 @@ export const OF_AUTH: Grants = {
     'stopped_lanes',
     'transactions',
     'operations',
+    'signatures',
     'carried',
     'cursors',
     'native_coverage',
@@ -38,7 +39,7 @@ export const OF_AUTH: Grants = {
  * that signs them in.
  */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

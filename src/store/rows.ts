@@ -1,6 +1,15 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { DelegateName, Hex } from '../ids.ts'
-import type { ExplorerTemplates, Quota, TransactionState, OuterAuthorization, Transition } from './column-values.ts'
+import type { MessageClass, Summary } from '../messages/classes.ts'
+import type { Message } from '../messages/message.ts'
+import type {
+  ApprovalContent,
+  ExplorerTemplates,
+  Quota,
+  TransactionState,
+  OuterAuthorization,
+  Transition,
+} from './column-values.ts'
 
 // The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
 // (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
@@ -75,6 +84,37 @@ export type Database = {
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
     backfill_from: MaybeNumber
+  }
+  signatures: {
+    id: string
+    account_id: string
+    client_id: string
+    chain_id: number
+    request_hash: Bytes | null
+    kind: Message['kind']
+    content: string
+    hash: Bytes
+    class: MessageClass
+    summary: JsonColumn<Summary>
+    rule: ColumnType<string | null, string | null | undefined, string | null>
+    signature: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    created_at: DefaultTime
+    signed_at: MaybeTime
+  }
+  approvals: {
+    id: string
+    intent_id: string
+    account_id: string
+    client_id: string
+    chain_id: number
+    content: JsonColumn<ApprovalContent>
+    rule: string
+    asked_from: string | null
+    state: 'waiting' | 'approved' | 'denied'
+    token: ColumnType<string | null, string | null | undefined, string | null>
+    created_at: DefaultTime
+    expires_at: Time
+    decided_at: MaybeTime
   }
   sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
   low_sponsors: { chain_id: number; account_id: string; since: DefaultTime }

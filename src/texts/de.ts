@@ -108,6 +108,7 @@ export const de: Texts = {
     'wallet:read': 'Ihre Guthaben und Transfers sehen',
     'contracts:read': 'Daten aus Smart Contracts lesen',
     'contracts:write': 'Transaktionen senden und ausgeben, was auf Ihrem Konto liegt',
+    'messages:sign': 'Nachrichten unterschreiben, etwa Anmeldungen bei anderen Diensten',
     'users:read': 'Ihren Namen, Ihre Guthaben und Transfers jederzeit sehen, auch wenn Sie die Anwendung nicht nutzen',
     'users:directory':
       'andere Personen nachschlagen, die die Anwendung nutzen, und diese Ihren Namen, Ihr Bild und die Adresse Ihres Kontos nachschlagen lassen',

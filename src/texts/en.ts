@@ -115,6 +115,7 @@ export const en = {
     'wallet:read': 'see your balances and your transfers',
     'contracts:read': 'read data from smart contracts',
     'contracts:write': 'send transactions and spend from your account',
+    'messages:sign': 'sign messages, such as sign-ins to other services',
     'users:read': 'see your name, your balances and your transfers at any time, even when you are not using it',
     'users:directory':
       'look up other people who use it, and let them look up your name, your picture and your account’s address',

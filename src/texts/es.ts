@@ -107,6 +107,7 @@ export const es: Texts = {
     'wallet:read': 'ver tus saldos y tus transferencias',
     'contracts:read': 'leer datos de contratos inteligentes',
     'contracts:write': 'enviar transacciones y gastar lo que hay en tu cuenta',
+    'messages:sign': 'firmar mensajes, como inicios de sesión en otros servicios',
     'users:read':
       'ver tu nombre, tus saldos y tus transferencias en cualquier momento, también cuando no usas la aplicación',
     'users:directory':

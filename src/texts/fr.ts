@@ -109,6 +109,7 @@ export const fr: Texts = {
     'wallet:read': 'voir vos soldes et vos transferts',
     'contracts:read': 'lire des données de contrats intelligents',
     'contracts:write': 'envoyer des transactions et dépenser ce que contient votre compte',
+    'messages:sign': 'signer des messages, par exemple des connexions à d’autres services',
     'users:read':
       'voir votre nom, vos soldes et vos transferts à tout moment, même quand vous n’utilisez pas l’application',
     'users:directory':

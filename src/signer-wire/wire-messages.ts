@@ -1,0 +1,34 @@
+import type { MessageClass } from '../messages/classes.ts'
+import type { Hex } from '../ids.ts'
+import type { LimitLeft } from './wire.ts'
+
+/** A message to sign, exactly one of the three forms: text, bytes in 0x-hex, or EIP-712 typed data as JSON text. */
+export type MessageContent = { text: string } | { hex: Hex } | { typedData: string }
+
+/** A request to sign a message with the user's account. The signer parses, classifies and hashes the content itself. */
+export type SignMessageRequest = MessageContent & {
+  /** the server's id of the signature: one intent signs one message forever */
+  intentId: string
+  accessToken: string
+  chainId: number
+  from: Hex
+  /** the user's approval of exactly this request (approval.ts) */
+  approval?: string
+  /** SHA-256 of the request under an idempotency key */
+  requestHash?: Hex
+}
+
+export type SignedMessage = {
+  /** 65 bytes: r, s and v (27 or 28) */
+  signature: Hex
+  /** the digest that was signed: EIP-191 or EIP-712 */
+  hash: Hex
+  class: MessageClass
+  /** the rule that allows it */
+  rule: string
+  /** true if the ledger already held the signature */
+  stored: boolean
+}
+
+/** What `signMessage` would do. `needsApproval`: the user must approve it, and no valid approval was shown. */
+export type CheckedMessage = Omit<SignedMessage, 'signature'> & { needsApproval: boolean; limits?: LimitLeft[] }
