@@ -28,7 +28,6 @@ async function readers(): Promise<string[]> {
       'docs/README.md',
       'docs/how-it-works.md',
       'docs/glossary.md',
-      'docs/states.md',
       'src/signer/README.md',
       'src/signer/SECURITY.md',
     ],
