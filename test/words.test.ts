@@ -66,6 +66,11 @@ const REWRITTEN = [
   'docs/evidence/proof.md',
   'docs/evidence/security.md',
   'docs/reference/errors.md',
+  'docs/reference/gas-contracts.md',
+  'docs/reference/signing-log.md',
+  'docs/reference/states.md',
+  'src/signer/README.md',
+  'src/signer/SECURITY.md',
 ]
 const MAX_WORDS = 25
 
