@@ -55,6 +55,7 @@ test('every one of these words is found where it is written', () => {
 /** Documents, and folders of documents, that hold to the rules for sentences. Add each when it is rewritten. */
 const REWRITTEN = [
   'README.md',
+  'ARCHITECTURE.md',
   'SECURITY.md',
   'CONTRIBUTING.md',
   'docs/README.md',

@@ -1,5 +1,5 @@
 /**
- * verify-log: checks the signer's log, by code that shares nothing with the signer.
+ * verify-log: verifies the signer’s log, without code of the signer.
  * Owns: its own parsing of records, the tree, heads, MACs and proofs, based on docs/reference/signing-log.md alone.
  * Does not own: the rules about signatures, which `chatelaine signer verify` also checks.
  * Imports only Node.js modules, so these two files can be read and run alone.
