@@ -18,6 +18,7 @@ async function readers(): Promise<string[]> {
     ...(await below('src', (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))),
     ...(await below('docs/build', (name) => name.endsWith('.md'))),
     ...(await below('docs/operate', (name) => name.endsWith('.md'))),
+    ...(await below('docs/decisions', (name) => name.endsWith('.md'))),
     ...(await below('docs/evidence', (name) => name.endsWith('.md'))),
     ...(await below('docs/reference', (name) => name.endsWith('.md'))),
     ...[
@@ -59,6 +60,7 @@ const REWRITTEN = [
   'SECURITY.md',
   'CONTRIBUTING.md',
   'docs/README.md',
+  'docs/decisions',
   'docs/how-it-works.md',
   'docs/build',
   'docs/operate',
