@@ -70,6 +70,7 @@ const REWRITTEN = [
   'docs/evidence/security.md',
   'docs/reference/errors.md',
   'docs/reference/gas-contracts.md',
+  'docs/reference/key-file-format.md',
   'docs/reference/signing-log.md',
   'docs/reference/states.md',
   'src/signer/README.md',
