@@ -26,11 +26,11 @@ export type Classified = {
   /** whether it moves tokens, or may */
   moves: boolean
   calls: EquivalentCall[]
-  summary: MessageSummary
+  summary: Summary
 }
 
 /** What the approval page says; addresses with their checksums, amounts in the smallest unit. */
-export type MessageSummary = {
+export type Summary = {
   sentence:
     | 'login'
     | 'text'
@@ -97,7 +97,7 @@ const never = (classified: Classified, problem: string): Classified => ({ ...cla
 
 const plain = (
   name: 'login' | 'text' | 'opaque',
-  warnings: MessageSummary['warnings'],
+  warnings: Summary['warnings'],
   domain: string | null = null,
 ): Classified => ({
   ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
@@ -186,7 +186,7 @@ function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
   })
 }
 
-function sentenceOf(reading: TypedReading): MessageSummary['sentence'] {
+function sentenceOf(reading: TypedReading): Summary['sentence'] {
   if (reading.class === 'payment') return 'pay'
   if (reading.class !== 'allowance') return reading.sentence ?? reading.class
   if (isRevocation(reading)) return 'revoke'
