@@ -46,7 +46,8 @@ export type Summary = {
   moves: {
     kind: 'pays' | 'allows'
     token: string | null
-    amount: string | 'unlimited' | 'all'
+    /** decimal digits in the smallest unit, `unlimited`, or `all`: everything, now and later */
+    amount: string
     /** id of the one collectible */
     item: string | null
     to: string
