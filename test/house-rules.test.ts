@@ -131,6 +131,8 @@ const table: Record<string, string[]> = {
     'backup',
     'config',
     'log',
+    'unique-json',
+    'messages',
     'signer-wire',
     'gas',
     'messages',
