@@ -8,7 +8,7 @@
 import { canonicalAmountIn, isAddress } from '../../digits.ts'
 import { keccak } from '../../keccak.ts'
 import { CALL_CLASSES, type CallClass } from './calldata.ts'
-import { PolicyInvalid, readUniqueJson } from './json.ts'
+import { PolicyInvalid, readPolicyJson } from './json.ts'
 import { isOneWord, readSignature } from './signature.ts'
 
 /** A parsed policy: a set of rules in any order. Addresses are 40 lower-case hexadecimal digits. */
@@ -113,7 +113,7 @@ export const RESERVED_RULES = new Set([
  */
 export function readPolicy(text: string): PolicyDocument {
   if (Buffer.byteLength(text) > MAX_POLICY_BYTES) throw new PolicyInvalid('', `it is over ${MAX_POLICY_BYTES} bytes`)
-  const fields = readObject(readUniqueJson(text), '', ['version', 'freeze', 'tokens', 'rules'])
+  const fields = readObject(readPolicyJson(text), '', ['version', 'freeze', 'tokens', 'rules'])
   const rules = readList(fields.rules, 'rules', MAX_RULES).map((rule, index) => readRule(rule, `rules[${index}]`))
   const names = new Map<string, number>()
   for (const [index, { name }] of rules.entries()) {
