@@ -48,7 +48,6 @@ const table: Record<string, string[]> = {
   errors: [],
   ids: [],
   misspelt: [],
-  'unique-json': [],
   'bounded-map': [],
   keccak: [],
   secp256k1: [],
